@@ -1,0 +1,131 @@
+// The core as seen by its hosts: the MPI interposer (src/mpi), the C API (include/tutti/tutti.h)
+// and the dedicated processors (src/offload). A host gives the core a way to exchange a few bytes
+// at start-up and asks it for teams; collectives are then described by a Call and run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/reduction.hpp"
+#include "base/status.hpp"
+
+namespace tutti {
+
+class Team;       // a group of ranks with its own state (src/team/team.hpp)
+class Operation;  // a collective in flight, or a persistent one between two starts
+
+enum class Coll : std::uint8_t {
+  barrier, bcast, reduce, allreduce, allgather, allgatherv, gather, scatter,
+  reduce_scatter_block, alltoall,
+  count_  // number of collectives; not a collective
+};
+inline constexpr int kColls = static_cast<int>(Coll::count_);
+const char* name(Coll coll) noexcept;
+
+/// What the host runtime supplies. All functions are called on the thread that created the job,
+/// except `pump`, which is called by whichever application thread waits inside tutti. None is
+/// called by tutti's own threads. `self` is passed back unchanged.
+struct Host {
+  int rank = 0;  // of this process in the job
+  int size = 1;  // of the job
+  void* self = nullptr;
+  /// Gathers `bytes` from every rank of the job into `out` (size * bytes). Blocking, collective
+  /// over the job. Used only while the job is created.
+  Status (*allgather)(void* self, const void* in, void* out, std::size_t bytes) = nullptr;
+  /// Progresses the host MPI once, without blocking. May be null.
+  void (*pump)(void* self) = nullptr;
+  /// True while the host may have unfinished requests of this process; waits then keep pumping
+  /// instead of sleeping for long. May be null (never).
+  bool (*host_pending)(void* self) = nullptr;
+};
+
+/// One collective call. Buffers hold packed bytes (or elements at their extent for reductions),
+/// belong to the caller, and must stay valid and unchanged until the operation completes.
+/// In place is expressed by pointers: bcast uses only `recv`; reduce (root), allreduce,
+/// reduce_scatter_block: send == recv; allgather, gather (root): send == recv + own offset;
+/// scatter (root): recv == send + own offset; alltoall: send == recv.
+struct Call {
+  Coll coll = Coll::barrier;
+  std::int32_t root = 0;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  /// Bytes: of the whole vector for bcast, reduce, allreduce; of one rank's block for the others.
+  /// Equal on all ranks. For allgatherv: of all blocks together.
+  std::size_t bytes = 0;
+  const Reduction* reduction = nullptr;  // by reference: must outlive the operation
+  const std::size_t* counts = nullptr;   // allgatherv: bytes of each rank's block (team size entries)
+  const std::size_t* displs = nullptr;   // allgatherv: offset of each block in recv, in bytes
+};
+
+/// What a team is made of. `id` must be the same on all members and different for every team of
+/// the job that ever lives; `members` (job ranks in team order) need only live during the call.
+struct TeamSpec {
+  std::uint64_t id[2] = {0, 0};
+  int rank = 0;
+  int size = 0;
+  const std::int32_t* members = nullptr;
+};
+
+/// Statistics of one process, for `tutti run --report` and `tutti info`.
+struct MemoryUse {
+  std::size_t segment_reserved = 0;  // bytes of shared memory reserved by this rank
+  std::size_t segment_used = 0;      // of these, in use
+  std::size_t per_team = 0;          // fixed bytes per rank and communicator
+};
+
+/// One process (or thread rank) of a parallel job: fabric, engine, teams. Create one per rank.
+/// Thread-safe where `threads` was true at creation; otherwise one application thread at a time.
+class Job {
+ public:
+  /// Collective over the job. On failure every rank gets a failure (not necessarily the same), so
+  /// that all can fall back to their own MPI. `*out` is set only on success. `threads`: several
+  /// application threads will call at the same time (MPI_THREAD_MULTIPLE).
+  static Status create(const Host& host, bool threads, std::unique_ptr<Job>* out);
+  virtual ~Job() = default;
+
+  /// Ranks of the job that this process can reach with tutti (one node for now): a team can be
+  /// created only among them. Bit by job rank.
+  virtual bool reachable(std::int32_t job_rank) const noexcept = 0;
+
+  /// Creates the local end of a team. Local: no communication; members find each other on the
+  /// first collective. Fails with no_memory when the arena is full, unsupported when a member
+  /// cannot be reached.
+  virtual Status create_team(const TeamSpec& spec, Team** out) = 0;
+  /// Gives the local end back, when all its operations have completed locally. Local; the memory
+  /// is reused once every member has released it.
+  virtual void release_team(Team* team) noexcept = 0;
+
+  /// Runs a collective to its end. Collective over the team. Progresses the other pending
+  /// operations of this process too.
+  virtual Status run(Team& team, const Call& call) noexcept = 0;
+
+  /// Starts a collective and returns at once. `*out` is owned by the caller and given back with
+  /// release(). Operations of a team must be started in the same order on all members.
+  virtual Status start(Team& team, const Call& call, Operation** out) noexcept = 0;
+  /// Makes an inactive operation that restart() starts, any number of times (persistent).
+  virtual Status prepare(Team& team, const Call& call, Operation** out) noexcept = 0;
+  virtual Status restart(Operation& operation) noexcept = 0;
+  /// Progresses everything once. True when `operation` is complete (or inactive); `*outcome` is
+  /// then its status.
+  virtual bool test(Operation& operation, Status* outcome) noexcept = 0;
+  /// Waits for one operation.
+  virtual Status wait(Operation& operation) noexcept = 0;
+  /// Waits a little for anything to happen: one round of spin, yield or sleep with host pump, for
+  /// callers that poll several things (MPI_Waitany over mixed requests). `round` counts the
+  /// caller's fruitless rounds since the last success.
+  virtual void relax(std::uint32_t round) noexcept = 0;
+  /// Progresses all pending operations of this process once, without waiting.
+  virtual void progress() noexcept = 0;
+  /// Gives an operation back. Legal while it is active (MPI_Request_free): it completes by itself.
+  virtual void release(Operation* operation) noexcept = 0;
+
+  /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
+  virtual const char* algorithm(const Team& team, const Call& call) const noexcept = 0;
+  virtual MemoryUse memory() const noexcept = 0;
+};
+
+/// True when `operation` has not completed yet.
+bool active(const Operation& operation) noexcept;
+
+}  // namespace tutti
