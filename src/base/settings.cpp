@@ -1,0 +1,454 @@
+#include "base/settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/settings_file.hpp"
+
+namespace tutti {
+namespace {
+
+using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
+                            std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
+                            WaitMode Settings::*, Switch Settings::*, SegmentKind Settings::*>;
+
+/// One setting. Its default is the member's initialiser in Settings; its key in the file is the
+/// lower-case name.
+struct Row {
+  std::string_view name;  // without TUTTI_
+  Member member;
+  std::string_view help;
+  double least = 0;  // of numbers and sizes, inclusive
+  double most = 0;
+};
+
+constexpr double kKiB = 1024;
+constexpr double kMiB = 1024 * kKiB;
+constexpr double kGiB = 1024 * kMiB;
+constexpr double kTiB = 1024 * kGiB;
+constexpr std::size_t kSizeStep = 4096;  // sizes are cut into pages
+
+// In the order of Settings.
+constexpr std::array kRows = {
+    Row{"DISABLE", &Settings::disable, "leave everything to the MPI"},
+    Row{"ALG", &Settings::algorithm,
+        "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
+    Row{"REPORT", &Settings::report,
+        "print at the end what was taken over: 1 for standard error, or a path"},
+    Row{"REPORT_JSON", &Settings::report_json, "write the report as JSON to this path"},
+    Row{"LOG", &Settings::log, "what is said on standard error"},
+    Row{"WAIT", &Settings::wait, "how a rank waits; auto goes from spinning to sleeping"},
+    Row{"SPIN_US", &Settings::spin_us,
+        "microseconds to spin before yielding the processor; 0: by the cores available", 0, 1e6},
+    Row{"DEADLINE", &Settings::deadline_s,
+        "seconds after which a wait is given up and the missing rank named; 0: never", 0, 1e9},
+    Row{"CMA", &Settings::cma,
+        "cross-memory attach for large buffers; on: an error where it is not permitted"},
+    Row{"SEGMENT", &Settings::segment,
+        "kind of shared memory: memfd needs no name; posix lives in /dev/shm, unlinked at once"},
+    Row{"ARENA", &Settings::arena, "address space reserved per rank, used piece by piece",
+        16 * kMiB, kTiB},
+    Row{"RING", &Settings::ring, "shared blocks per rank that large messages pass through",
+        64 * kKiB, kGiB},
+    Row{"BLOCK", &Settings::block, "one shared block", 4 * kKiB, 16 * kMiB},
+    Row{"FIXED_ORDER", &Settings::fixed_order,
+        "reduce in one fixed order: the same bits whatever the layout of the ranks"},
+    Row{"PROGRESS_THREAD", &Settings::progress_thread,
+        "thread that progresses non-blocking collectives; auto: from the first one on"},
+    Row{"PROGRESS_CPU", &Settings::progress_cpu,
+        "processor to bind the progress thread to; -1: do not bind", -1, 65535},
+    Row{"FAULT", &Settings::fault, "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
+    Row{"TRACE", &Settings::trace, "write a trace of the fabric's operations to this path"},
+    Row{"CHECK", &Settings::check, "check the fabric contract at run time"},
+};
+constexpr std::size_t kRowCount = kRows.size();
+
+constexpr std::string_view kPrefix = "TUTTI_";
+constexpr std::string_view kConfig = "TUTTI_CONFIG";
+constexpr std::string_view kInternal = "TUTTI_RUN_";  // set by `tutti run` for its own use
+
+// The words of each enumeration, in the order of its enumerators.
+template <class Enum>
+constexpr std::array<std::string_view, 0> kWords = {};
+template <>
+constexpr std::array<std::string_view, 5> kWords<LogLevel> = {"quiet", "error", "warn", "info",
+                                                              "debug"};
+template <>
+constexpr std::array<std::string_view, 4> kWords<WaitMode> = {"auto", "spin", "yield", "sleep"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<Switch> = {"auto", "on", "off"};
+template <>
+constexpr std::array<std::string_view, 2> kWords<SegmentKind> = {"memfd", "posix"};
+
+// ---- text ------------------------------------------------------------------------------------
+
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](char c) { return lower(c); });
+  return out;
+}
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// A user's text as it may stand in a message: one line, not longer than a message should be.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 200;
+  std::string out(text.substr(0, kLongest));
+  std::ranges::replace_if(
+      out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return text.size() > kLongest ? out + "..." : out;
+}
+
+std::string size_text(std::size_t bytes) {
+  constexpr std::string_view kUnits[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + std::string(kUnits[unit]);
+}
+
+std::string number_text(double number) {
+  char text[400];  // enough for any double in fixed notation
+  const auto end = std::to_chars(text, text + sizeof text, number, std::chars_format::fixed).ptr;
+  return std::string(text, end);
+}
+
+/// Edits (insert, delete, replace, swap neighbours) that lead from `a` to `b`.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before_last.swap(last);
+    last.swap(row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, last[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+  }
+  return row[b.size()];
+}
+
+// ---- values ----------------------------------------------------------------------------------
+
+bool parse_value(std::string_view text, bool* out) {
+  constexpr std::string_view kFalse[] = {"0", "false", "no", "off"};
+  constexpr std::string_view kTrue[] = {"1", "true", "yes", "on"};
+  const std::string word = lower(trim(text));
+  const bool yes = std::ranges::find(kTrue, word) != std::end(kTrue);
+  if (!yes && std::ranges::find(kFalse, word) == std::end(kFalse)) return false;
+  *out = yes;
+  return true;
+}
+
+template <class Enum>
+requires std::is_enum_v<Enum>
+bool parse_value(std::string_view text, Enum* out) {
+  const auto found = std::ranges::find(kWords<Enum>, lower(trim(text)));
+  if (found == kWords<Enum>.end()) return false;
+  *out = static_cast<Enum>(found - kWords<Enum>.begin());
+  return true;
+}
+
+/// The words of a switch, and those of a bool.
+bool parse_value(std::string_view text, Switch* out) {
+  if (parse_value<Switch>(text, out)) return true;
+  bool on = false;
+  if (!parse_value(text, &on)) return false;
+  *out = on ? Switch::on : Switch::off;
+  return true;
+}
+
+template <class Number>
+requires std::is_same_v<Number, int> || std::is_same_v<Number, double>
+bool parse_value(std::string_view text, Number* out) {
+  text = trim(text);
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  *out = number;
+  return true;
+}
+
+bool parse_value(std::string_view text, std::size_t* out) {
+  return parse_bytes(std::string(text), out);
+}
+
+bool parse_value(std::string_view text, std::string* out) {
+  *out = text;
+  return true;
+}
+
+/// In the row's range; text, words and bools always are.
+template <class T>
+bool allowed(const Row& row, const T& value) {
+  if constexpr (std::is_same_v<T, int> || std::is_same_v<T, double>) {
+    return value >= row.least && value <= row.most;  // false for NaN
+  } else if constexpr (std::is_same_v<T, std::size_t>) {
+    const auto number = static_cast<double>(value);
+    return number >= row.least && number <= row.most && value % kSizeStep == 0;
+  } else {
+    return true;
+  }
+}
+
+template <class T>
+std::string format_value(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "1" : "0";
+  } else if constexpr (std::is_same_v<T, int>) {
+    return std::to_string(value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return number_text(value);
+  } else if constexpr (std::is_same_v<T, std::size_t>) {
+    return size_text(value);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else {
+    return std::string(kWords<T>[static_cast<std::size_t>(value)]);
+  }
+}
+
+/// What may stand in place of the value: "auto, on or off", "a size from 4KiB to 16MiB".
+template <class T>
+std::string expected_value(const Row& row) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "0 or 1";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "text";
+  } else if constexpr (std::is_same_v<T, std::size_t>) {
+    return "a size from " + size_text(static_cast<std::size_t>(row.least)) + " to " +
+           size_text(static_cast<std::size_t>(row.most)) + " in steps of " + size_text(kSizeStep);
+  } else if constexpr (std::is_enum_v<T>) {
+    std::string list;
+    for (std::size_t i = 0; i < kWords<T>.size(); ++i) {
+      if (i != 0) list += i + 1 == kWords<T>.size() ? " or " : ", ";
+      list += kWords<T>[i];
+    }
+    return list;
+  } else {
+    return (std::is_same_v<T, int> ? "a whole number from " : "a number from ") +
+           number_text(row.least) + " to " + number_text(row.most);
+  }
+}
+
+template <class Function>
+auto with_member(const Row& row, Function&& function) {
+  return std::visit(
+      [&]<class T>(T Settings::*member) { return function(std::type_identity<T>{}, member); },
+      row.member);
+}
+
+bool assign(const Row& row, std::string_view text, Settings* settings) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
+    T value{};
+    if (!parse_value(text, &value) || !allowed(row, value)) return false;
+    settings->*member = std::move(value);
+    return true;
+  });
+}
+
+std::string expected(const Row& row) {
+  return with_member(
+      row, [&]<class T>(std::type_identity<T>, T Settings::*) { return expected_value<T>(row); });
+}
+
+std::string format(const Row& row, const Settings& settings) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
+    return format_value(settings.*member);
+  });
+}
+
+// ---- names -----------------------------------------------------------------------------------
+
+/// The row of a setting, by its lower-case key; kRowCount when there is none.
+std::size_t find_row(std::string_view key) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(kRows, [&](const Row& row) { return lower(row.name) == key; }) -
+      kRows.begin());
+}
+
+/// "; did you mean X?" when a name is near, else where the list is. `spell` makes of a row's name
+/// what the user would have to write.
+template <class Spell>
+std::string hint(std::string_view name, Spell&& spell) {
+  std::string key = lower(name);
+  if (key.starts_with(lower(kPrefix))) key.erase(0, kPrefix.size());
+  const Row* nearest = nullptr;
+  std::size_t least = std::max<std::size_t>(1, key.size() / 3) + 1;
+  for (const Row& row : kRows) {
+    const std::size_t distance = edit_distance(key, lower(row.name));
+    if (distance < least) {
+      least = distance;
+      nearest = &row;
+    }
+  }
+  if (nearest == nullptr) return "; `tutti info` lists all settings";
+  return "; did you mean " + spell(nearest->name) + "?";
+}
+
+std::string environment_name(std::string_view name) {
+  return std::string(kPrefix) + std::string(name);
+}
+
+// ---- loading ---------------------------------------------------------------------------------
+
+/// What environment and file say, with everything that is wrong in them.
+struct Loaded {
+  Settings settings;
+  std::array<std::string, kRowCount> source;              // empty: default
+  std::array<std::optional<std::string>, kRowCount> bad;  // raw text that was not accepted
+  std::vector<std::string> problems;                      // one line each
+};
+
+/// `where` introduces the message: "TUTTI_WAIT=x" or "FILE:3: wait = x".
+void take(std::size_t index, std::string_view text, std::string source, const std::string& where,
+          Loaded* loaded) {
+  const Row& row = kRows[index];
+  loaded->source[index] = std::move(source);
+  if (assign(row, text, &loaded->settings)) {
+    loaded->bad[index].reset();
+    return;
+  }
+  loaded->bad[index] = std::string(text);
+  loaded->problems.push_back(where + ": must be " + expected(row));
+}
+
+void load_file(const std::string& path, Loaded* loaded) {
+  std::vector<FileEntry> entries;
+  std::string why;
+  if (!read_settings_file(path, &entries, &why)) {
+    loaded->problems.push_back(std::string(kConfig) + "=" + shown(path) + ": " + shown(why));
+    return;
+  }
+  for (const FileEntry& entry : entries) {
+    const std::string place = shown(path) + ":" + std::to_string(entry.line);
+    const std::size_t index = find_row(entry.key);
+    if (index == kRowCount) {
+      loaded->problems.push_back(
+          place + ": unknown setting " + shown(entry.key) +
+          hint(entry.key, [](std::string_view name) { return lower(name); }));
+    } else if (!entry.scalar) {
+      loaded->problems.push_back(place + ": " + entry.key + " must be " + expected(kRows[index]));
+    } else {
+      take(index, entry.text, "file " + path + ":" + std::to_string(entry.line),
+           place + ": " + entry.key + " = " + shown(entry.text), loaded);
+    }
+  }
+}
+
+void load_environment(Loaded* loaded) {
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view line = *variable;
+    if (!line.starts_with(kPrefix)) continue;
+    const std::string_view name = line.substr(0, line.find('='));
+    if (name == kConfig || name.starts_with(kInternal)) continue;
+    const std::string_view text = name.size() < line.size() ? line.substr(name.size() + 1) : "";
+    const auto row = std::ranges::find(kRows, name.substr(kPrefix.size()), &Row::name);
+    if (row == kRows.end()) {
+      loaded->problems.push_back("unknown setting " + shown(name) + hint(name, environment_name));
+    } else {
+      take(static_cast<std::size_t>(row - kRows.begin()), text, "environment", shown(line), loaded);
+    }
+  }
+}
+
+/// Values that are right one by one but not together.
+void check_together(Loaded* loaded) {
+  const auto at_least = [&](std::string_view larger, std::size_t size, std::string_view smaller,
+                            std::size_t bound) {
+    if (size >= bound) return;
+    loaded->problems.push_back(environment_name(larger) + "=" + size_text(size) +
+                               ": must be at least " + environment_name(smaller) + ", which is " +
+                               size_text(bound));
+  };
+  const Settings& settings = loaded->settings;
+  at_least("RING", settings.ring, "BLOCK", settings.block);
+  at_least("ARENA", settings.arena, "RING", settings.ring);
+}
+
+Loaded load() {
+  Loaded loaded;
+  const char* path = std::getenv(kConfig.data());
+  if (path != nullptr && *path == '\0') {
+    loaded.problems.push_back(std::string(kConfig) + " is empty: must be the path of a TOML file");
+  } else if (path != nullptr) {
+    load_file(path, &loaded);
+  }
+  load_environment(&loaded);
+  if (loaded.problems.empty()) check_together(&loaded);
+  return loaded;
+}
+
+}  // namespace
+
+Status load_settings(Settings* out, std::string* message) {
+  Loaded loaded = load();
+  if (loaded.problems.empty()) {
+    *out = std::move(loaded.settings);
+    return Status::success();
+  }
+  *message = loaded.problems.front();
+  if (loaded.problems.size() > 1) {
+    *message += " (and " + std::to_string(loaded.problems.size() - 1) + " more)";
+  }
+  return Status::error(Code::invalid_argument, "a setting is wrong");
+}
+
+std::vector<SettingLine> describe_settings() {
+  const Loaded loaded = load();
+  const Settings defaults;
+  std::vector<SettingLine> lines;
+  lines.reserve(kRowCount);
+  for (std::size_t i = 0; i < kRowCount; ++i) {
+    const Row& row = kRows[i];
+    lines.push_back({environment_name(row.name), expected(row), format(row, defaults),
+                     loaded.bad[i] ? shown(*loaded.bad[i]) : format(row, loaded.settings),
+                     loaded.source[i].empty() ? "default" : loaded.source[i],
+                     std::string(row.help)});
+  }
+  return lines;
+}
+
+bool parse_bytes(const std::string& text, std::size_t* out) {
+  const std::string word = lower(trim(text));
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc{}) return false;  // no digits, or too large
+  std::string_view unit = trim(std::string_view(end, word.data() + word.size()));
+
+  constexpr std::string_view kScales = "kmgt";
+  unsigned shift = 0;
+  if (const auto scale = unit.empty() ? kScales.npos : kScales.find(unit.front());
+      scale != kScales.npos) {
+    shift = 10 * (static_cast<unsigned>(scale) + 1);
+    unit.remove_prefix(1);
+    if (!unit.empty() && unit != "ib") return false;  // "KB" would be 1000 to some
+  } else if (!unit.empty() && unit != "b") {
+    return false;
+  }
+  if (number > std::numeric_limits<std::size_t>::max() >> shift) return false;
+  *out = number << shift;
+  return true;
+}
+
+}  // namespace tutti
