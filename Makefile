@@ -1,0 +1,45 @@
+# make demo, make test: everything on a fresh Debian or Ubuntu machine, see docs/install.md.
+# PYTHON=/path/to/python3 chooses the interpreter that the environments are made with.
+
+PYTHON ?=
+export PYTHON
+TUTTI_PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check build format format-check tidy clean distclean
+
+help:  ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo:  ## a conjugate-gradient solver with and without tutti under three MPIs; a table and a picture
+	@tools/setup demo
+	@$(TUTTI_PYTHON) examples/cg/demo.py
+
+test:  ## every test; ends with the counts and with what was skipped and why
+	@tools/setup test
+	@$(TUTTI_PYTHON) tools/run_tests.py all
+
+check:  ## the quick part of the tests, under three minutes
+	@tools/setup test
+	@$(TUTTI_PYTHON) tools/run_tests.py quick
+
+build:  ## build, and install into .venv
+	@tools/setup build
+
+format:  ## format C, C++ and CMake sources in place
+	@tools/setup dev
+	@tools/format
+
+format-check:  ## say what `make format` would change; changes nothing
+	@tools/setup dev
+	@tools/format --check
+
+tidy:  ## clang-tidy over the C++ sources
+	@tools/setup dev
+	@tools/tidy
+
+clean:  ## remove what was built
+	rm -rf build demo-out
+
+distclean: clean  ## remove the environments too
+	rm -rf .venv .envs

