@@ -1,0 +1,203 @@
+#include "engine/engine.hpp"
+
+#include <sched.h>
+
+#include <new>
+
+#include "engine/progress_thread.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t kHealthInterval = 100'000'000;  // ns between looks at the peers' health
+constexpr std::uint32_t kPausesPerRound = 16;
+constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
+constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; sleep while the host has requests open
+
+}  // namespace
+
+Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump,
+               bool threads) noexcept
+    : fabric_(fabric),
+      policy_(policy),
+      host_(pump),
+      threads_(threads),
+      virtual_time_(fabric.traits().virtual_time) {
+  waiters_.next = &waiters_;
+  waiters_.previous = &waiters_;
+}
+
+Engine::~Engine() { delete progress_; }
+
+void Engine::Guard::take() noexcept {
+  // The holder may be off its core (more ranks than cores), so spinning is not enough.
+  for (std::uint32_t round = 0; engine_.locked_.exchange(true, std::memory_order_acquire); ++round) {
+    if (round < 64) {
+      cpu_pause();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void Engine::link(Waiter& waiter) noexcept {
+  waiter.previous = waiters_.previous;
+  waiter.next = &waiters_;
+  waiters_.previous->next = &waiter;
+  waiters_.previous = &waiter;
+}
+
+void Engine::unlink(Waiter& waiter) noexcept {
+  waiter.previous->next = waiter.next;
+  waiter.next->previous = waiter.previous;
+  waiter.next = nullptr;
+  waiter.previous = nullptr;
+}
+
+bool Engine::poll() noexcept {
+  fabric_.progress();
+  bool any = false;
+  // A resumed task may link new waiters (at the end) and unlink others, so the walk restarts
+  // after each resumption; `last` bounds it to the waiters present at the start.
+  Waiter* const last = waiters_.previous;
+  for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
+    const bool at_end = waiter == last;
+    Waiter* const next = waiter->next;
+    if (waiter->reached()) {
+      unlink(*waiter);
+      waiter->handle.resume();
+      any = true;
+      break;
+    }
+    if (at_end) break;
+    waiter = next;
+  }
+  return any;
+}
+
+bool Engine::any_reached() const noexcept {
+  for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+    if (waiter->reached()) return true;
+  }
+  return false;
+}
+
+Status Engine::drive(Task& task, Guard& guard) noexcept {
+  spins_ = policy_.spins;
+  task.start();
+  spins_ = 0;
+  if (task.done()) return task.result();
+  inside_.fetch_add(1, std::memory_order_relaxed);
+  for (std::uint32_t round = 0; !task.done();) {
+    spins_ = policy_.spins;
+    const bool progressed = poll();
+    spins_ = 0;
+    if (progressed) {
+      round = 0;
+    } else {
+      relax(round++, guard);
+    }
+  }
+  inside_.fetch_sub(1, std::memory_order_relaxed);
+  return task.result();
+}
+
+void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
+  guard.pause();
+  if (host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1)) {
+    host_.pump(host_.self);
+  }
+  if (policy_.yield) {
+    sched_yield();
+  } else {
+    for (std::uint32_t i = 0; i < kPausesPerRound; ++i) cpu_pause();
+  }
+  guard.resume();
+  if (round == 0) {
+    wait_began_ns_ = 0;
+    return;
+  }
+  if (round % kRoundsPerClock != 0) return;
+
+  const std::uint64_t now = fabric_.now_ns();
+  if (wait_began_ns_ == 0) wait_began_ns_ = now;
+  const std::uint64_t waited = now - wait_began_ns_;
+  if (waited > kHealthInterval && now >= next_health_ns_) {
+    next_health_ns_ = now + kHealthInterval;
+    check_health();
+  }
+  if (waited >= policy_.active_ns) {
+    // From here on every call sleeps once: the caller's rounds are slices of sleep.
+    const bool pumped = host_.pump != nullptr && host_.pending != nullptr && host_.pending(host_.self);
+    for (std::uint32_t i = 0; i < kRoundsPerClock && !any_reached(); ++i) {
+      sleep_slice(pumped ? kPumpedSlice : policy_.slice_ns, guard);
+      if (host_.pump != nullptr) {
+        guard.pause();
+        host_.pump(host_.self);
+        guard.resume();
+      }
+      fabric_.progress();
+    }
+  }
+}
+
+void Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept {
+  const std::uint32_t ticket = fabric_.arm();
+  if (any_reached()) {
+    fabric_.disarm();
+    return;
+  }
+  guard.pause();
+  fabric_.sleep(ticket, nanoseconds);
+  guard.resume();
+  fabric_.disarm();
+}
+
+void Engine::check_health() noexcept {
+  for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+    auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
+    for (int i = 0; i < members->size; ++i) {
+      const std::int32_t peer = members->ranks[i];
+      if (peer != fabric_.rank() && !fabric_.alive(peer)) {
+        fail_waiters(*members, Status::peer_lost(peer, "the process has ended"));
+        return;  // the list has changed; the next look sees the rest
+      }
+    }
+    if (policy_.deadline_ns != 0 && fabric_.now_ns() - wait_began_ns_ > policy_.deadline_ns) {
+      fail_waiters(*members, Status::timeout(waiter->peer, "the deadline has passed"));
+      return;
+    }
+  }
+}
+
+void Engine::fail_waiters(Membership& members, Status why) noexcept {
+  members.broken = why;
+  for (bool again = true; again;) {
+    again = false;
+    for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+      if (waiter->owner != &members) continue;
+      unlink(*waiter);
+      waiter->outcome = why;
+      waiter->handle.resume();
+      again = true;
+      break;
+    }
+  }
+}
+
+void Engine::operation_started() noexcept {
+  pending_.fetch_add(1, std::memory_order_release);
+  if (virtual_time_ || !progress_enabled_) return;
+  if (progress_ == nullptr) progress_ = new (std::nothrow) ProgressThread(*this, progress_cpu_);
+  if (progress_ != nullptr) progress_->wake();
+}
+
+void Engine::set_progress_thread(bool enabled, int cpu) noexcept {
+  Guard guard(*this);
+  guard.escalate();
+  progress_enabled_ = enabled;
+  progress_cpu_ = cpu;
+  if (progress_ != nullptr && enabled) progress_->bind(cpu);
+}
+
+}  // namespace tutti

@@ -1,0 +1,211 @@
+// The engine of one rank: resumes tasks when the words that they wait for are reached, and waits
+// hybridly (spin, yield, sleep) when there is nothing to resume.
+//
+// Who drives it: a blocking caller inside drive(); test/wait of non-blocking operations; the progress
+// thread while operations are pending and the application is elsewhere. The lock serialises them; a
+// single-threaded program with nothing pending never takes it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/settings.hpp"
+#include "base/status.hpp"
+#include "engine/task.hpp"
+#include "fabric/fabric.hpp"
+
+namespace tutti {
+
+/// The ranks that a wait depends on: when one of them dies, the wait fails instead of hanging.
+struct Membership {
+  const std::int32_t* ranks = nullptr;  // job ranks
+  int size = 0;
+  Status broken;  // set once when a member is lost; later waits fail at once
+};
+
+/// How a blocking wait proceeds. Times in nanoseconds.
+struct WaitPolicy {
+  std::uint32_t spins = 0;         // pauses inside an await before the task is suspended
+  bool yield = false;              // give the core away between polls: more ranks than cores
+  std::uint64_t active_ns = 0;     // how long to poll before sleeping
+  std::uint64_t slice_ns = 1'000'000;        // longest sleep while the host MPI must be pumped
+  std::uint64_t deadline_ns = 0;   // 0: none
+};
+
+/// Policy for `ranks` runnable ranks on `cores` available cores (affinity and cgroup limits).
+WaitPolicy choose_wait_policy(int ranks, int cores, const Settings& settings) noexcept;
+
+/// Cores that the process may use: affinity mask, reduced to the cgroup's CPU quota.
+int available_cores() noexcept;
+
+/// Calls into the host MPI from a waiting application thread.
+struct HostPump {
+  void* self = nullptr;
+  void (*pump)(void*) = nullptr;     // may be null
+  bool (*pending)(void*) = nullptr;  // may be null
+};
+
+class Engine {
+ public:
+  Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads) noexcept;
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Fabric& fabric() noexcept { return fabric_; }
+  FramePool& frames() noexcept { return frames_; }
+  const WaitPolicy& policy() const noexcept { return policy_; }
+
+  // ---- in tasks ------------------------------------------------------------------------------
+
+  /// Awaits until `word` >= `value`; gives ok, or why that will not happen. `peer`: the job rank that
+  /// will write the word (-1: any member). `members` must outlive the wait.
+  class Reached;
+  Reached reached(const Word& word, std::uint64_t value, Membership& members,
+                  std::int32_t peer = -1) noexcept;
+
+  // ---- by callers ----------------------------------------------------------------------------
+
+  /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
+  class Guard;
+
+  /// Runs a task to its end, waiting as the policy says. The guard is released while waiting.
+  Status drive(Task& task, Guard& guard) noexcept;
+
+  /// Resumes every task whose word is reached. True when there was one. Under the guard.
+  bool poll() noexcept;
+
+  /// One fruitless round of waiting: pump, spin, yield or sleep. `round` counts from 0. The guard is
+  /// released meanwhile. Checks the health of peers now and then.
+  void relax(std::uint32_t round, Guard& guard) noexcept;
+
+  /// Non-blocking operations in flight: while there are any, the progress thread looks after them.
+  void operation_started() noexcept;
+  void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
+  std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
+
+  /// Switches and binds the progress thread (cpu < 0: not bound). Any thread.
+  void set_progress_thread(bool enabled, int cpu) noexcept;
+
+ private:
+  friend class Reached;
+  friend class Guard;
+  friend class ProgressThread;
+
+  void link(Waiter& waiter) noexcept;
+  void unlink(Waiter& waiter) noexcept;
+  bool any_reached() const noexcept;
+  void check_health() noexcept;
+  void fail_waiters(Membership& members, Status why) noexcept;
+  void sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept;
+  bool must_lock() const noexcept { return threads_ || pending() != 0; }
+
+  Fabric& fabric_;
+  WaitPolicy policy_;
+  HostPump host_;
+  FramePool frames_;
+  const bool threads_;         // the application has several threads inside
+  const bool virtual_time_;
+  std::uint32_t spins_ = 0;    // pauses that an await may spend: policy_.spins while driving, else 0
+  Waiter waiters_;             // head of the circular list of suspended tasks
+  std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
+  std::uint64_t next_health_ns_ = 0;
+
+  alignas(kCacheLine) std::atomic<bool> locked_{false};   // the lock
+  std::atomic<std::uint32_t> inside_{0};   // application threads waiting inside; the progress thread keeps away
+  alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
+  class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
+  bool progress_enabled_ = true;
+  int progress_cpu_ = -1;
+};
+
+class Engine::Guard {
+ public:
+  explicit Guard(Engine& engine) noexcept : engine_(engine), held_(engine.must_lock()) {
+    if (held_) take();
+  }
+  ~Guard() {
+    if (held_) give();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  void take() noexcept;
+  void give() noexcept { engine_.locked_.store(false, std::memory_order_release); }
+  /// Gives the lock up for a moment (while waiting) / takes it back.
+  void pause() noexcept {
+    if (held_) give();
+  }
+  void resume() noexcept {
+    if (held_) take();
+  }
+  /// For an entry that is about to make an operation pending: from now on there may be a thread.
+  void escalate() noexcept {
+    if (!held_) {
+      held_ = true;
+      take();
+    }
+  }
+
+ private:
+  Engine& engine_;
+  bool held_;
+};
+
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+class Engine::Reached {
+ public:
+  Reached(Engine& engine, const Word& word, std::uint64_t value, Membership& members,
+          std::int32_t peer) noexcept
+      : engine_(engine) {
+    waiter_.word = &word;
+    waiter_.value = value;
+    waiter_.owner = &members;
+    waiter_.peer = peer;
+  }
+  Reached(const Reached&) = delete;
+  Reached& operator=(const Reached&) = delete;
+  ~Reached() {
+    if (waiter_.next != nullptr) engine_.unlink(waiter_);
+  }
+
+  bool await_ready() noexcept {
+    if (waiter_.reached()) return true;
+    for (std::uint32_t i = engine_.spins_; i != 0; --i) {
+      cpu_pause();
+      if (waiter_.reached()) return true;
+    }
+    auto& members = *static_cast<const Membership*>(waiter_.owner);
+    if (!members.broken.ok()) {
+      waiter_.outcome = members.broken;
+      return true;
+    }
+    return false;
+  }
+  void await_suspend(std::coroutine_handle<> handle) noexcept {
+    waiter_.handle = handle;
+    if (engine_.virtual_time_) {
+      engine_.fabric_.watch(waiter_);
+    } else {
+      engine_.link(waiter_);
+    }
+  }
+  Status await_resume() const noexcept { return waiter_.outcome; }
+
+ private:
+  Engine& engine_;
+  Waiter waiter_;
+};
+
+inline Engine::Reached Engine::reached(const Word& word, std::uint64_t value, Membership& members,
+                                       std::int32_t peer) noexcept {
+  return Reached(*this, word, value, members, peer);
+}
+
+}  // namespace tutti

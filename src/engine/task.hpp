@@ -1,0 +1,155 @@
+// Task: a collective or a protocol as a coroutine that returns a Status.
+//
+// Tasks start suspended, are awaited by other tasks (symmetric transfer) or driven by the engine,
+// and recycle their frames: the first parameter of every coroutine is an object with a member
+// `FramePool& frames()` (a Team, an Engine), whose free lists the frames come from and go back to.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "base/status.hpp"
+
+namespace tutti {
+
+/// Free lists of coroutine frames by size. One thread at a time (the engine's lock).
+class FramePool {
+ public:
+  FramePool() = default;
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+  ~FramePool() {
+    for (Free*& head : free_) {
+      while (head != nullptr) {
+        Free* next = head->next;
+        std::free(head);
+        head = next;
+      }
+    }
+  }
+
+  void* allocate(std::size_t bytes) noexcept {
+    const std::size_t index = (bytes + sizeof(Header) + kStep - 1) / kStep;
+    void* memory;
+    if (index < kClasses && free_[index] != nullptr) {
+      memory = free_[index];
+      free_[index] = free_[index]->next;
+    } else {
+      memory = std::malloc(index * kStep);
+      if (memory == nullptr) return nullptr;
+    }
+    auto* header = new (memory) Header{this, index};
+    return header + 1;
+  }
+
+  static void release(void* frame) noexcept {
+    auto* header = static_cast<Header*>(frame) - 1;
+    FramePool* pool = header->pool;
+    const std::size_t index = header->index;
+    if (index >= kClasses) {
+      std::free(header);
+      return;
+    }
+    auto* node = new (static_cast<void*>(header)) Free{pool->free_[index]};
+    pool->free_[index] = node;
+  }
+
+ private:
+  struct alignas(16) Header {
+    FramePool* pool;
+    std::size_t index;
+  };
+  struct Free {
+    Free* next;
+  };
+  static constexpr std::size_t kStep = 64;
+  static constexpr std::size_t kClasses = 64;
+  Free* free_[kClasses] = {};
+};
+
+class [[nodiscard]] Task {
+ public:
+  struct promise_type;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  struct FinalAwaiter {
+    bool await_ready() const noexcept { return false; }
+    std::coroutine_handle<> await_suspend(Handle handle) const noexcept;
+    void await_resume() const noexcept {}
+  };
+
+  struct promise_type {
+    std::coroutine_handle<> continuation;
+    Status result = Status::error(Code::internal, "task has not finished");
+
+    template <class Pooled, class... Rest>
+    static void* operator new(std::size_t bytes, Pooled& pooled, Rest&&...) noexcept {
+      return pooled.frames().allocate(bytes);
+    }
+    static void operator delete(void* frame) noexcept { FramePool::release(frame); }
+    static Task get_return_object_on_allocation_failure() noexcept { return Task(); }
+
+    Task get_return_object() noexcept { return Task(Handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() const noexcept { return {}; }
+    FinalAwaiter final_suspend() const noexcept { return {}; }
+    void return_value(Status status) noexcept { result = status; }
+    void unhandled_exception() noexcept { std::abort(); }  // nothing in a task throws
+  };
+
+  Task() = default;
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      reset();
+      handle_ = std::exchange(other.handle_, {});
+    }
+    return *this;
+  }
+  ~Task() { reset(); }
+
+  /// False when the frame could not be allocated; the task's status is then no_memory.
+  bool valid() const noexcept { return static_cast<bool>(handle_); }
+  bool done() const noexcept { return !handle_ || handle_.done(); }
+  Status result() const noexcept {
+    return handle_ ? handle_.promise().result
+                   : Status::error(Code::no_memory, "no memory for a task");
+  }
+  /// Runs from the start to the first wait. Once.
+  void start() noexcept {
+    if (handle_) handle_.resume();
+  }
+  void reset() noexcept {
+    if (handle_) handle_.destroy();
+    handle_ = {};
+  }
+
+  // Awaiting a task runs it and gives its status.
+  bool await_ready() const noexcept { return !handle_; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
+    handle_.promise().continuation = awaiting;
+    return handle_;
+  }
+  Status await_resume() const noexcept { return result(); }
+
+ private:
+  explicit Task(Handle handle) noexcept : handle_(handle) {}
+  Handle handle_;
+};
+
+inline std::coroutine_handle<> Task::FinalAwaiter::await_suspend(Handle handle) const noexcept {
+  const auto continuation = handle.promise().continuation;
+  return continuation ? continuation : std::noop_coroutine();
+}
+
+}  // namespace tutti
+
+/// In a task: awaits `expression` and returns its Status when that is not ok.
+#define TUTTI_CO_TRY(expression)                                      \
+  do {                                                                \
+    if (::tutti::Status status_ = (expression); !status_.ok()) {      \
+      co_return status_;                                              \
+    }                                                                 \
+  } while (0)

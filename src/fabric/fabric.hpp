@@ -1,0 +1,250 @@
+// The fabric contract: one-sided communication between the ranks of a job.
+//
+// A Fabric is one rank's access to all the others. Implementations: shm (processes or threads of a
+// node), sim (virtual time); decorators in wrap/. Each passes tests/fabric/conformance unchanged.
+//
+// Common rules
+//  - No operation blocks, except arm/sleep, which exist for blocking. No operation throws.
+//  - Thread-safety: one thread at a time per Fabric object (the engine holds its lock), except
+//    ring(), alive() and now_ns(), which any thread may call.
+//  - Ownership: memory passed in stays the caller's and must stay valid until the operation's
+//    completion; keys and Remotes are values.
+//  - Failure: a Status, never an abort, never a hang. After peer_lost, further operations towards
+//    that peer fail at once with peer_lost; those towards other peers are unaffected.
+//  - Words are 64-bit, 8-byte aligned, only ever increased by their one writer, and compared
+//    with >=. A reader that has seen a Word reach v (acquire) sees everything that its writer wrote
+//    before, whatever the network's own ordering.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/status.hpp"
+
+namespace tutti {
+
+/// A flag or counter in memory that others reach: monotonic, single writer.
+using Word = std::atomic<std::uint64_t>;
+static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
+
+inline constexpr std::size_t kCacheLine = 64;
+
+/// What a peer needs in order to reach an exposed region. Serialisable: plain bytes, no pointers
+/// that mean anything to another process, same meaning in every process of the job.
+struct Key {
+  std::uint64_t words[4] = {0, 0, 0, 0};
+};
+
+/// Memory of this rank that peers may read and write.
+struct Region {
+  void* base = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t handle = 0;  // of the implementation
+  Key key;                   // to be sent to peers
+};
+
+/// A peer's region as seen from here.
+struct Remote {
+  std::int32_t peer = -1;     // job rank
+  std::size_t bytes = 0;
+  void* mapped = nullptr;     // where loads and stores reach it, or nullptr
+  std::uint64_t handle = 0;   // of the implementation
+  Key key;
+};
+
+/// The counter behind the data (VIA-2003, section 3.2): `value` is stored to the Word at `offset` of
+/// the target region, and becomes visible there no earlier than the data of the same put.
+struct Tail {
+  std::size_t offset = 0;  // of the Word in the target region; 8-byte aligned
+  std::uint64_t value = 0;
+};
+
+/// Signals that an operation is over on this side: `pending` falls to 0. Lives at the caller until
+/// then. One Completion may collect many operations.
+struct Completion {
+  Word finished{0};          // operations over; grows
+  std::uint64_t posted = 0;  // operations posted; written by the poster
+  Status status;             // first failure among them
+};
+
+/// One place where a task waits for a Word. Linked into the engine's list while it waits; in virtual
+/// time the fabric calls `ready` instead of being polled.
+struct Waiter {
+  const Word* word = nullptr;
+  std::uint64_t value = 0;
+  std::coroutine_handle<> handle;
+  Waiter* next = nullptr;
+  Waiter* previous = nullptr;
+  const void* owner = nullptr;    // the Team (or whoever) whose ranks this wait depends on
+  std::int32_t peer = -1;         // job rank that will write the word, or -1: any of the owner's
+  Status outcome;                 // set before `handle` is resumed
+
+  bool reached() const noexcept { return word->load(std::memory_order_acquire) >= value; }
+};
+
+/// CPU work that costs time in a simulation and is simply done in reality.
+enum class Work : std::uint8_t { copy, reduce, match, interrupt, call };
+
+/// What an implementation can do natively. Algorithms never look here; team and select do.
+struct Traits {
+  const char* name = "";
+  bool virtual_time = false;       // time is simulated; waits go through watch()
+  bool ordered_tail = false;       // data and tail travel in one native operation
+  bool elided_payload = false;     // data is not carried (simulation at scale): contents are undefined
+  bool user_memory = false;        // get/put reach any exposed memory without the peer's help
+  std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
+  std::size_t datagram_bytes = 0;  // largest datagram; 0: none
+};
+
+class Datagrams;
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  const Traits& traits() const noexcept { return traits_; }
+
+  // ---- memory ------------------------------------------------------------------------------
+
+  /// Makes [base, base + bytes) reachable by peers until withdraw(). The memory stays the caller's.
+  /// May register with a network: not for the small-message path unless traits().user_memory.
+  virtual Status expose(void* base, std::size_t bytes, Region* out) noexcept = 0;
+  /// Ends it. The caller must know that no peer still uses the region.
+  virtual void withdraw(Region& region) noexcept = 0;
+
+  /// The memory of this rank that was set up at creation, zeroed, already exposed. Where
+  /// peers_map() is true a peer maps it. Physical memory is reserved by reserve().
+  virtual Region& arena() noexcept = 0;
+  /// The arena of a peer. The result stays valid as long as the fabric.
+  virtual Status arena_of(std::int32_t peer, Remote* out) noexcept = 0;
+  /// Backs [offset, offset + bytes) of the own arena with memory, so that using it cannot fail later
+  /// (no SIGBUS). Fails with no_memory. Idempotent.
+  virtual Status reserve(std::size_t offset, std::size_t bytes) noexcept = 0;
+
+  /// A Remote for a key received from `peer`. Cheap. Fails with truncated or invalid_argument on a
+  /// key that cannot be one, peer_lost when the peer is gone.
+  virtual Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept = 0;
+
+  /// True when loads and stores of this rank reach the arena of `peer` (same node).
+  virtual bool maps(std::int32_t peer) const noexcept = 0;
+
+  // ---- data --------------------------------------------------------------------------------
+
+  /// One-sided write of `bytes` from `source` to `offset` of the remote region; with `tail` also the
+  /// counter, visible no earlier than the data. bytes may be 0 (the tail alone). `completion` (may be
+  /// nullptr): counts one more finished operation when `source` may be reused; that says nothing
+  /// about the target. Out-of-range offsets fail with truncated before anything is written.
+  /// Puts to one peer with tails to the same Word become visible in order.
+  virtual Status put(const Remote& target, std::size_t offset, const void* source,
+                     std::size_t bytes, const Tail* tail, Completion* completion) noexcept = 0;
+
+  /// One-sided read. `completion` is required; the data is in `destination` when it has counted.
+  virtual Status get(const Remote& source, std::size_t offset, void* destination,
+                     std::size_t bytes, Completion* completion) noexcept = 0;
+
+  /// Stores `value` to a Word in memory mapped from `peer` (or own exposed memory, peer == rank()),
+  /// with release order. Does not wake: callers ring() when sleepers() says so.
+  /// In virtual time the store becomes visible after the cost of a cache-line transfer.
+  void signal(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
+    if (traits_.virtual_time) {
+      signal_virtually(peer, word, value);
+    } else {
+      word.store(value, std::memory_order_release);
+    }
+  }
+
+  /// Completes what can be completed: moves data, counts completions. Never blocks.
+  virtual void progress() noexcept {}
+
+  // ---- waiting -----------------------------------------------------------------------------
+
+  /// True when some rank that maps our memory may be asleep. One relaxed load; ordered after the
+  /// caller's signal() by the sleeper's side (arm() runs an asymmetric barrier), or here by a fence.
+  bool sleepers() const noexcept {
+    if (sleepers_ == nullptr) return false;
+    if (fence_before_ring_) std::atomic_thread_fence(std::memory_order_seq_cst);
+    return sleepers_->load(std::memory_order_relaxed) != 0;
+  }
+  /// Wakes `peer` if it sleeps; costs a load when it does not. Any thread.
+  virtual void ring(std::int32_t peer) noexcept { static_cast<void>(peer); }
+
+  /// Announces that this rank is about to sleep. After arm() returns, any signal() or arriving put
+  /// either is visible to a check made now, or will ring. Calls nest (progress thread and application).
+  /// Returns the ticket for sleep().
+  virtual std::uint32_t arm() noexcept { return 0; }
+  /// Sleeps in the kernel until rung since arm() gave `ticket`, or `timeout_ns` has passed. Only
+  /// between arm and disarm; any thread, without the engine's lock.
+  virtual void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+    static_cast<void>(ticket);
+    static_cast<void>(timeout_ns);
+  }
+  virtual void disarm() noexcept {}
+
+  /// False when `peer` is known to have died or cannot be reached. May cost a system call.
+  virtual bool alive(std::int32_t peer) noexcept {
+    static_cast<void>(peer);
+    return true;
+  }
+  /// Nanoseconds since some fixed point: monotonic real time, or this rank's virtual time.
+  virtual std::uint64_t now_ns() const noexcept = 0;
+
+  // ---- virtual time (no effect in reality) ----------------------------------------------------
+
+  /// Called by the engine when a task starts to wait, where traits().virtual_time: the fabric sets
+  /// waiter.outcome and resumes waiter.handle when the word has reached the value.
+  virtual void watch(Waiter& waiter) noexcept { static_cast<void>(waiter); }
+  /// Charges CPU work to this rank's clock.
+  void spend(Work work, std::size_t bytes) noexcept {
+    if (traits_.virtual_time) spend_virtually(work, bytes);
+  }
+
+  // ---- datagrams -----------------------------------------------------------------------------
+
+  /// Unreliable multicast of this fabric, or nullptr.
+  virtual Datagrams* datagrams() noexcept { return nullptr; }
+
+ protected:
+  Fabric(int rank, int size) noexcept : rank_(rank), size_(size) {}
+  virtual void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
+    static_cast<void>(peer);
+    word.store(value, std::memory_order_release);
+  }
+  virtual void spend_virtually(Work work, std::size_t bytes) noexcept {
+    static_cast<void>(work);
+    static_cast<void>(bytes);
+  }
+
+  int rank_;
+  int size_;
+  Traits traits_;
+  // Number of ranks of the node that are armed. The one Word that many write (by fetch_add): each rank
+  // when it arms and disarms. Read before ringing.
+  const Word* sleepers_ = nullptr;
+  bool fence_before_ring_ = false;  // no asymmetric barrier on this system
+};
+
+/// Unreliable, unordered, MTU-sized messages to a group. Same thread and ownership rules as Fabric.
+class Datagrams {
+ public:
+  virtual ~Datagrams() = default;
+  /// Joins the group named by a 128-bit id (random per communicator, MCAST-2007). `depth`: receives to
+  /// pre-post (MCAST-2007: default 5). `*out` names the group here.
+  virtual Status join(const std::uint64_t id[2], int depth, int* out) noexcept = 0;
+  virtual void leave(int group) noexcept = 0;
+  /// Sends at most traits().datagram_bytes to all members but this rank. The bytes are copied.
+  virtual Status cast(int group, const void* data, std::size_t bytes) noexcept = 0;
+  /// Takes one received datagram; returns its size, or 0 when there is none, and copies at most
+  /// `capacity` bytes (a longer datagram is dropped and counted).
+  virtual std::size_t receive(int group, void* out, std::size_t capacity) noexcept = 0;
+  /// A Word that grows with every datagram that arrives for `group`: what a task waits on.
+  virtual const Word& arrivals(int group) const noexcept = 0;
+};
+
+}  // namespace tutti

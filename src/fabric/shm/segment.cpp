@@ -1,0 +1,143 @@
+#include "fabric/shm/segment.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+namespace tutti::shm {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x7475747469303031;  // "tutti001"
+constexpr std::size_t kPage = 4096;
+
+std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
+
+std::size_t arenas_offset(std::uint32_t ranks) {
+  return round_up(round_up(sizeof(NodeHeader), alignof(NodeSlot)) + ranks * sizeof(NodeSlot), kPage);
+}
+
+/// A file in /dev/shm whose name is gone before anybody could open it: random, exclusive, unlinked at once.
+int open_unlinked() {
+  std::uint64_t random[2];
+  if (getrandom(random, sizeof random, 0) != sizeof random) return -1;
+  char name[64];
+  std::snprintf(name, sizeof name, "/tutti-%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+  const int descriptor = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor >= 0) shm_unlink(name);
+  return descriptor;
+}
+
+int open_file(SegmentKind kind) {
+  if (kind == SegmentKind::memfd) {
+    const int descriptor = memfd_create("tutti", MFD_CLOEXEC);
+    if (descriptor >= 0) {
+      fchmod(descriptor, 0600);
+      return descriptor;
+    }
+    if (errno != ENOSYS && errno != EPERM) return -1;
+  }
+  return open_unlinked();
+}
+
+}  // namespace
+
+Segment::~Segment() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+NodeSlot& Segment::slot(int local) noexcept {
+  auto* first = base_ + round_up(sizeof(NodeHeader), alignof(NodeSlot));
+  return reinterpret_cast<NodeSlot*>(first)[local];
+}
+
+std::byte* Segment::arena(int local) noexcept {
+  return base_ + arenas_offset(header().ranks) + static_cast<std::size_t>(local) * header().arena_bytes;
+}
+
+Status Segment::map(std::size_t bytes) noexcept {
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+  if (base == MAP_FAILED) return Status::error(Code::no_memory, "cannot map the shared segment");
+  // A child of fork() must not write into the job's memory; it gets none of it.
+  madvise(base, bytes, MADV_DONTFORK);
+  base_ = static_cast<std::byte*>(base);
+  bytes_ = bytes;
+  return Status::success();
+}
+
+Status Segment::create(SegmentKind kind, int ranks, std::size_t arena_bytes,
+                       std::unique_ptr<Segment>* out, std::string* message) {
+  std::unique_ptr<Segment> segment(new (std::nothrow) Segment());
+  if (!segment) return Status::error(Code::no_memory, "out of memory");
+  arena_bytes = round_up(arena_bytes, kPage);
+  segment->descriptor_ = open_file(kind);
+  if (segment->descriptor_ < 0) {
+    *message = std::string("cannot create the shared segment: ") + std::strerror(errno);
+    return Status::error(Code::not_permitted, "cannot create the shared segment");
+  }
+  const std::size_t head = arenas_offset(static_cast<std::uint32_t>(ranks));
+  const std::size_t bytes = head + static_cast<std::size_t>(ranks) * arena_bytes;
+  if (ftruncate(segment->descriptor_, static_cast<off_t>(bytes)) != 0) {
+    *message = std::string("cannot size the shared segment: ") + std::strerror(errno) +
+               "; a smaller TUTTI_ARENA would help";
+    return Status::error(Code::no_memory, "cannot size the shared segment");
+  }
+  if (const int error = posix_fallocate(segment->descriptor_, 0, static_cast<off_t>(head)); error != 0) {
+    *message = std::string("no room for the shared segment: ") + std::strerror(error) +
+               (kind == SegmentKind::posix ? "; enlarge /dev/shm or use TUTTI_SEGMENT=memfd"
+                                           : "; the memory limit of this job is reached");
+    return Status::error(Code::no_memory, "no room for the shared segment");
+  }
+  TUTTI_TRY(segment->map(bytes));
+  auto* header = new (segment->base_) NodeHeader{};
+  header->ranks = static_cast<std::uint32_t>(ranks);
+  header->arena_bytes = arena_bytes;
+  for (int i = 0; i < ranks; ++i) new (&segment->slot(i)) NodeSlot{};
+  header->magic = kMagic;
+  *out = std::move(segment);
+  return Status::success();
+}
+
+Status Segment::adopt(int descriptor, std::unique_ptr<Segment>* out) {
+  std::unique_ptr<Segment> segment(new (std::nothrow) Segment());
+  if (!segment) {
+    close(descriptor);
+    return Status::error(Code::no_memory, "out of memory");
+  }
+  segment->descriptor_ = descriptor;
+  struct stat info;
+  if (fstat(descriptor, &info) != 0 || static_cast<std::size_t>(info.st_size) < sizeof(NodeHeader)) {
+    return Status::error(Code::corrupt, "the shared segment has the wrong size");
+  }
+  TUTTI_TRY(segment->map(static_cast<std::size_t>(info.st_size)));
+  const NodeHeader& header = segment->header();
+  if (header.magic != kMagic || header.ranks == 0 ||
+      segment->bytes_ != arenas_offset(header.ranks) + header.ranks * header.arena_bytes) {
+    return Status::error(Code::corrupt, "the shared segment is not one of this version");
+  }
+  *out = std::move(segment);
+  return Status::success();
+}
+
+Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexcept {
+  if (offset > arena_bytes() || bytes > arena_bytes() - offset) {
+    return Status::error(Code::no_memory, "the arena is full: TUTTI_ARENA is too small");
+  }
+  const std::size_t start = static_cast<std::size_t>(arena(local) - base_) + offset;
+  int error;
+  do {
+    error = posix_fallocate(descriptor_, static_cast<off_t>(start), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error != 0) return Status::error(Code::no_memory, "no shared memory left on this node");
+  return Status::success();
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,77 @@
+// The shared memory of a node: one file without a lasting name, mapped by all its ranks.
+//
+//   | NodeHeader | NodeSlot per rank | arena of rank 0 | arena of rank 1 | ...
+//
+// Address space is cheap and reserved for all arenas at once; physical memory is reserved piece by
+// piece with posix_fallocate before it is used, so that a full /dev/shm or memory limit is a Status
+// and never a SIGBUS.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/settings.hpp"
+#include "base/status.hpp"
+#include "fabric/fabric.hpp"
+
+namespace tutti::shm {
+
+/// Written once by the leader before anybody else maps the segment.
+struct NodeHeader {
+  std::uint64_t magic;
+  std::uint64_t arena_bytes;
+  std::uint32_t ranks;
+  // Ranks that are armed (about to sleep). Written by them with fetch_add; read by every signaller.
+  alignas(kCacheLine) Word sleepers;
+};
+
+/// One per rank, on cache lines of its own.
+struct alignas(2 * kCacheLine) NodeSlot {
+  // Set by the owner before and after it sleeps (nesting count); read by whoever rings it.
+  std::atomic<std::uint32_t> armed;
+  // Futex: incremented by whoever rings; waited on by the owner.
+  std::atomic<std::uint32_t> bell;
+  // Set by the owner: its process and when that started (to tell a reused pid).
+  std::atomic<std::int32_t> pid;
+  std::atomic<std::uint64_t> start_time;
+  // Set by the owner when it leaves in good order, or by a test that plays its death.
+  std::atomic<std::uint32_t> left;
+  std::uint64_t probe;  // written by the owner before the cross-memory probe; read by a neighbour
+};
+
+/// A mapping of a node's segment. Unmapped with the object. Not thread-safe.
+class Segment {
+ public:
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  /// Creates the file of `kind` for `ranks` arenas and maps it. On failure `*message` says in one line
+  /// what is too small or refused, and what would help.
+  static Status create(SegmentKind kind, int ranks, std::size_t arena_bytes,
+                       std::unique_ptr<Segment>* out, std::string* message);
+  /// Maps a file received from the leader. Takes the descriptor.
+  static Status adopt(int descriptor, std::unique_ptr<Segment>* out);
+
+  NodeHeader& header() noexcept { return *reinterpret_cast<NodeHeader*>(base_); }
+  NodeSlot& slot(int local) noexcept;
+  std::byte* arena(int local) noexcept;
+  std::size_t arena_bytes() noexcept { return header().arena_bytes; }
+  int descriptor() const noexcept { return descriptor_; }
+
+  /// Backs a part of an arena with physical memory.
+  Status reserve(int local, std::size_t offset, std::size_t bytes) noexcept;
+
+ private:
+  Segment() = default;
+  Status map(std::size_t bytes) noexcept;
+
+  int descriptor_ = -1;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tutti::shm
