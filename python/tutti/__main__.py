@@ -1,0 +1,3 @@
+from tutti.cli import main
+
+main()

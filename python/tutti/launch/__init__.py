@@ -1,0 +1,1 @@
+"""`tutti run`: from a launcher's command line to the same command line with tutti in it."""
