@@ -1,0 +1,116 @@
+// The operators on one element, and the loop over elements for what is not vectorised by hand.
+// Internal to base.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "base/reduction.hpp"
+
+// Says that a loop carries nothing from one round to the next, although its output may be one of
+// its inputs.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // not every type can be vectorised
+#define TUTTI_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TUTTI_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace tutti::scalar {
+
+template <class T>
+T load(const void* from, std::size_t index = 0) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(from) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(const T& value, void* to, std::size_t index = 0) {
+  std::memcpy(static_cast<char*>(to) + index * sizeof(T), &value, sizeof(T));
+}
+
+/// The type to compute in: for integers one that wraps, and that is not promoted to a signed one.
+template <class T>
+struct Arithmetic {
+  using type = T;
+};
+template <class T>
+requires std::is_integral_v<T>
+struct Arithmetic<T> {
+  using type = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+};
+
+struct Sum {
+  template <class T>
+  static T combine(T left, T right) {
+    using A = typename Arithmetic<T>::type;
+    return static_cast<T>(static_cast<A>(left) + static_cast<A>(right));
+  }
+};
+struct Prod {
+  template <class T>
+  static T combine(T left, T right) {
+    using A = typename Arithmetic<T>::type;
+    return static_cast<T>(static_cast<A>(left) * static_cast<A>(right));
+  }
+};
+struct Min {
+  template <class T>
+  static T combine(T left, T right) {
+    return right < left ? right : left;
+  }
+};
+struct Max {
+  template <class T>
+  static T combine(T left, T right) {
+    return right > left ? right : left;
+  }
+};
+struct And {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>(left & right);
+  }
+};
+struct Or {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>(left | right);
+  }
+};
+struct Xor {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>(left ^ right);
+  }
+};
+struct LogicalAnd {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>((left != 0) & (right != 0));
+  }
+};
+struct LogicalOr {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>((left | right) != 0);
+  }
+};
+struct LogicalXor {
+  template <class T>
+  static T combine(T left, T right) {
+    return static_cast<T>((left != 0) != (right != 0));
+  }
+};
+
+/// A FoldFunction for elements of type T. Any alignment.
+template <class Operator, class T>
+void fold(const void* left, const void* right, void* out, std::size_t count, const Reduction&) {
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) {
+    store(Operator::template combine<T>(load<T>(left, i), load<T>(right, i)), out, i);
+  }
+}
+
+}  // namespace tutti::scalar
