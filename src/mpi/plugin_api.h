@@ -1,0 +1,37 @@
+/* What preload and plugin tell each other. Plain C, the same for every ABI.
+ *
+ * The preload (libtutti-preload.so) is in the process from its start and needs only libc; after
+ * MPI_Init it opens the plugin (libtutti-mpi-<abi>.so) and calls tutti_mpi_attach. */
+#ifndef TUTTI_MPI_PLUGIN_API_H_
+#define TUTTI_MPI_PLUGIN_API_H_
+
+#include "mpi/generated/function_index.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tutti_preload {
+  unsigned signature; /* TUTTI_MPI_TABLE_SIGNATURE of the preload */
+  int thread_level;   /* what MPI_Init_thread provided, as this MPI numbers it */
+  const char* plugin_path;
+  /* The MPI's own function or data symbol of this name ("PMPI_Send", "ompi_mpi_int"), or NULL. For
+     exported functions that the MPI lacks, the preload's replacement. */
+  void* (*find)(const char* name);
+  /* Handlers by index; NULL passes the call to the MPI. Written by the plugin with release stores
+     while it attaches and when it leaves, read by every wrapper. */
+  void** handlers;
+};
+
+#define TUTTI_MPI_ATTACH "tutti_mpi_attach"
+
+/* Collective over MPI_COMM_WORLD, called once, on all ranks or on none. Returns 1 when the handlers
+ * are in place on every rank, 0 when on none (a message has been printed where it helps). */
+typedef int tutti_mpi_attach_function(const struct tutti_preload* preload);
+int tutti_mpi_attach(const struct tutti_preload* preload);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

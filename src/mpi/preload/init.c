@@ -1,0 +1,97 @@
+/* MPI_Init and MPI_Init_thread: the MPI first, then the plugin, on all ranks or on none. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "mpi/preload/preload.h"
+
+static int is_disabled(void) {
+  const char* text = getenv("TUTTI_DISABLE");
+  return text != NULL && (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0 ||
+                          strcasecmp(text, "on") == 0 || strcasecmp(text, "yes") == 0);
+}
+
+/* The plugin lies beside the preload. */
+static tutti_mpi_attach_function* open_plugin(char* path, size_t size) {
+  Dl_info own;
+  if (dladdr((void*)&open_plugin, &own) == 0) return NULL;
+  const char* slash = strrchr(own.dli_fname, '/');
+  int directory = slash != NULL ? (int)(slash - own.dli_fname) : 0;
+  snprintf(path, size, "%.*s/libtutti-mpi-%s.so", directory, slash != NULL ? own.dli_fname : ".",
+           tutti_library_abi()->name);
+  void* plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* attach = plugin != NULL ? dlsym(plugin, TUTTI_MPI_ATTACH) : NULL;
+  if (attach == NULL) {
+    tutti_say("cannot load %s (%s); the program runs on its own MPI", path, dlerror());
+  }
+  tutti_mpi_attach_function* function;
+  memcpy(&function, &attach, sizeof function);
+  return function;
+}
+
+static int agree(int mine) {
+  const struct tutti_abi* abi = tutti_library_abi();
+  int all = 0;
+  int (*allreduce)(const void*, void*, int, handle, handle, handle) =
+      (int (*)(const void*, void*, int, handle, handle, handle))tutti_library_symbol("PMPI_Allreduce");
+  int code = allreduce(&mine, &all, 1, tutti_constant_value(&abi->type_int),
+                       tutti_constant_value(&abi->op_min), tutti_constant_value(&abi->comm_world));
+  return code == 0 && all;
+}
+
+static void activate(int thread_level) {
+  static char path[4096];
+  if (tutti_library_abi() == NULL) {
+    if (tutti_speaks_for_node()) {
+      tutti_say("%s is not an MPI that tutti knows (libmpi.so.12, libmpi_abi.so.1 or libmpi.so.40); "
+                "the program runs on it without tutti", tutti_library_path());
+    }
+    return;
+  }
+  if (!tutti_all_registered()) return;
+  tutti_mpi_attach_function* attach = open_plugin(path, sizeof path);
+  if (!agree(attach != NULL)) {
+    if (attach != NULL && tutti_speaks_for_node())
+      tutti_say("another rank could not load tutti; the program runs on its own MPI");
+    return;
+  }
+  struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE, thread_level, path, tutti_find, tutti_handlers};
+  attach(&preload);
+}
+
+static int initialise(void* argc, void* argv, int required, int* provided, int threaded, void* caller) {
+  static int busy; /* some MPIs implement one of the two by calling the other */
+  if (!tutti_find_library(caller)) {
+    tutti_say("MPI_Init was called, but no MPI library is loaded in this process");
+    abort();
+  }
+  int outermost = !busy && !is_disabled();
+  busy = 1;
+  if (outermost) tutti_register();
+  int code;
+  if (threaded) {
+    code = ((int (*)(void*, void*, int, int*))tutti_library_symbol("PMPI_Init_thread"))(argc, argv, required, provided);
+  } else {
+    code = ((int (*)(void*, void*))tutti_library_symbol("PMPI_Init"))(argc, argv);
+  }
+  busy = !outermost;
+  if (code == 0 && outermost) {
+    int level = 0;
+    ((int (*)(int*))tutti_library_symbol("PMPI_Query_thread"))(&level);
+    activate(level);
+  }
+  return code;
+}
+
+EXPORT int MPI_Init(void* argc, void* argv) {
+  return initialise(argc, argv, 0, NULL, 0, __builtin_return_address(0));
+}
+EXPORT int PMPI_Init(void* argc, void* argv) __attribute__((alias("MPI_Init")));
+
+EXPORT int MPI_Init_thread(void* argc, void* argv, int required, int* provided) {
+  return initialise(argc, argv, required, provided, 1, __builtin_return_address(0));
+}
+EXPORT int PMPI_Init_thread(void* argc, void* argv, int required, int* provided)
+    __attribute__((alias("MPI_Init_thread")));

@@ -1,0 +1,51 @@
+/* The MPI's own functions, looked up when first needed. */
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mpi/preload/preload.h"
+
+void* tutti_handlers[TUTTI_MPI_FUNCTION_COUNT];
+void* tutti_natives[TUTTI_MPI_FUNCTION_COUNT];
+
+void tutti_say(const char* format, ...) {
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = snprintf(line, sizeof line, "tutti: ");
+  length += vsnprintf(line + length, sizeof line - (size_t)length - 1, format, arguments);
+  va_end(arguments);
+  if (length > (int)sizeof line - 2) length = (int)sizeof line - 2;
+  line[length++] = '\n';
+  ssize_t written = write(STDERR_FILENO, line, (size_t)length);
+  (void)written; /* nothing can be done about it */
+}
+
+void* tutti_native(enum tutti_mpi_function index, void* caller) {
+  void* function = __atomic_load_n(&tutti_natives[index], __ATOMIC_RELAXED);
+  if (function != NULL) return function;
+  if (!tutti_find_library(caller)) {
+    tutti_say("%s was called, but no MPI library is loaded in this process", tutti_function_names[index] + 1);
+    abort();
+  }
+  function = tutti_library_symbol(tutti_function_names[index]);
+  if (function == NULL) function = tutti_narrowing[index];
+  if (function == NULL) function = tutti_replacement(index);
+  __atomic_store_n(&tutti_natives[index], function, __ATOMIC_RELAXED);
+  return function;
+}
+
+void* tutti_choose(enum tutti_mpi_function index, void* caller) {
+  void* handler = __atomic_load_n(&tutti_handlers[index], __ATOMIC_ACQUIRE);
+  return handler != NULL && !tutti_caller_is_mpi(caller) ? handler : tutti_native(index, caller);
+}
+
+void* tutti_find(const char* name) {
+  for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; i++) {
+    if (strcmp(tutti_function_names[i], name) == 0) return tutti_native((enum tutti_mpi_function)i, NULL);
+  }
+  return tutti_library_symbol(name);
+}

@@ -1,0 +1,113 @@
+/* The preload: exports the MPI functions that tutti handles and passes each call either to the
+ * plugin or to the MPI. Needs nothing but libc, so that it disturbs no library that the MPI brings.
+ *
+ * Handles are passed on as whole registers ("handle"): an int handle (MPICH ABI) and a pointer handle
+ * (the others) travel in the same register or stack slot on every 64-bit Linux ABI, and the callee
+ * reads the part that it knows. */
+#ifndef TUTTI_MPI_PRELOAD_H_
+#define TUTTI_MPI_PRELOAD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mpi/plugin_api.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void* handle;
+
+#pragma GCC visibility push(hidden)
+
+/* A predefined handle: a value, or for Open MPI the address of a symbol. */
+struct tutti_constant {
+  const char* symbol;
+  uintptr_t value;
+};
+
+/* What the preload knows about an ABI (generated from tools/mpi). */
+struct tutti_abi {
+  const char* name;
+  const char* sonames[2];
+  struct tutti_constant comm_world, type_int, op_min;
+  size_t status_bytes;
+  uintptr_t status_ignore;
+  int undefined, err_count, err_no_mem, err_unsupported;
+};
+
+/* ---- library.c: the MPI of this process */
+
+/* Finds the library that defines PMPI_Init, starting from the module that `caller` lies in. Returns 1
+ * on success; later calls are free. Thread-safe. */
+int tutti_find_library(void* caller);
+/* The ABI of that library, or NULL when it is none that tutti knows. */
+const struct tutti_abi* tutti_library_abi(void);
+const char* tutti_library_path(void);
+/* A symbol of the MPI, or NULL. */
+void* tutti_library_symbol(const char* name);
+handle tutti_constant_value(const struct tutti_constant* constant);
+
+/* ---- native.c: the MPI's own functions */
+
+/* The function that stands behind an exported one: the MPI's, or a replacement when it has none. */
+void* tutti_native(enum tutti_mpi_function index, void* caller);
+void* tutti_find(const char* name);
+
+/* ---- caller.c: who calls */
+
+/* True when `address` lies in the MPI itself or in one of its modules: such calls stay native. */
+int tutti_caller_is_mpi(void* address);
+
+/* ---- members.c: is the preload in every local rank? */
+
+/* Before PMPI_Init: makes this rank visible to the others of its node. */
+void tutti_register(void);
+/* After PMPI_Init: 1 when all local ranks are registered, 0 with a message otherwise. */
+int tutti_all_registered(void);
+/* True on the one local rank that prints messages which concern all of them. */
+int tutti_speaks_for_node(void);
+
+/* ---- fallback.c: functions that the MPI lacks */
+
+/* Arrays of Allgatherv_c, narrowed to int. */
+struct tutti_narrow {
+  int* recvcounts;
+  int* displs;
+};
+int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs, handle comm);
+/* Frees the arrays; with a request, when the MPI has surely done with them. */
+void tutti_narrow_done(struct tutti_narrow* narrow, void* request);
+/* Raises MPI_ERR_COUNT on the communicator. */
+int tutti_count_error(handle comm);
+/* The replacement for an exported function that this MPI does not have. */
+void* tutti_replacement(enum tutti_mpi_function index);
+
+/* ---- generated */
+extern const char* const tutti_function_names[TUTTI_MPI_FUNCTION_COUNT];
+extern void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT];
+
+/* Handlers: written by the plugin while one thread is in MPI_Init or MPI_Finalize, read by all.
+ * Natives: written once each by whoever needs the function first; all write the same value. */
+extern void* tutti_handlers[TUTTI_MPI_FUNCTION_COUNT];
+extern void* tutti_natives[TUTTI_MPI_FUNCTION_COUNT];
+
+/* The address range of the first module that called and is not the MPI: nearly always the only one.
+ * Written once by tutti_caller_is_mpi, the size last. */
+extern uintptr_t tutti_program_begin, tutti_program_bytes;
+
+/* What a call goes to, or NULL when tutti_choose must decide. */
+static inline void* tutti_target(enum tutti_mpi_function index, void* caller) {
+  void* handler = __atomic_load_n(&tutti_handlers[index], __ATOMIC_ACQUIRE);
+  if (handler == NULL) return __atomic_load_n(&tutti_natives[index], __ATOMIC_RELAXED);
+  uintptr_t bytes = __atomic_load_n(&tutti_program_bytes, __ATOMIC_ACQUIRE);
+  return (uintptr_t)caller - tutti_program_begin < bytes ? handler : NULL;
+}
+
+/* The same, slowly: classifies the caller, looks up the MPI's function. Never NULL. Thread-safe. */
+void* tutti_choose(enum tutti_mpi_function index, void* caller);
+
+/* One line on standard error, "tutti: ..." */
+void tutti_say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+#pragma GCC visibility pop
+
+#endif
