@@ -150,6 +150,8 @@ def main(arguments: list[str] | None = None) -> None:
         # The option parser's own errors; their class is private to typer, their method is not.
         if not hasattr(error, "format_message"):
             raise
+        if not error.format_message():  # a command without arguments: its help has been printed
+            sys.exit(EXIT_USAGE)
         _fail(f"{error.format_message()} (see tutti --help)", EXIT_USAGE)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -67,3 +67,14 @@ def _environment(extra: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def memory() -> dict[str, int]:
+    """Bytes of shared memory, measured on a job of one rank made for the purpose: per communicator,
+    in use, and reserved. The small-message path does not grow with the number of ranks."""
+    return dict(core().memory())
+
+
+def fabrics() -> list[tuple[str, str]]:
+    """(name, what it reaches or why it does not) of every fabric of this build."""
+    return [tuple(fabric) for fabric in core().fabrics()]

@@ -1,0 +1,403 @@
+/* Times MPI collectives. A plain MPI program: it knows nothing of tutti, and the same binary runs on
+ * an MPI alone and under `tutti run`.
+ *
+ *   coll --ops bcast,allreduce --sizes 4,4096 [--time-ms 20] [--batches 5] [--sync none|barrier]
+ *        [--roots fixed|rotate] --out FILE
+ *
+ * What is timed (docs: bench/README.md): batches of calls that follow each other. The time of a batch
+ * is the maximum over the ranks of what each measured, divided by its calls. Before every call every
+ * rank rewrites the buffer that it sends (or receives a broadcast in), so that no cached copy of an
+ * old message helps; for small messages that is one store inside the timed loop, for larger ones it
+ * is done between the calls and not counted. Results are checked in every call (a few words) and, in
+ * calls of their own before the timing, in full.
+ *
+ * Rank 0 writes one line of JSON per cell:
+ *   {"op": "bcast", "bytes": 4, "iterations": 20000, "us": [..one per batch..]}
+ * Exit status 1 when a result was wrong. */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kMaxOps = 16, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
+
+typedef struct {
+  int rank, size;
+  MPI_Comm comm;
+  size_t bytes; /* as MPI benchmarks count: the vector, or one rank's block */
+  size_t words; /* 32-bit words in it, at least 1 */
+  uint32_t* send;
+  uint32_t* recv;
+  int root;
+} Cell;
+
+typedef struct {
+  const char* name;
+  int sends_blocks, receives_blocks; /* buffers of one block per rank */
+  int reduces;
+  void (*call)(const Cell*);
+  /* What recv[word] must be after call number `turn`, when every rank sent value_of(rank, turn, ..). */
+  uint32_t (*expected)(const Cell*, uint32_t turn, size_t word);
+  int everywhere; /* results arrive on all ranks; otherwise at the root only */
+} Collective;
+
+static int g_errors = 0;
+
+/* ---- what is sent and what must arrive ---------------------------------------------------------- */
+
+static uint32_t value_of(int rank, uint32_t turn, size_t word) {
+  return (turn * 2654435761u) ^ ((uint32_t)rank * 40503u) ^ (uint32_t)word;
+}
+
+static uint32_t sum_of_ranks(const Cell* cell, uint32_t turn, size_t word) {
+  uint32_t sum = 0;
+  for (int rank = 0; rank < cell->size; ++rank) sum += value_of(rank, turn, word);
+  return sum;
+}
+
+static uint32_t expect_root(const Cell* cell, uint32_t turn, size_t word) {
+  return value_of(cell->root, turn, word);
+}
+static uint32_t expect_sum(const Cell* cell, uint32_t turn, size_t word) {
+  return sum_of_ranks(cell, turn, word);
+}
+static uint32_t expect_my_sum(const Cell* cell, uint32_t turn, size_t word) {
+  return sum_of_ranks(cell, turn, (size_t)cell->rank * cell->words + word);
+}
+static uint32_t expect_blocks(const Cell* cell, uint32_t turn, size_t word) {
+  return value_of((int)(word / cell->words), turn, word % cell->words);
+}
+static uint32_t expect_my_block(const Cell* cell, uint32_t turn, size_t word) {
+  return value_of(cell->root, turn, (size_t)cell->rank * cell->words + word);
+}
+static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
+  return value_of((int)(word / cell->words), turn,
+                  (size_t)cell->rank * cell->words + word % cell->words);
+}
+
+/* ---- the collectives ---------------------------------------------------------------------------- */
+
+#define N ((int)cell->words)
+
+static void call_barrier(const Cell* cell) { MPI_Barrier(cell->comm); }
+static void call_bcast(const Cell* cell) {
+  MPI_Bcast(cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
+}
+static void call_reduce(const Cell* cell) {
+  MPI_Reduce(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->root, cell->comm);
+}
+static void call_allreduce(const Cell* cell) {
+  MPI_Allreduce(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->comm);
+}
+static void call_allgather(const Cell* cell) {
+  MPI_Allgather(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->comm);
+}
+static void call_gather(const Cell* cell) {
+  MPI_Gather(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
+}
+static void call_scatter(const Cell* cell) {
+  MPI_Scatter(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
+}
+static void call_alltoall(const Cell* cell) {
+  MPI_Alltoall(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->comm);
+}
+static void call_reduce_scatter_block(const Cell* cell) {
+  MPI_Reduce_scatter_block(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->comm);
+}
+
+static const Collective kCollectives[] = {
+    {"barrier", 0, 0, 0, call_barrier, NULL, 1},
+    {"bcast", 0, 0, 0, call_bcast, expect_root, 1},
+    {"reduce", 0, 0, 1, call_reduce, expect_sum, 0},
+    {"allreduce", 0, 0, 1, call_allreduce, expect_sum, 1},
+    {"allgather", 0, 1, 0, call_allgather, expect_blocks, 1},
+    {"gather", 0, 1, 0, call_gather, expect_blocks, 0},
+    {"scatter", 1, 0, 0, call_scatter, expect_my_block, 1},
+    {"alltoall", 1, 1, 0, call_alltoall, expect_exchange, 1},
+    {"reduce_scatter_block", 1, 0, 1, call_reduce_scatter_block, expect_my_sum, 1},
+};
+
+/* ---- time --------------------------------------------------------------------------------------- */
+
+static double now_us(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
+}
+
+/* Cycles of the time-stamp counter where there is one: reading it costs a third of clock_gettime. */
+#if defined(__x86_64__)
+static inline uint64_t ticks(void) { return __builtin_ia32_rdtsc(); }
+#else
+static inline uint64_t ticks(void) { return (uint64_t)(now_us() * 1e3); }
+#endif
+
+static double us_per_tick(void) {
+  const double start_us = now_us();
+  const uint64_t start = ticks();
+  while (now_us() - start_us < 2000) {
+  }
+  return (now_us() - start_us) / (double)(ticks() - start);
+}
+
+/* ---- one cell ----------------------------------------------------------------------------------- */
+
+static size_t send_words(const Collective* op, const Cell* cell) {
+  return cell->words * (size_t)(op->sends_blocks ? cell->size : 1);
+}
+static size_t recv_words(const Collective* op, const Cell* cell) {
+  return cell->words * (size_t)(op->receives_blocks ? cell->size : 1);
+}
+
+static int is_bcast(const Collective* op) { return op->call == call_bcast; }
+
+/* Rewrites the buffer that this rank sends; a broadcast's receivers put garbage into theirs. */
+static void fill(const Collective* op, const Cell* cell, uint32_t turn) {
+  uint32_t* buffer = is_bcast(op) ? cell->recv : cell->send;
+  const uint32_t base = value_of(cell->rank, turn, 0);
+  const size_t words = send_words(op, cell);
+  if (is_bcast(op) && cell->rank != cell->root) {
+    for (size_t word = 0; word < words; ++word) buffer[word] = ~base;
+  } else {
+    for (size_t word = 0; word < words; ++word) buffer[word] = base ^ (uint32_t)word;
+  }
+}
+
+/* The same for the first word only: small messages, inside the timed loop. */
+static inline void touch(int bcast, const Cell* cell, uint32_t turn) {
+  uint32_t* buffer = bcast ? cell->recv : cell->send;
+  const uint32_t value = value_of(cell->rank, turn, 0);
+  buffer[0] = bcast && cell->rank != cell->root ? ~value : value;
+}
+
+static void check(const Collective* op, const Cell* cell, uint32_t turn, size_t step) {
+  if (op->expected == NULL || (!op->everywhere && cell->rank != cell->root)) return;
+  const size_t words = recv_words(op, cell);
+  for (size_t word = 0; word < words; word += step) {
+    const uint32_t want = op->expected(cell, turn, word);
+    if (cell->recv[word] != want && g_errors++ < 5) {
+      fprintf(stderr, "coll: %s of %zu bytes, rank %d of %d, call %u: word %zu is %u, not %u\n",
+              op->name, cell->bytes, cell->rank, cell->size, turn, word, cell->recv[word], want);
+    }
+  }
+}
+
+/* Whole calls with every word checked, none of it timed. */
+static void verify(const Collective* op, Cell* cell, uint32_t* turn, int rotate) {
+  for (int i = 0; i < 3; ++i, ++*turn) {
+    cell->root = rotate ? (int)(*turn % (uint32_t)cell->size) : 0;
+    fill(op, cell, *turn);
+    if (!is_bcast(op)) memset(cell->recv, 0xA5, recv_words(op, cell) * sizeof *cell->recv);
+    op->call(cell);
+    check(op, cell, *turn, 1);
+  }
+}
+
+typedef struct {
+  int barrier; /* a barrier, not timed, before every call */
+  int rotate;  /* another root in every call */
+} Mode;
+
+/* The ticks of `calls` calls on this rank. Small messages: the loop is timed as a whole. */
+static uint64_t time_small(const Collective* op, Cell* cell, uint32_t* turn, long calls, Mode mode) {
+  const int bcast = is_bcast(op);
+  const int checked = op->expected != NULL;
+  uint32_t wrong = 0;
+  const uint64_t start = ticks();
+  for (long i = 0; i < calls; ++i, ++*turn) {
+    if (mode.rotate) cell->root = (int)(*turn % (uint32_t)cell->size);
+    if (checked) touch(bcast, cell, *turn);
+    op->call(cell);
+    if (bcast) wrong |= cell->recv[0] ^ value_of(cell->root, *turn, 0);
+  }
+  const uint64_t elapsed = ticks() - start;
+  if (wrong) {
+    ++g_errors;
+    fprintf(stderr, "coll: bcast of %zu bytes delivered an old or wrong word\n", cell->bytes);
+  }
+  if (checked && (op->everywhere || cell->rank == cell->root) &&
+      cell->recv[0] != op->expected(cell, *turn - 1, 0)) {
+    ++g_errors;
+    fprintf(stderr, "coll: %s of %zu bytes: the first word of the last result is wrong\n", op->name,
+            cell->bytes);
+  }
+  return elapsed;
+}
+
+/* Larger messages, or a barrier before each call: every call is timed by itself. */
+static uint64_t time_each(const Collective* op, Cell* cell, uint32_t* turn, long calls, Mode mode) {
+  uint64_t elapsed = 0;
+  const size_t words = recv_words(op, cell);
+  for (long i = 0; i < calls; ++i, ++*turn) {
+    if (mode.rotate) cell->root = (int)(*turn % (uint32_t)cell->size);
+    fill(op, cell, *turn);
+    if (mode.barrier) MPI_Barrier(cell->comm);
+    const uint64_t start = ticks();
+    op->call(cell);
+    elapsed += ticks() - start;
+    check(op, cell, *turn, words > 2 ? words - 1 : 1); /* the first and the last word */
+  }
+  return elapsed;
+}
+
+static double batch_us(const Collective* op, Cell* cell, uint32_t* turn, long calls, Mode mode,
+                       double tick) {
+  const int whole_loop = cell->bytes <= kSmall && !mode.barrier;
+  MPI_Barrier(cell->comm);
+  const uint64_t mine = (whole_loop ? time_small : time_each)(op, cell, turn, calls, mode);
+  double us = (double)mine * tick / (double)calls, slowest = 0;
+  MPI_Allreduce(&us, &slowest, 1, MPI_DOUBLE, MPI_MAX, cell->comm);
+  return slowest;
+}
+
+/* Calls per batch such that all batches together take about `budget_us`; agreed by all ranks.
+ * The calls of the trial double until they take a tenth of a batch's time. */
+static long calibrate(const Collective* op, Cell* cell, uint32_t* turn, Mode mode, double tick,
+                      double batch_budget_us) {
+  long calls = 1;
+  for (;;) {
+    const double start = now_us();
+    batch_us(op, cell, turn, calls, mode, tick);
+    double took = now_us() - start, slowest = 0;
+    MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, cell->comm);
+    if (slowest >= batch_budget_us / 10 || calls > 100000000) {
+      const double wanted = (double)calls * batch_budget_us / (slowest > 0 ? slowest : 1);
+      return wanted < 1 ? 1 : (long)wanted;
+    }
+    calls *= 2;
+  }
+}
+
+/* ---- command line ------------------------------------------------------------------------------- */
+
+static void die(const char* message, const char* what) {
+  fprintf(stderr, "coll: %s%s\n", message, what);
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  exit(2);
+}
+
+static const Collective* find_collective(const char* name) {
+  for (size_t i = 0; i < sizeof kCollectives / sizeof *kCollectives; ++i) {
+    if (strcmp(kCollectives[i].name, name) == 0) return &kCollectives[i];
+  }
+  die("unknown collective: ", name);
+  return NULL;
+}
+
+typedef struct {
+  const Collective* ops[kMaxOps];
+  size_t sizes[kMaxSizes];
+  int op_count, size_count, batches;
+  double time_ms;
+  Mode mode;
+  const char* out;
+} Options;
+
+static Options parse(int argc, char** argv) {
+  Options options = {.batches = 5, .time_ms = 20};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const char* name = argv[i];
+    char* value = argv[i + 1];
+    if (strcmp(name, "--ops") == 0) {
+      for (char* word = strtok(value, ","); word; word = strtok(NULL, ",")) {
+        if (options.op_count == kMaxOps) die("too many collectives", "");
+        options.ops[options.op_count++] = find_collective(word);
+      }
+    } else if (strcmp(name, "--sizes") == 0) {
+      for (char* word = strtok(value, ","); word; word = strtok(NULL, ",")) {
+        if (options.size_count == kMaxSizes) die("too many sizes", "");
+        char* end = word;
+        options.sizes[options.size_count++] = strtoull(word, &end, 10);
+        if (*end || end == word || options.sizes[options.size_count - 1] % 4 ||
+            !options.sizes[options.size_count - 1]) {
+          die("not a positive multiple of 4 bytes: ", word);
+        }
+      }
+    } else if (strcmp(name, "--time-ms") == 0) {
+      options.time_ms = atof(value);
+    } else if (strcmp(name, "--batches") == 0) {
+      options.batches = atoi(value);
+    } else if (strcmp(name, "--sync") == 0) {
+      options.mode.barrier = strcmp(value, "barrier") == 0;
+    } else if (strcmp(name, "--roots") == 0) {
+      options.mode.rotate = strcmp(value, "rotate") == 0;
+    } else if (strcmp(name, "--out") == 0) {
+      options.out = value;
+    } else {
+      die("unknown option: ", name);
+    }
+  }
+  if (argc % 2 == 0) die("an option without a value: ", argv[argc - 1]);
+  if (!options.op_count || !options.size_count || !options.out) die("--ops, --sizes and --out are needed", "");
+  if (options.batches < 1 || options.batches > kMaxBatches) die("--batches: 1 to 100", "");
+  return options;
+}
+
+/* One cell: verified, calibrated, timed. Ends early when the calls are so slow that even the smallest
+ * batches exceed the cell's time; every rank sees the same times and so stops at the same batch. */
+static void measure(const Collective* op, Cell* cell, const Options* options, double tick, FILE* out) {
+  static uint32_t turn = 1;
+  double us[kMaxBatches], spent_us = 0;
+  int batches = 0;
+  memset(cell->send, 0, send_words(op, cell) * sizeof *cell->send);
+  verify(op, cell, &turn, options->mode.rotate);
+  cell->root = 0;
+  fill(op, cell, turn);
+  const double batch_budget_us = options->time_ms * 1e3 / options->batches;
+  const long calls = calibrate(op, cell, &turn, options->mode, tick, batch_budget_us);
+  while (batches < options->batches && spent_us < 2 * options->time_ms * 1e3) {
+    us[batches] = batch_us(op, cell, &turn, calls, options->mode, tick);
+    spent_us += us[batches++] * (double)calls;
+  }
+  if (cell->rank != 0) return;
+  fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", op->name, cell->bytes, calls);
+  for (int batch = 0; batch < batches; ++batch) {
+    fprintf(out, "%s%.5f", batch ? ", " : "", us[batch]);
+  }
+  fprintf(out, "]}\n");
+  fflush(out);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const Options options = parse(argc, argv);
+  Cell cell = {.comm = MPI_COMM_WORLD};
+  MPI_Comm_rank(cell.comm, &cell.rank);
+  MPI_Comm_size(cell.comm, &cell.size);
+
+  size_t largest = 4;
+  for (int i = 0; i < options.size_count; ++i) {
+    if (options.sizes[i] > largest) largest = options.sizes[i];
+  }
+  const size_t capacity = largest * (size_t)cell.size;
+  cell.send = aligned_alloc(4096, (capacity + 4095) / 4096 * 4096);
+  cell.recv = aligned_alloc(4096, (capacity + 4095) / 4096 * 4096);
+  if (!cell.send || !cell.recv) die("not enough memory for the largest size", "");
+  memset(cell.send, 1, capacity);
+  memset(cell.recv, 1, capacity);
+
+  FILE* out = NULL;
+  if (cell.rank == 0) {
+    out = fopen(options.out, "w");
+    if (!out) die("cannot write ", options.out);
+  }
+  const double tick = us_per_tick();
+  for (int i = 0; i < options.op_count; ++i) {
+    const Collective* op = options.ops[i];
+    for (int j = 0; j < (op->expected ? options.size_count : 1); ++j) {
+      cell.bytes = op->expected ? options.sizes[j] : 0;
+      cell.words = cell.bytes ? cell.bytes / 4 : 1;
+      measure(op, &cell, &options, tick, out);
+    }
+  }
+  if (out) fclose(out);
+
+  int errors = 0;
+  MPI_Allreduce(&g_errors, &errors, 1, MPI_INT, MPI_SUM, cell.comm);
+  free(cell.send);
+  free(cell.recv);
+  MPI_Finalize();
+  return errors ? 1 : 0;
+}

@@ -1,0 +1,1 @@
+"""`tutti bench`: tutti and its peers, measured side by side."""

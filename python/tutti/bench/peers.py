@@ -1,0 +1,78 @@
+"""How each MPI is started for a benchmark: at its best settings, not at its worst.
+
+The settings were found by trying each MPI's documented variables on two cores with 2, 4 and 8 ranks
+(bench/README.md has the figures); tutti runs over an MPI with the same ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tutti.mpis import Mpi
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Environment and launcher options of one MPI for one number of ranks."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    why: str = "defaults: nothing that was tried is better"
+
+    def text(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.environment.items()] + list(self.options)
+        return " ".join(parts) if parts else "defaults"
+
+
+_MPICH_BUSY = Settings(
+    {f"MPIR_CVAR_{name}_POSIX_INTRA_ALGORITHM": "mpir" for name in ("BARRIER", "BCAST", "REDUCE", "ALLREDUCE")},
+    why="its shared-memory collectives spin without yielding: 8 ms where these take 20 us")
+_OPENMPI_FULL = Settings(
+    {}, ("--mca", "coll_sm_priority", "95"),
+    why="its shared-memory component is off by default: broadcasts of 4 KiB take 0.4 us instead of 3")
+_OPENMPI_BUSY = Settings({}, ("--mca", "mpi_yield_when_idle", "1"), why="waiting ranks give way")
+_INTEL_BUSY = Settings({"I_MPI_FABRICS": "shm"}, why="on one node; a little faster than shm:ofi")
+
+_BEST = {  # (MPI, more ranks than processors)
+    ("mpich", False): Settings(),
+    ("mpich", True): _MPICH_BUSY,
+    ("openmpi", False): _OPENMPI_FULL,
+    ("openmpi", True): _OPENMPI_BUSY,
+    ("impi", False): Settings(),
+    ("impi", True): _INTEL_BUSY,
+}
+
+
+def best_settings(mpi: Mpi, ranks: int, processors: int) -> Settings:
+    """The settings that a peer is measured with."""
+    return _BEST[mpi.name, ranks > processors]
+
+
+def needed_options(mpi: Mpi) -> list[str]:
+    """Options without which it does not start here at all."""
+    if mpi.name != "openmpi":
+        return []
+    return ["--oversubscribe"] + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+
+
+def needed_environment(mpi: Mpi) -> dict[str, str]:
+    """Variables without which it does not find its own parts (Intel MPI outside its own shell set-up)."""
+    if mpi.name != "impi" or os.environ.get("I_MPI_ROOT"):
+        return {}
+    library = mpi.prefix / "lib"
+    inherited = os.environ.get("LD_LIBRARY_PATH")
+    providers = library if any(library.glob("*-fi.so")) else library / "libfabric" / "prov"
+    return {"I_MPI_ROOT": str(mpi.prefix), "FI_PROVIDER_PATH": str(providers),
+            "LD_LIBRARY_PATH": f"{library}:{inherited}" if inherited else str(library)}
+
+
+def command_line(mpi: Mpi, ranks: int, settings: Settings, program: list[str]) -> list[str]:
+    return [str(mpi.launcher), *needed_options(mpi), *settings.options, "-n", str(ranks), *program]
+
+
+def environment(mpi: Mpi, settings: Settings) -> dict[str, str]:
+    """The environment of a launch; without tutti's variables, which are added where it takes part."""
+    inherited = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    path = f"{Path(mpi.launcher).parent}:{inherited.get('PATH', '')}"
+    return {**inherited, **needed_environment(mpi), **settings.environment, "PATH": path}

@@ -1,0 +1,122 @@
+"""`tutti info`: what is installed, what was found, what is set."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import tutti
+from tutti import library_folder, machine, mpis, native
+from tutti.launch.elf import Abi
+
+
+def collect() -> dict[str, Any]:
+    """Everything, as plain values."""
+    cpus = machine.cpus()
+    permitted, reason = machine.cma_permitted()
+    shared = machine.shared_memory()
+    return {
+        "version": tutti.__version__,
+        "core": native.core().version,
+        "python": sys.version.split()[0],
+        "libraries": _libraries(),
+        "mpis": [{"name": mpi.name, "product": mpi.product, "version": mpi.version,
+                  "launcher": str(mpi.launcher), "where": mpi.where} for mpi in mpis.discover()],
+        "fabrics": _fabrics(),
+        "cpus": {**asdict(cpus), "usable": cpus.usable},
+        "cma": {"permitted": permitted, "reason": reason},
+        "memory_lock_bytes": machine.memory_lock_limit(),
+        "dev_shm_bytes": None if shared is None else {"size": shared[0], "free": shared[1]},
+        "settings": [asdict(setting) for setting in native.settings()],
+        "memory": native.memory(),
+    }
+
+
+def _libraries() -> list[dict[str, Any]]:
+    folder = library_folder()
+    rows = []
+    for abi in Abi:
+        preload = folder / abi.preload
+        plugin = folder / f"libtutti-mpi-{abi.value}.so"
+        rows.append({"abi": abi.value, "preload": str(preload), "plugin": str(plugin),
+                     "complete": preload.is_file() and plugin.is_file()})
+    return rows
+
+
+def _fabrics() -> list[dict[str, str]]:
+    return [{"name": name, "reach": reach} for name, reach in native.fabrics()]
+
+
+def show(as_json: bool) -> None:
+    """Prints to standard output."""
+    state = collect()
+    if as_json:
+        print(json.dumps(state, indent=2))
+        return
+    console = Console()
+    console.print(Text(f"tutti {state['version']}", style="bold"))
+    console.print(_machine_table(state))
+    console.print(_mpi_table(state))
+    console.print(_settings_table(state))
+
+
+def _grid(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False,
+                 pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _machine_table(state: dict[str, Any]) -> Table:
+    table = _grid("\nThis machine")
+    cpus, cma, memory = state["cpus"], state["cma"], state["memory"]
+    quota = f", {cpus['quota']:g} by control group" if cpus["quota"] else ""
+    table.add_row("processors", f"{cpus['model']}: {cpus['online']} online, {cpus['allowed']} allowed{quota}; "
+                  f"{cpus['cores']} cores, {cpus['sockets']} sockets, {cpus['numa_nodes']} NUMA nodes")
+    table.add_row("cross-memory attach", "permitted" if cma["permitted"] else f"not permitted: {cma['reason']}")
+    locked = state["memory_lock_bytes"]
+    table.add_row("lockable memory", "unlimited" if locked is None else _size(locked))
+    shared = state["dev_shm_bytes"]
+    table.add_row("/dev/shm", "missing" if shared is None else f"{_size(shared['free'])} free of {_size(shared['size'])}")
+    for fabric in state["fabrics"]:
+        table.add_row(f"fabric {fabric['name']}", fabric["reach"])
+    table.add_row("memory", f"{_size(memory['per_team'])} per rank and communicator, "
+                  f"{_size(memory['segment_used'])} per rank at start, whatever the number of ranks")
+    return table
+
+
+def _mpi_table(state: dict[str, Any]) -> Table:
+    table = _grid("\nMPIs and libraries")
+    for mpi in state["mpis"]:
+        table.add_row(f"{mpi['product']} {mpi['version']}", mpi["launcher"])
+    if not state["mpis"]:
+        table.add_row("no MPI found", "in PATH or .envs")
+    for library in state["libraries"]:
+        table.add_row(f"library {library['abi']}", library["preload"] if library["complete"] else
+                      Text(f"incomplete: {library['preload']} or {library['plugin']} is missing", style="red"))
+    return table
+
+
+def _settings_table(state: dict[str, Any]) -> Table:
+    table = Table(title="\nSettings", title_justify="left", title_style="bold", box=None, pad_edge=False,
+                  padding=(0, 2, 0, 0))
+    for column in ("name", "type", "default", "value", "from", "what it does"):
+        table.add_column(column, overflow="fold", header_style="dim")
+    for setting in state["settings"]:
+        style = "" if setting["source"] == "default" else "bold"
+        table.add_row(setting["name"], setting["type"], setting["default"], setting["value"], setting["source"],
+                      setting["help"], style=style)
+    return table
+
+
+def _size(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable")
