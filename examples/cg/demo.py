@@ -135,7 +135,7 @@ def draw(cases: list[Case], path: Path) -> None:
         for tutti, shift, colour in ((False, -0.2, "#9a9a9a"), (True, 0.2, "#1b6ca8")):
             bars = panel.bar([place + shift for place in places], [value(case, tutti) for case in cases], 0.38,
                              color=colour, label="with tutti" if tutti else "MPI alone")
-            panel.bar_label(bars, fmt="%.3g", fontsize=7)
+            panel.bar_label(bars, fmt=lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}", fontsize=7)
         panel.set_xticks(list(places), [f"{case.mpi.product}\n{case.ranks} ranks" for case in cases], fontsize=8)
         panel.set_yscale("log")
         panel.set_title(title, fontsize=10)

@@ -1,0 +1,262 @@
+"""Runs the test suites and adds them up.
+
+    tools/run_tests.py all|quick|SUITE ...
+
+Each suite runs by itself with a time limit and leaves JUnit XML under build/results; the end of the
+output lists what was skipped and why, and one line with the totals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steps import StepFailed, kill_all, kill_session, run
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+RESULTS = BUILD / "results"
+PYTHON = ROOT / ".venv" / "bin" / "python"
+
+TEST_LIMIT_S = 300    # for one C++ test program, where it sets no limit of its own
+SHOWN_REASONS = 40
+SANITIZER_OPTIONS = {
+    "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"},
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:"
+                             f"suppressions={ROOT / 'tests' / 'tsan.supp'}"},
+}
+
+
+@dataclass
+class Outcome:
+    """What a suite came to."""
+
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)           # names
+    skips: list[tuple[str, str]] = field(default_factory=list)  # (name, reason)
+
+    def add(self, other: Outcome) -> None:
+        self.passed += other.passed
+        self.failures += other.failures
+        self.skips += other.skips
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+# ---- JUnit ---------------------------------------------------------------------------------------
+
+
+def read_junit(path: Path, suite: str) -> Outcome:
+    """The cases of a JUnit file, as gtest, ctest and pytest write it. Raises ValueError."""
+    outcome = Outcome()
+    try:
+        cases = list(ElementTree.parse(path).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    for case in cases:
+        name = f"{suite}: " + "/".join(part for part in (case.get("classname"), case.get("name")) if part)
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+            outcome.failures.append(name)
+        elif skipped is not None or case.get("result") in ("skipped", "suppressed") or case.get("status") in (
+                "disabled", "notrun"):
+            reason = (skipped.get("message") or skipped.text or "") if skipped is not None else ""
+            outcome.skips.append((name, " ".join(reason.split()) or "no reason given"))
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+# ---- commands ------------------------------------------------------------------------------------
+
+
+def run_limited(command: list[str], log: Path, limit_s: float, env: dict[str, str],
+                echo: Callable[[str], None] | None = None) -> str | None:
+    """Runs a command with a time limit, its output in a log; None on success, else what went wrong."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, start_new_session=True)
+    assert process.stdout is not None
+    output = process.stdout
+
+    def pump() -> None:
+        with log.open("wb") as sink:
+            for raw in output:
+                sink.write(raw)
+                sink.flush()
+                if echo is not None:
+                    echo(raw.decode(errors="replace").rstrip("\n"))
+
+    reader = threading.Thread(target=pump, daemon=True)
+    reader.start()
+    try:
+        process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return f"not finished after {limit_s:.0f} s"
+    finally:
+        kill_session(process)  # whatever it left behind, too
+        reader.join(5)
+    return None if process.returncode == 0 else f"exit status {process.returncode}"
+
+
+def show_tail(log: Path, lines: int = 30) -> None:
+    for line in log.read_text(errors="replace").splitlines()[-lines:]:
+        say(f"      {line}")
+
+
+# ---- suites --------------------------------------------------------------------------------------
+
+
+def list_ctests(build: Path) -> list[tuple[str, set[str]]]:
+    """(name, labels) of the tests of a build tree."""
+    answer = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True,
+                            text=True, check=True)
+    tests = []
+    for test in json.loads(answer.stdout)["tests"]:
+        labels = next((item["value"] for item in test.get("properties", []) if item["name"] == "LABELS"), [])
+        tests.append((test["name"], set(labels)))
+    return tests
+
+
+def run_ctests(suite: str, build: Path, without: str | None, environment: dict[str, str]) -> Outcome:
+    """Every test of a build tree, one after the other: they use all cores themselves. Programs made
+    with GoogleTest are counted case by case."""
+    total = Outcome()
+    tests = [(name, labels) for name, labels in list_ctests(build) if without not in labels]
+    for number, (name, _) in enumerate(tests, 1):
+        folder = RESULTS / suite / re.sub(r"\W+", "-", name)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        cases, summary, log = folder / "cases.xml", folder / "ctest.xml", folder / "output.txt"
+        started = time.monotonic()
+        problem = run_limited(
+            ["ctest", "--test-dir", str(build), "-R", f"^{re.escape(name)}$", "--output-junit", str(summary),
+             "--no-tests=error", "--timeout", str(TEST_LIMIT_S), "--verbose"],
+            log, TEST_LIMIT_S * 4, {**os.environ, **environment, "GTEST_OUTPUT": f"xml:{cases}"})
+        outcome = _outcome_of(suite, name, cases if cases.exists() else summary, problem)
+        total.add(outcome)
+        counts = f"{outcome.passed} passed" + (f", {len(outcome.skips)} skipped" if outcome.skips else "")
+        verdict = "ok    " if not outcome.failures else "FAILED"
+        say(f"  {verdict} {suite} {number}/{len(tests)} {name}: {counts} ({time.monotonic() - started:.1f} s)")
+        if outcome.failures:
+            for failure in outcome.failures:
+                say(f"      {failure}")
+            show_tail(log)
+    if not tests:
+        total.failures.append(f"{suite}: the build in {build} has no tests")
+    return total
+
+
+def _outcome_of(suite: str, name: str, results: Path, problem: str | None) -> Outcome:
+    try:
+        outcome = read_junit(results, f"{suite}: {name}")
+    except ValueError as error:
+        outcome = Outcome(failures=[f"{suite}: {name}: {error}"])
+    if problem is not None and not outcome.failures:
+        outcome.failures.append(f"{suite}: {name}: {problem}")  # died after its cases, or before
+    return outcome
+
+
+def core_suite(quick: bool) -> Outcome:
+    """The C++ tests, as released."""
+    return run_ctests("core", BUILD / "release", "slow" if quick else None, {})
+
+
+def sanitizer_suite(preset: str) -> Outcome:
+    """The C++ tests built with a sanitizer."""
+    build = BUILD / preset
+    configure = ["cmake", "--preset", preset]
+    try:
+        run(f"{preset}: configure", configure, BUILD / "logs" / f"configure-{preset}.log", cwd=ROOT)
+        run(f"{preset}: build", ["cmake", "--build", str(build)], BUILD / "logs" / f"build-{preset}.log", cwd=ROOT)
+    except StepFailed as failure:
+        say(str(failure))
+        return Outcome(failures=[f"{preset}: it does not build"])
+    return run_ctests(preset, build, "unsanitized", SANITIZER_OPTIONS[preset])
+
+
+def pytest_suite(name: str, folder: str, limit_s: float, quick: bool) -> Outcome:
+    results, log = RESULTS / f"{name}.xml", RESULTS / f"{name}.txt"
+    results.unlink(missing_ok=True)
+    command = [str(PYTHON), "-m", "pytest", folder, "-v", "--tb=short", "--color=no", f"--junitxml={results}",
+               "-p", "no:cacheprovider"]
+    command += ["-m", "not slow"] if quick else []
+
+    def echo(line: str) -> None:
+        if re.search(r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)", line) or line.startswith(("E ", "tests/")):
+            say(f"  {line}")
+
+    problem = run_limited(command, log, limit_s, dict(os.environ), echo)
+    outcome = _outcome_of(name, folder, results, problem)
+    if outcome.failures:
+        show_tail(log, 80)
+    return outcome
+
+
+SUITES: dict[str, Callable[[bool], Outcome]] = {
+    "core": core_suite,
+    "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
+    "asan": lambda quick: sanitizer_suite("asan"),
+    "tsan": lambda quick: sanitizer_suite("tsan"),
+}
+QUICK = ("core", "python")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("suites", nargs="+", choices=["all", "quick", *SUITES], metavar="SUITE",
+                        help=f"all, quick, or some of {', '.join(SUITES)}")
+    asked = parser.parse_args().suites
+    quick = asked == ["quick"]
+    names = list(QUICK) if quick else list(SUITES) if "all" in asked else asked
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    started, total = time.monotonic(), Outcome()
+    try:
+        for name in names:
+            say(f"suite {name}")
+            suite_started = time.monotonic()
+            outcome = SUITES[name](quick)
+            total.add(outcome)
+            say(f"suite {name}: {outcome.passed} passed, {len(outcome.failures)} failed, "
+                f"{len(outcome.skips)} skipped ({time.monotonic() - suite_started:.0f} s)\n")
+    except KeyboardInterrupt:
+        kill_all()
+        say("interrupted")
+        return 130
+    summarise(total, time.monotonic() - started)
+    return 1 if total.failures or not total.passed else 0
+
+
+def summarise(total: Outcome, seconds: float) -> None:
+    """The end of the output: failures, skips by reason, totals."""
+    if total.failures:
+        say("failed:")
+        for name in total.failures:
+            say(f"  {name}")
+    if total.skips:
+        say("skipped:")
+        reasons: dict[str, list[str]] = {}
+        for name, reason in total.skips:
+            reasons.setdefault(reason, []).append(name)
+        for reason, skipped in sorted(reasons.items(), key=lambda item: -len(item[1]))[:SHOWN_REASONS]:
+            more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+            say(f"  {skipped[0]}{more}: {reason}")
+    say(f"\nall suites took {seconds:.0f} s; logs and results are in {RESULTS.relative_to(ROOT)}")
+    say(f"{total.passed} passed, {len(total.failures)} failed, {len(total.skips)} skipped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
