@@ -290,8 +290,8 @@ def preload_functions(functions):
 
 SONAMES = {"mpich": ("libmpi.so.12", "libmpich.so.12"), "standard": ("libmpi_abi.so.1",),
            "openmpi": ("libmpi.so.40",)}
+PLUGIN_NAMES = {"mpich": "mpich", "standard": "abi", "openmpi": "openmpi"}
 STATUS_BYTES = {"mpich": 20, "standard": 32, "openmpi": 24}
-STATUS_ERROR_OFFSET = {"mpich": 16, "standard": 8, "openmpi": 8}
 
 
 def preload_abis(constants):
@@ -303,7 +303,7 @@ def preload_abis(constants):
             value = by_name[name].values[abi]
             return f'{{"{value}", 0}}' if abi == "openmpi" else f"{{NULL, {value}}}"
         sonames = ", ".join(f'"{s}"' for s in SONAMES[abi])
-        lines.append(f'    {{.name = "{abi}",\n     .sonames = {{{sonames}}},\n'
+        lines.append(f'    {{.name = "{PLUGIN_NAMES[abi]}",\n     .sonames = {{{sonames}}},\n'
                      f'     .comm_world = {fact("MPI_COMM_WORLD")},\n'
                      f'     .type_int = {fact("MPI_INT")},\n     .op_min = {fact("MPI_MIN")},\n'
                      f'     .status_bytes = {STATUS_BYTES[abi]},\n'
@@ -357,9 +357,7 @@ def collective_args(functions):
     lines = [f"// {BANNER}", "// Arguments of each collective; counts are wide enough for both forms."]
     for f in functions:
         if f.section == "collective" and f.form == "blocking" and not f.large:
-            lines += ["", f"struct {f.name}Args {{",
-                      f"  static constexpr Coll kColl = Coll::{f.name.lower()};",
-                      f'  static constexpr const char* kName = "MPI_{f.name}";']
+            lines += ["", f"struct {f.name}Args {{"]
             lines += [f"  {argument_type(p)} {p.name};" for p in f.parameters]
             lines += ["};"]
     return "\n".join(lines) + "\n"
@@ -374,9 +372,10 @@ def collective_handlers(functions):
         arguments = ", ".join(f"CountList({p.name})" if p.array else p.name for p in own)
         request = ", request" if extra else ""
         lines += ["", f"int handle_{f.name}({f.declaration()}) {{",
-                  f"  return run_{f.form}({f.base}Args{{{arguments}}}{request},",
+                  f'  return run_{f.form}("MPI_{f.name.removesuffix("_c")}", '
+                  f"{f.base}Args{{{arguments}}}{request},",
                   f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
-    lines += ["", "void install_collectives(void** handlers) {"]
+    lines += ["", "void install_collective_handlers(void** handlers) {"]
     lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});"
               for f in collectives]
     lines += ["}"]

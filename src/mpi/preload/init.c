@@ -1,9 +1,11 @@
 /* MPI_Init and MPI_Init_thread: the MPI first, then the plugin, on all ranks or on none. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "mpi/preload/preload.h"
 
@@ -41,8 +43,17 @@ static int agree(int mine) {
   return code == 0 && all;
 }
 
+/* Tells `tutti run` that an MPI program has started and met tutti, whatever came of it. */
+static void leave_stamp(void) {
+  const char* name = getenv("TUTTI_RUN_STAMP");
+  if (name == NULL || !tutti_speaks_for_node()) return;
+  int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+}
+
 static void activate(int thread_level) {
   static char path[4096];
+  leave_stamp();
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
       tutti_say("%s is not an MPI that tutti knows (libmpi.so.12, libmpi_abi.so.1 or libmpi.so.40); "

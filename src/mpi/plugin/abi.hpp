@@ -1,0 +1,44 @@
+// The ABI that this plugin is built for, and what differs between ABIs beyond numbers.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+#if defined(TUTTI_ABI_MPICH)
+#include "mpi/abi/mpich.h"
+#elif defined(TUTTI_ABI_STANDARD)
+#include "mpi/abi/standard.h"
+#elif defined(TUTTI_ABI_OPENMPI)
+#include "mpi/abi/openmpi.h"
+#else
+#error "define TUTTI_ABI_MPICH, TUTTI_ABI_STANDARD or TUTTI_ABI_OPENMPI"
+#endif
+}
+
+namespace tutti::mpi {
+
+#if defined(TUTTI_ABI_OPENMPI)
+/// Open MPI takes a send buffer that is the receive buffer; the others call it an error.
+inline constexpr bool kAliasIsError = false;
+#else
+inline constexpr bool kAliasIsError = true;
+#endif
+
+/// A handle as a key for hash tables.
+inline std::uintptr_t key(int handle) noexcept { return static_cast<unsigned>(handle); }
+inline std::uintptr_t key(const void* handle) noexcept {
+  return reinterpret_cast<std::uintptr_t>(handle);
+}
+
+/// False for values that can be no datatype of the program's: such calls go to the MPI, which then
+/// reports its own error.
+inline bool plausible_type(MPI_Datatype type) noexcept {
+#if defined(TUTTI_ABI_MPICH)
+  const unsigned bits = static_cast<unsigned>(type);
+  return (bits & 0x3c000000u) == 0x0c000000u && (bits >> 30) != 0;
+#else
+  return type != nullptr && type != MPI_DATATYPE_NULL;
+#endif
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,230 @@
+// Start and end of the plugin: everything that all ranks must agree on before tutti takes a single call.
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/datatype.hpp"
+#include "mpi/plugin/report.hpp"
+#include "mpi/plugin/request.hpp"
+#include "mpi/plugin/state.hpp"
+
+namespace tutti::mpi {
+
+State state;
+
+namespace {
+
+int finalize_keyval = MPI_KEYVAL_INVALID;
+
+std::uint64_t hash(const std::string& text) {
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) value = (value ^ c) * 0x100000001b3u;
+  return value;
+}
+
+// The settings that decide how ranks talk to each other, as text. Those that only concern one rank (log,
+// report, trace, binding) may differ.
+std::string shared_settings(const Settings& s) {
+  return s.algorithm + '|' + std::to_string(s.arena) + '|' + std::to_string(s.ring) + '|' +
+         std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
+         std::to_string(static_cast<int>(s.segment)) + '|' + std::to_string(s.fixed_order) + '|' +
+         std::to_string(!s.report.empty() || !s.report_json.empty());
+}
+
+bool all_ranks(bool mine) {
+  int in = mine, out = 0;
+  return native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && out != 0;
+}
+
+// True when `value` is the same on all ranks.
+bool equal_on_all_ranks(std::uint64_t value) {
+  const long long mine[2] = {static_cast<long long>(value), ~static_cast<long long>(value)};
+  long long least[2] = {0, 0};
+  native.Allreduce(mine, least, 2, MPI_LONG_LONG, MPI_MIN, MPI_COMM_WORLD);
+  return least[0] == ~least[1];
+}
+
+// The lowest rank that has something to say says it: one line for the whole job.
+void say_once(bool mine, const char* text) {
+  int in = mine ? state.rank : INT_MAX, out = INT_MAX;
+  native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (mine && out == state.rank) {
+    log(LogLevel::error, "%s; the program runs on its own MPI", text);
+  }
+}
+
+Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
+  if (bytes > INT_MAX) return Status::error(Code::invalid_argument, "bootstrap message too large");
+  const int count = static_cast<int>(bytes);
+  const int code = native.Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, state.pump_comm);
+  return code == MPI_SUCCESS ? Status::success()
+                             : Status::error(Code::internal, "the MPI's allgather failed");
+}
+
+void host_pump(void*) { pump_host(); }
+
+// Asking about a type that this MPI was built without must not end the program.
+class ErrorsReturn {
+ public:
+  ErrorsReturn() {
+    for (int i = 0; i < 2; ++i) {
+      native.Comm_get_errhandler(comms_[i], &saved_[i]);
+      native.Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
+    }
+  }
+  ~ErrorsReturn() {
+    for (int i = 0; i < 2; ++i) {
+      native.Comm_set_errhandler(comms_[i], saved_[i]);
+      native.Errhandler_free(&saved_[i]);
+    }
+  }
+
+ private:
+  MPI_Comm comms_[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+  MPI_Errhandler saved_[2];
+};
+
+bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
+
+// Settings and versions, which every rank reads for itself. False on all ranks when one has a problem.
+bool agree_on_settings() {
+  std::string message;
+  const bool loaded = load_settings(&state.settings, &message).ok();
+  log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
+  if (!all_ranks(loaded)) {
+    say_once(!loaded, message.c_str());
+    return false;
+  }
+  if (!all_ranks(!state.settings.disable)) return false;
+  const std::uint64_t version = hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE;
+  if (!equal_on_all_ranks(version)) {
+    say_once(true, "the ranks run different versions of tutti");
+    return false;
+  }
+  if (!equal_on_all_ranks(hash(shared_settings(state.settings)))) {
+    say_once(true, "the ranks have different settings (TUTTI_*); they must be equal on all ranks");
+    return false;
+  }
+  return true;
+}
+
+bool create_job() {
+  Host host;
+  host.rank = state.rank;
+  host.size = state.size;
+  host.allgather = &host_allgather;
+  host.pump = &host_pump;
+  const Status status = Job::create(host, state.threads, &state.job);
+  const bool created = all_ranks(status.ok());
+  if (!created) {
+    const std::string text = std::string("cannot start: ") +
+                             (status.detail != nullptr ? status.detail : name(status.code));
+    say_once(!status.ok(), text.c_str());
+    state.job.reset();
+  }
+  return created;
+}
+
+void gather_pids() {
+  const int pid = getpid();
+  state.pids.resize(static_cast<std::size_t>(state.size));
+  native.Allgather(&pid, 1, MPI_INT, state.pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
+}
+
+void free_world_copies() {
+  native.Group_free(&state.world_group);
+  native.Comm_free(&state.pump_comm);
+}
+
+// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes' callbacks.
+void detach() {
+  for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
+    __atomic_store_n(&state.handlers[i], nullptr, __ATOMIC_RELEASE);
+  }
+  destroy_requests();
+  if (state.report) write_report();
+  destroy_comms();
+  destroy_types();
+  state.job.reset();
+  free_world_copies();
+}
+
+int on_finalize(MPI_Comm, int, void*, void*) {
+  detach();
+  return MPI_SUCCESS;
+}
+
+int never_copy(MPI_Comm, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+void install_handlers() {
+  void* handlers[TUTTI_MPI_FUNCTION_COUNT] = {};
+  install_collectives(handlers);
+  install_completion(handlers);
+  install_comms(handlers);
+  for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
+    __atomic_store_n(&state.handlers[i], handlers[i], __ATOMIC_RELEASE);
+  }
+}
+
+// False on all ranks when one has a preload of another version, or an MPI without a function.
+bool fits(const tutti_preload& preload, const char* missing) {
+  const bool same = preload.signature == TUTTI_MPI_TABLE_SIGNATURE;
+  if (all_ranks(same && missing == nullptr)) return true;
+  native.Comm_rank(MPI_COMM_WORLD, &state.rank);
+  log_setup(LogLevel::warn, state.rank);
+  const std::string text = !same ? std::string(preload.plugin_path) + " is of another version than the preload"
+                                 : std::string("this MPI has no ") + (missing != nullptr ? missing : "");
+  say_once(!same || missing != nullptr, text.c_str());
+  return false;
+}
+
+bool attach(const tutti_preload& preload) {
+  state.handlers = preload.handlers;
+  state.threads = is_multiple(preload.thread_level);
+  native.Comm_rank(MPI_COMM_WORLD, &state.rank);
+  native.Comm_size(MPI_COMM_WORLD, &state.size);
+  if (!agree_on_settings()) return false;
+  state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
+  if (state.size < 2 && !state.report) return false;  // nothing to do, nothing to say
+  {
+    const ErrorsReturn guard;
+    create_types();
+  }
+  gather_pids();
+  native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
+  native.Comm_group(MPI_COMM_WORLD, &state.world_group);
+  if (state.size > 1 && !create_job()) {
+    free_world_copies();
+    destroy_types();
+    return false;
+  }
+  // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
+  native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
+  native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
+  create_world();
+  install_handlers();
+  return true;
+}
+
+}  // namespace
+
+void pump_host() noexcept {
+  int flag = 0;
+  native.Iprobe(MPI_ANY_SOURCE, 0, state.pump_comm, &flag, MPI_STATUS_IGNORE);
+}
+
+}  // namespace tutti::mpi
+
+extern "C" __attribute__((visibility("default"))) int tutti_mpi_attach(const tutti_preload* preload) {
+  using namespace tutti::mpi;
+  const char* missing = load_native(*preload);
+  return fits(*preload, missing) && attach(*preload);
+}

@@ -1,0 +1,52 @@
+// Communicators: which of the program's communicators tutti handles.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/core.hpp"
+#include "mpi/plugin/handle_map.hpp"
+#include "mpi/plugin/native.hpp"
+
+namespace tutti::mpi {
+
+/// A communicator inside the world of which all members run tutti. `team` is null when tutti cannot
+/// serve it (one rank, ranks of another node, no memory): its collectives are the MPI's, but
+/// communicators made from it may be served. Created and agreed on by all members; destroyed when it
+/// has been freed and its last operation is over.
+struct Comm {
+  Team* team = nullptr;
+  MPI_Comm handle{};
+  int rank = 0;
+  int size = 0;
+  std::uint64_t id[2] = {0, 0};
+  std::uint64_t children = 0;  // communicators made from this one; same count on all members
+  std::atomic<bool> complained{false};  // an error on it has been explained
+  // Operations in flight or persistent, plus one while the communicator exists. Changed by any thread.
+  std::atomic<int> references{1};
+};
+
+extern HandleMap<Comm> comms;
+extern Comm* world;
+
+/// The state of a communicator, or nullptr for those that are the MPI's own affair. Thread-safe.
+inline Comm* find_comm(MPI_Comm comm) noexcept {
+  if (comm == MPI_COMM_WORLD) return world;
+  return comms.find(key(comm));
+}
+
+/// The same in a blocking collective over `comm`, where all members are: a communicator that
+/// MPI_Comm_idup made is taken up now.
+Comm* find_or_adopt(MPI_Comm comm) noexcept;
+
+/// Drops a reference; destroys the state with the last one.
+void release(Comm* comm) noexcept;
+
+/// Takes up MPI_COMM_WORLD. Collective over it. Returns false, on all ranks, when it cannot.
+bool create_world() noexcept;
+/// Lets go of all communicators; the last step before the job is destroyed.
+void destroy_comms() noexcept;
+
+void install_comms(void** handlers) noexcept;
+
+}  // namespace tutti::mpi

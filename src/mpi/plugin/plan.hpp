@@ -1,0 +1,113 @@
+// From the arguments of an MPI collective to a Call of the core.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/core.hpp"
+#include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/datatype.hpp"
+#include "mpi/plugin/scratch.hpp"
+
+namespace tutti::mpi {
+
+/// The count or displacement array of Allgatherv, plain or large.
+class CountList {
+ public:
+  explicit CountList(const int* narrow) : narrow_(narrow) {}
+  explicit CountList(const MPI_Count* wide) : wide_(reinterpret_cast<const long long*>(wide)) {}
+#if !defined(TUTTI_ABI_STANDARD)
+  explicit CountList(const MPI_Aint* wide) : wide_(reinterpret_cast<const long long*>(wide)) {}
+#endif
+  bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
+  long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
+
+ private:
+  const int* narrow_ = nullptr;
+  const long long* wide_ = nullptr;
+};
+
+#include "mpi/generated/collective_args.inc"
+
+/// Data that must be packed before the call or unpacked after it.
+struct Transfer {
+  const TypeInfo* type;
+  char* user;
+  std::size_t count;
+  char* packed;
+};
+
+/// What a user-defined operator needs; the context of its Reduction.
+struct UserReduction {
+  MPI_Op op{};
+  const TypeInfo* type = nullptr;
+  int error = MPI_SUCCESS;   // the first that the operator met
+  Reduction reduction;
+};
+
+/// Whatever of a call goes beyond the user's own buffers. Holds references to its types.
+struct Staging {
+  Scratch scratch;
+  std::size_t used = 0;
+  std::vector<Transfer> before, after;
+  std::vector<std::size_t> counts, displs;
+  std::unique_ptr<UserReduction> user;
+
+  Staging() = default;
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging();
+  void hold(const TypeInfo* type);
+
+ private:
+  std::vector<const TypeInfo*> held_;
+};
+
+struct Plan {
+  Call call;
+  std::unique_ptr<Staging> staging;  // null for dense types, the common case
+
+  /// Before the call starts (each time, when persistent): packs.
+  void begin() const noexcept {
+    if (staging) [[unlikely]] run(staging->before, true);
+  }
+  /// After it has completed: unpacks.
+  void finish() const noexcept {
+    if (staging) [[unlikely]] run(staging->after, false);
+  }
+
+ private:
+  static void run(const std::vector<Transfer>& transfers, bool packing) noexcept;
+};
+
+/// Why a call goes to the MPI; the order is that of kReasonNames in report.cpp.
+enum class Reason : unsigned char {
+  none,           // it does not: tutti takes it
+  communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
+  user_operator,  // a user-defined operator in a non-blocking or persistent call
+  no_kernel,      // a predefined operator on a type for which tutti has no kernel
+  arguments,      // something is wrong with them, and the MPI shall say what
+  no_memory,      // not passed on, for the other ranks would wait: an error of the call
+  count_
+};
+
+/// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
+/// communicator, the operation, the class of the operator and the signature of the data.
+/// `blocking`: user-defined operators are possible.
+Reason make_plan(const BarrierArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const BcastArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const ReduceArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const AllreduceArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const Reduce_scatter_blockArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const AllgatherArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const GatherArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const ScatterArgs& args, const Comm& comm, bool blocking, Plan* plan);
+Reason make_plan(const AlltoallArgs& args, const Comm& comm, bool blocking, Plan* plan);
+
+/// The fold of a user-defined operator, through PMPI_Reduce_local. Only on threads of the program.
+void fold_user(const void* left, const void* right, void* out, std::size_t count,
+               const Reduction& reduction);
+
+}  // namespace tutti::mpi

@@ -1,0 +1,195 @@
+#include "mpi/plugin/report.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "mpi/plugin/state.hpp"
+
+namespace tutti::mpi {
+namespace {
+
+constexpr const char* kReasonNames[] = {
+    "",           "MPI (communicator)", "MPI (user operator)", "MPI (no kernel)",
+    "MPI (arguments)", "MPI (memory)"};
+static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));
+
+struct Counts {
+  std::uint64_t calls = 0, bytes = 0;
+  double seconds = 0;
+};
+
+// One rank's counts by the addresses of the two static strings. Guarded by `mutex`.
+struct Row {
+  const char* call;
+  const char* algorithm;
+  Counts counts;
+};
+std::vector<Row> rows;
+std::mutex mutex;
+
+void count(const char* call, const char* algorithm, std::size_t bytes, double seconds) noexcept {
+  std::lock_guard lock(mutex);
+  for (Row& row : rows) {
+    if (row.call == call && row.algorithm == algorithm) {
+      row.counts.calls += 1;
+      row.counts.bytes += bytes;
+      row.counts.seconds += seconds;
+      return;
+    }
+  }
+  rows.push_back({call, algorithm, {1, bytes, seconds}});
+}
+
+using Key = std::pair<std::string, std::string>;  // call, algorithm
+struct Total {
+  Counts counts;
+  int ranks = 0;
+};
+using Totals = std::map<Key, Total>;
+
+std::string serialise() {
+  std::string text;
+  char line[256];
+  for (const Row& row : rows) {
+    std::snprintf(line, sizeof line, "%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.9g\n", row.call, row.algorithm,
+                  row.counts.calls, row.counts.bytes, row.counts.seconds);
+    text += line;
+  }
+  return text;
+}
+
+void add_lines(const char* text, Totals* totals) {
+  while (*text != '\0') {
+    const char* end = std::strchr(text, '\n');
+    const std::string line(text, end);
+    const std::size_t first = line.find('\t'), second = line.find('\t', first + 1);
+    Counts counts;
+    std::sscanf(line.c_str() + second + 1, "%" SCNu64 "\t%" SCNu64 "\t%lg", &counts.calls, &counts.bytes,
+                &counts.seconds);
+    Total& total = (*totals)[{line.substr(0, first), line.substr(first + 1, second - first - 1)}];
+    total.counts.calls += counts.calls;
+    total.counts.bytes += counts.bytes;
+    total.counts.seconds = std::max(total.counts.seconds, counts.seconds);
+    total.ranks += 1;
+    text = end + 1;
+  }
+}
+
+// Everybody's counts on rank 0.
+Totals gather() {
+  const std::string mine = serialise();
+  int length = static_cast<int>(mine.size()) + 1, longest = 0;
+  native.Allreduce(&length, &longest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  const auto slot = static_cast<std::size_t>(longest);
+  std::vector<char> send(slot, '\0');
+  std::copy(mine.begin(), mine.end(), send.begin());
+  std::vector<char> all(state.rank == 0 ? slot * static_cast<std::size_t>(state.size) : 1);
+  native.Gather(send.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, 0, MPI_COMM_WORLD);
+  Totals totals;
+  if (state.rank != 0) return totals;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(state.size); ++i) {
+    add_lines(all.data() + i * slot, &totals);
+  }
+  return totals;
+}
+
+std::string library_version() {
+  std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
+  int length = 0;
+  native.Get_library_version(text.data(), &length);
+  std::string version(text.data());
+  version = version.substr(0, version.find('\n'));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  return version.substr(0, version.find(','));
+}
+
+std::string table(const Totals& totals) {
+  char line[256];
+  std::snprintf(line, sizeof line, "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
+                TUTTI_VERSION, library_version().c_str(), state.size);
+  std::string text = line;
+  std::snprintf(line, sizeof line, "%-28s %-24s %12s %16s %12s\n", "call", "algorithm", "calls", "bytes",
+                "seconds");
+  text += line;
+  for (const auto& [key, total] : totals) {
+    std::snprintf(line, sizeof line, "%-28s %-24s %12" PRIu64 " %16" PRIu64 " %12.6f\n", key.first.c_str(),
+                  key.second.c_str(), total.counts.calls, total.counts.bytes, total.counts.seconds);
+    text += line;
+  }
+  if (totals.empty()) text += "no collective was called\n";
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) result += c;
+  }
+  return result + '"';
+}
+
+// The schema is described in docs/mpi.md.
+std::string json(const Totals& totals) {
+  std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) + ", \"mpi\": " + quoted(library_version()) +
+                     ", \"ranks\": " + std::to_string(state.size) + ", \"rows\": [";
+  const char* separator = "\n  ";
+  char line[256];
+  for (const auto& [key, total] : totals) {
+    const bool taken = key.second.rfind("MPI (", 0) != 0;
+    std::snprintf(line, sizeof line,
+                  ", \"ranks\": %d, \"calls\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.9g}",
+                  total.ranks, total.counts.calls, total.counts.bytes, total.counts.seconds);
+    text += separator;
+    text += "{\"call\": " + quoted(key.first) + ", \"algorithm\": " + quoted(key.second) +
+            ", \"tutti\": " + (taken ? "true" : "false") + line;
+    separator = ",\n  ";
+  }
+  return text + "]}\n";
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file == nullptr || std::fclose(file) != 0 || !written) {
+    log(LogLevel::error, "cannot write the report to %s: %s", path.c_str(), std::strerror(errno));
+  }
+}
+
+}  // namespace
+
+double now() noexcept {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void count_taken(const char* call, const char* algorithm, std::size_t bytes, double seconds) noexcept {
+  count(call, algorithm, bytes, seconds);
+}
+
+void count_passed(const char* call, Reason reason, double seconds) noexcept {
+  count(call, kReasonNames[static_cast<int>(reason)], 0, seconds);
+}
+
+void write_report() noexcept {
+  const Totals totals = gather();
+  if (state.rank != 0) return;
+  const std::string& where = state.settings.report;
+  if (where == "1") {
+    const std::string text = table(totals);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  } else if (!where.empty() && where != "0") {
+    write_file(where, table(totals));
+  }
+  if (!state.settings.report_json.empty()) write_file(state.settings.report_json, json(totals));
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,176 @@
+#include "mpi/plugin/request.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "mpi/plugin/state.hpp"
+
+namespace tutti::mpi {
+namespace {
+
+constexpr std::uint32_t kChunk = 1024;
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+// Requests by index, in chunks that never move. A chunk pointer is written once, under `mutex`, and read
+// by threads that hold a handle of that chunk, which they got after it was written.
+std::atomic<Request*> chunks[kMostRequests / kChunk];
+std::uint32_t chunk_count = 0;    // guarded by mutex
+std::uint32_t free_list = kNone;  // guarded by mutex
+std::vector<Request*> abandoned;  // guarded by mutex
+std::mutex mutex;
+
+#if defined(TUTTI_ABI_OPENMPI)
+constexpr std::uint32_t kFortranBase = 0x40000000;
+#else
+constexpr std::uint32_t kFortranBase = 0x2c000001;
+#endif
+
+// Makes the handles of one more chunk addressable. Nothing to do where handles are numbers.
+bool create_handles([[maybe_unused]] std::uint32_t chunk) {
+#if !defined(TUTTI_ABI_MPICH)
+  if (handle_base == 0) {
+    void* range = mmap(nullptr, kMostRequests * kHandleBytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) return false;
+    handle_base = key(range);
+  }
+  auto* words = reinterpret_cast<std::uint32_t*>(handle_base + std::uintptr_t{chunk} * kChunk * kHandleBytes);
+  if (mprotect(words, kChunk * kHandleBytes, PROT_READ | PROT_WRITE) != 0) return false;
+  constexpr std::size_t kWords = kHandleBytes / sizeof(std::uint32_t);
+  for (std::uint32_t i = 0; i < kChunk; ++i) {
+    std::fill_n(words + i * kWords, kWords, kFortranBase + chunk * kChunk + i);
+  }
+#endif
+  return true;
+}
+
+bool add_chunk() {
+  if (chunk_count == kMostRequests / kChunk || !create_handles(chunk_count)) return false;
+  auto* requests = new (std::nothrow) Request[kChunk];
+  if (requests == nullptr) return false;
+  for (std::uint32_t i = kChunk; i-- > 0;) {
+    requests[i].index = chunk_count * kChunk + i;
+    requests[i].next_free = free_list;
+    free_list = requests[i].index;
+  }
+  chunks[chunk_count++].store(requests, std::memory_order_release);
+  return true;
+}
+
+Request* at(std::uint32_t index) noexcept {
+  return &chunks[index / kChunk].load(std::memory_order_acquire)[index % kChunk];
+}
+
+// Frees abandoned requests whose operations are over.
+void reap() noexcept {
+  std::vector<Request*> over;
+  {
+    std::lock_guard lock(mutex);
+    auto running = std::partition(abandoned.begin(), abandoned.end(),
+                                  [](Request* request) { return !is_complete(*request); });
+    over.assign(running, abandoned.end());
+    abandoned.erase(running, abandoned.end());
+  }
+  for (Request* request : over) free_request(request);
+}
+
+template <class Visit>
+void for_each_request(Visit&& visit) {
+  std::uint32_t count = 0;
+  {
+    std::lock_guard lock(mutex);
+    count = chunk_count;
+  }
+  for (std::uint32_t i = 0; i < count * kChunk; ++i) {
+    Request* request = at(i);
+    if (request->operation != nullptr) visit(request);
+  }
+}
+
+}  // namespace
+
+#if !defined(TUTTI_ABI_MPICH)
+std::uintptr_t handle_base = 0;
+#endif
+
+Request* allocate_request() noexcept {
+  if (!abandoned.empty()) reap();
+  std::lock_guard lock(mutex);
+  if (free_list == kNone && !add_chunk()) return nullptr;
+  Request* request = at(free_list);
+  free_list = request->next_free;
+  return request;
+}
+
+void free_request(Request* request) noexcept {
+  if (request->operation != nullptr) state.job->release(request->operation);
+  if (request->comm != nullptr) release(request->comm);
+  request->operation = nullptr;
+  request->comm = nullptr;
+  request->plan = Plan{};
+  request->persistent = request->started = false;
+  std::lock_guard lock(mutex);
+  request->next_free = free_list;
+  free_list = request->index;
+}
+
+Request* request_of(MPI_Request handle) noexcept {
+#if defined(TUTTI_ABI_MPICH)
+  return at(static_cast<unsigned>(handle) - kFirstHandle);
+#else
+  return at(static_cast<std::uint32_t>((key(handle) - handle_base) / kHandleBytes));
+#endif
+}
+
+MPI_Request handle_of(const Request& request) noexcept {
+#if defined(TUTTI_ABI_MPICH)
+  return static_cast<MPI_Request>(kFirstHandle + request.index);
+#else
+  return reinterpret_cast<MPI_Request>(handle_base + request.index * kHandleBytes);
+#endif
+}
+
+int fortran_index(const Request& request) noexcept {
+  return static_cast<int>(kFortranBase + request.index);
+}
+
+Request* request_of_fortran(int index) noexcept {
+  const std::uint32_t offset = static_cast<std::uint32_t>(index) - kFortranBase;
+  if (offset >= kMostRequests) return nullptr;
+  return chunks[offset / kChunk].load(std::memory_order_acquire) != nullptr ? at(offset) : nullptr;
+}
+
+void abandon(Request* request) noexcept {
+  if (is_complete(*request)) {
+    free_request(request);
+    return;
+  }
+  std::lock_guard lock(mutex);
+  abandoned.push_back(request);
+}
+
+void drain(const Comm* comm) noexcept {
+  for (std::uint32_t round = 0;; ++round) {
+    bool busy = false;
+    for_each_request([&](Request* request) {
+      busy |= (comm == nullptr || request->comm == comm) && !is_complete(*request);
+    });
+    if (!busy) break;
+    state.job->relax(round);
+    state.job->progress();
+  }
+  reap();
+}
+
+void destroy_requests() noexcept {
+  if (!state.job) return;
+  drain(nullptr);
+  for_each_request([](Request* request) { free_request(request); });
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,70 @@
+// Requests of tutti's: handles that the program cannot tell from the MPI's, one compare for us.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/core.hpp"
+#include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/plan.hpp"
+
+namespace tutti::mpi {
+
+/// A non-blocking or persistent collective. Owned by the program through its handle, and used by one
+/// thread at a time, as MPI demands.
+struct Request {
+  Operation* operation = nullptr;
+  Comm* comm = nullptr;
+  Plan plan;
+  const char* call = nullptr;  // "MPI_Iallreduce"
+  bool persistent = false;
+  bool started = false;        // between start and completion as the program has seen it
+  std::uint32_t index = 0;
+  std::uint32_t next_free = 0;
+};
+
+inline constexpr std::uint32_t kMostRequests = std::uint32_t{1} << 22;
+#if defined(TUTTI_ABI_MPICH)
+/// A request kind with invalid "kind" bits: one that leaks into the MPI gives a clean error there.
+inline constexpr unsigned kFirstHandle = 0x2c000001;
+inline bool is_own(MPI_Request request) noexcept {
+  return static_cast<unsigned>(request) - kFirstHandle < kMostRequests;
+}
+#else
+/// Handles are addresses in one reserved range. The memory there holds the Fortran index of the handle
+/// in every word, because Open MPI's Fortran layer reads it from inside the handle.
+inline constexpr std::size_t kHandleBytes = 256;
+extern std::uintptr_t handle_base;  // 0 until the first request; written once under a lock
+inline bool is_own(MPI_Request request) noexcept {
+  return key(request) - handle_base < kMostRequests * kHandleBytes && handle_base != 0;
+}
+#endif
+
+/// A request without operation, or nullptr when there is no more memory. Thread-safe.
+Request* allocate_request() noexcept;
+/// Gives a request back; drops its operation and its communicator. Thread-safe.
+void free_request(Request* request) noexcept;
+/// The request of an own handle. Thread-safe.
+Request* request_of(MPI_Request handle) noexcept;
+MPI_Request handle_of(const Request& request) noexcept;
+
+/// Fortran's number of an own handle, and back (nullptr when `index` is none of ours).
+int fortran_index(const Request& request) noexcept;
+Request* request_of_fortran(int index) noexcept;
+
+/// True when the operation is over or was never started.
+inline bool is_complete(const Request& request) noexcept {
+  return !request.started || !active(*request.operation);
+}
+
+/// Lets a request go whose operation may still run (MPI_Request_free).
+void abandon(Request* request) noexcept;
+/// Waits until nothing of tutti's is in flight on `comm` (all communicators when null).
+void drain(const Comm* comm) noexcept;
+/// Frees what the program left behind. The last step before the communicators go.
+void destroy_requests() noexcept;
+
+void install_completion(void** handlers) noexcept;
+void install_collectives(void** handlers) noexcept;
+
+}  // namespace tutti::mpi

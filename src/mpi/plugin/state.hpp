@@ -1,0 +1,34 @@
+// What the whole plugin shares: the job, the world, and what was agreed at MPI_Init.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "core/core.hpp"
+#include "mpi/plugin/native.hpp"
+
+namespace tutti::mpi {
+
+/// Written while the plugin is attached (one thread, inside MPI_Init) and while it is detached
+/// (inside MPI_Finalize); constant in between.
+struct State {
+  std::unique_ptr<Job> job;  // null when the world has one rank
+  bool threads = false;      // MPI_THREAD_MULTIPLE
+  bool report = false;       // count calls
+  int rank = 0;              // in MPI_COMM_WORLD, which is the job
+  int size = 1;
+  std::vector<int> pids;     // of every rank of the job
+  Settings settings;
+  MPI_Comm pump_comm{};      // private duplicate of the world, only ever probed
+  MPI_Group world_group{};
+  void** handlers = nullptr;
+};
+
+extern State state;
+
+/// Progresses the host MPI once, without blocking.
+void pump_host() noexcept;
+
+}  // namespace tutti::mpi
