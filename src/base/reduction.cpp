@@ -12,7 +12,7 @@ bool find_reduction(Op op, Type type, Isa isa, Reduction* out) noexcept {
   if (fold == nullptr) fold = find_float_kernel(op, type, isa);
   if (fold == nullptr) fold = find_half_kernel(op, type, isa);
   if (fold == nullptr) fold = find_wide_kernel(op, type);
-  if (fold == nullptr) fold = find_pair_kernel(op, type);
+  if (fold == nullptr) fold = find_pair_kernel(op, type, isa);
   if (fold == nullptr) return false;
   // Every predefined operator commutes, may be cut anywhere and needs nothing of the host.
   Reduction reduction;

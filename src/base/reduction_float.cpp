@@ -34,13 +34,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tutti::HWY_NAMESPACE {
 namespace {
 
-/// A complex number: two lanes, the real part first.
-template <class T>
-struct ComplexLanes : PlainLanes<T> {
-  static constexpr std::size_t kElementLanes = 2;
-  static constexpr std::size_t kElementBytes = 2 * sizeof(T);
-};
-
+/// Of complex numbers: two lanes each, the real part first.
 struct ComplexProd {
   using Scalar = scalar::Prod;
 
@@ -89,7 +83,7 @@ FoldFunction real(Op op) {
 template <class T, class Operator>
 constexpr FoldFunction complex_kernel() {
   if constexpr (kVectors) {
-    return &fold<ComplexLanes<T>, Operator>;
+    return &fold<TwoLanes<T>, Operator>;
   } else {
     return &scalar::fold<typename Operator::Scalar, std::complex<T>>;
   }

@@ -32,7 +32,30 @@ struct Prod {
   }
 };
 
-// Not hn::Min and hn::Max, which leave open what they do with NaN and with zeros of both signs.
+// Highway leaves open what its Min and Max do with NaN and with zeros of both signs. The
+// instructions of x86 do what is wanted of them: take the second operand.
+#if HWY_ARCH_X86
+
+struct Min {
+  using Scalar = scalar::Min;
+
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V left, V right) {
+    return hn::Min(right, left);
+  }
+};
+
+struct Max {
+  using Scalar = scalar::Max;
+
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V left, V right) {
+    return hn::Max(right, left);
+  }
+};
+
+#else
+
 struct Min {
   using Scalar = scalar::Min;
 
@@ -50,6 +73,8 @@ struct Max {
     return hn::IfThenElse(hn::Gt(right, left), right, left);
   }
 };
+
+#endif
 
 }  // namespace
 }  // namespace tutti::HWY_NAMESPACE

@@ -16,17 +16,14 @@ HWY_BEFORE_NAMESPACE();
 namespace tutti::HWY_NAMESPACE {
 namespace {
 
-/// Where there are instructions that convert; Highway's replacements for them do not round to
-/// nearest.
+/// Where there are instructions that convert half precision; Highway's replacements for them do
+/// not round to nearest.
 constexpr bool kConverts = kVectors && HWY_TARGET != HWY_SSE2;
 
 struct HalfLanes {
   using Lane = float;
   [[maybe_unused]] static constexpr std::size_t kElementLanes = 1;
   [[maybe_unused]] static constexpr std::size_t kElementBytes = 2;
-
-  static float to_float(std::uint16_t bits) { return half_to_float(bits); }
-  static std::uint16_t from_float(float value) { return float_to_half(value); }
 
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const unsigned char* from) {
@@ -40,67 +37,90 @@ struct HalfLanes {
   }
 };
 
-struct Bfloat16Lanes {
-  using Lane = float;
-  [[maybe_unused]] static constexpr std::size_t kElementLanes = 1;
-  [[maybe_unused]] static constexpr std::size_t kElementBytes = 2;
+/// An operator on vectors of bfloat16, as 16-bit lanes. The odd and the even lanes of a vector
+/// become floats in place, the upper half of which they are.
+template <class Operator>
+struct OnBfloat16 {
+  using Scalar = typename Operator::Scalar;
 
-  static float to_float(std::uint16_t bits) { return bfloat16_to_float(bits); }
-  static std::uint16_t from_float(float value) { return float_to_bfloat16(value); }
-
-  template <class D>
-  static HWY_INLINE hn::Vec<D> load(D d, const unsigned char* from) {
-    const hn::Rebind<std::uint16_t, D> stored;
-    const hn::Rebind<std::uint32_t, D> bits;
-    const auto loaded = hn::LoadU(stored, reinterpret_cast<const std::uint16_t*>(from));
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, loaded)));
+  template <class D, class V>
+  static HWY_INLINE V combine(D d, V left, V right) {
+    if constexpr (hn::MaxLanes(D()) == 1) {
+      const float result = Scalar::combine(bfloat16_to_float(hn::GetLane(left)),
+                                           bfloat16_to_float(hn::GetLane(right)));
+      return hn::Set(d, float_to_bfloat16(result));
+    } else {
+      const hn::RepartitionToWide<D> bits;
+      const auto l = hn::BitCast(bits, left);
+      const auto r = hn::BitCast(bits, right);
+      const auto upper = hn::Set(bits, 0xffff0000);
+      const auto odd = combine_floats(bits, hn::And(l, upper), hn::And(r, upper));
+      const auto even = combine_floats(bits, hn::ShiftLeft<16>(l), hn::ShiftLeft<16>(r));
+      return hn::BitCast(d, hn::Or(hn::And(odd, upper), hn::ShiftRight<16>(even)));
+    }
   }
-  // Not hn::DemoteTo(bfloat16_t), which cuts.
-  template <class D>
-  static HWY_INLINE void store(D d, hn::Vec<D> vector, unsigned char* to) {
-    const hn::Rebind<std::uint16_t, D> stored;
-    const hn::Rebind<std::uint32_t, D> unsigned_bits;
-    const hn::Rebind<std::int32_t, D> signed_bits;
-    const auto bits = hn::BitCast(unsigned_bits, vector);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(unsigned_bits, 1));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(unsigned_bits, 0x7fff)));
-    const auto quiet = hn::Or(bits, hn::Set(unsigned_bits, 0x400000));
-    const auto nan = hn::BitCast(unsigned_bits, hn::VecFromMask(d, hn::IsNaN(vector)));
-    const auto chosen = hn::Or(hn::And(nan, quiet), hn::AndNot(nan, rounded));
-    const auto upper = hn::BitCast(signed_bits, hn::ShiftRight<16>(chosen));
-    hn::StoreU(hn::DemoteTo(stored, upper), stored, reinterpret_cast<std::uint16_t*>(to));
-  }
-};
 
-/// An operator on stored values, by way of float.
-template <class Lanes, class Operator>
-struct ThroughFloat {
-  template <class T>
-  static T combine(T left, T right) {
-    return Lanes::from_float(Operator::combine(Lanes::to_float(left), Lanes::to_float(right)));
+ private:
+  /// Floats given and returned as bits; the upper 16 of the result are rounded. A NaN needs no
+  /// care: its lower bits come from an operand and are zero, so nothing is carried.
+  template <class D, class V>
+  static HWY_INLINE V combine_floats(D bits, V left, V right) {
+    const hn::RebindToFloat<D> d;
+    const auto result =
+        hn::BitCast(bits, Operator::combine(d, hn::BitCast(d, left), hn::BitCast(d, right)));
+    const auto odd = hn::And(hn::ShiftRight<16>(result), hn::Set(bits, 1));
+    return hn::Add(result, hn::Add(odd, hn::Set(bits, 0x7fff)));
   }
 };
 
-template <class Lanes, class Operator>
-constexpr FoldFunction kernel() {
-  if constexpr (kConverts) {
-    return &fold<Lanes, Operator>;
-  } else {
-    return &scalar::fold<ThroughFloat<Lanes, typename Operator::Scalar>, std::uint16_t>;
+/// The same, one stored value at a time.
+template <class Operator>
+struct OnOneHalf {
+  static std::uint16_t combine(std::uint16_t left, std::uint16_t right) {
+    return float_to_half(Operator::combine(half_to_float(left), half_to_float(right)));
   }
-}
+};
 
-template <class Lanes>
-FoldFunction small_float(Op op) {
+template <class Operator>
+struct OnOneBfloat16 {
+  static std::uint16_t combine(std::uint16_t left, std::uint16_t right) {
+    return float_to_bfloat16(Operator::combine(bfloat16_to_float(left), bfloat16_to_float(right)));
+  }
+};
+
+struct Half {
+  template <class Operator>
+  static constexpr FoldFunction kernel() {
+    if constexpr (kConverts) {
+      return &fold<HalfLanes, Operator>;
+    } else {
+      return &scalar::fold<OnOneHalf<typename Operator::Scalar>, std::uint16_t>;
+    }
+  }
+};
+
+struct Bfloat16 {
+  template <class Operator>
+  static constexpr FoldFunction kernel() {
+    if constexpr (kVectors) {
+      return &fold<PlainLanes<std::uint16_t>, OnBfloat16<Operator>>;
+    } else {
+      return &scalar::fold<OnOneBfloat16<typename Operator::Scalar>, std::uint16_t>;
+    }
+  }
+};
+
+template <class Format>
+FoldFunction find(Op op) {
   switch (op) {
     case Op::sum:
-      return kernel<Lanes, Sum>();
+      return Format::template kernel<Sum>();
     case Op::prod:
-      return kernel<Lanes, Prod>();
+      return Format::template kernel<Prod>();
     case Op::min:
-      return kernel<Lanes, Min>();
+      return Format::template kernel<Min>();
     case Op::max:
-      return kernel<Lanes, Max>();
+      return Format::template kernel<Max>();
     default:
       return nullptr;
   }
@@ -109,9 +129,9 @@ FoldFunction small_float(Op op) {
 FoldFunction find(Op op, Type type) {
   switch (type) {
     case Type::f16:
-      return small_float<HalfLanes>(op);
+      return find<Half>(op);
     case Type::bf16:
-      return small_float<Bfloat16Lanes>(op);
+      return find<Bfloat16>(op);
     default:
       return nullptr;
   }

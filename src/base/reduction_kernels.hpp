@@ -23,7 +23,7 @@ bool find_reduction(Op op, Type type, Isa isa, Reduction* out) noexcept;
 FoldFunction find_integer_kernel(Op op, Type type, Isa isa) noexcept;  // logical and byte, too
 FoldFunction find_float_kernel(Op op, Type type, Isa isa) noexcept;    // f32, f64, c32, c64
 FoldFunction find_half_kernel(Op op, Type type, Isa isa) noexcept;     // f16, bf16
-FoldFunction find_wide_kernel(Op op, Type type) noexcept;  // long double, f128; not vectorised
-FoldFunction find_pair_kernel(Op op, Type type) noexcept;  // minloc, maxloc; not vectorised
+FoldFunction find_pair_kernel(Op op, Type type, Isa isa) noexcept;     // minloc, maxloc
+FoldFunction find_wide_kernel(Op op, Type type) noexcept;  // long double, f128, and complex
 
 }  // namespace tutti

@@ -41,27 +41,40 @@ struct PlainLanes {
   }
 };
 
-/// Fewer than `elements`, at least one. Two vectors of half the size, which may overlap, do what is
-/// at least half; both are read before either is written, since `out` may be an operand.
+/// Elements of two lanes, which are two members of the same size.
+template <class T>
+struct TwoLanes : PlainLanes<T> {
+  static constexpr std::size_t kElementLanes = 2;
+  static constexpr std::size_t kElementBytes = 2 * sizeof(T);
+};
+
+/// Fewer than `elements` elements: half a vector, a quarter and so on, as the bits of `count` say.
+/// Not with vectors that overlap: who reads the result at once would wait for both to be written.
 template <class Lanes, class Operator, std::size_t elements>
-HWY_INLINE void fold_few(const unsigned char* left, const unsigned char* right, unsigned char* out,
-                         std::size_t count) {
+HWY_INLINE void fold_rest(const unsigned char* left, const unsigned char* right, unsigned char* out,
+                          std::size_t count) {
   constexpr std::size_t half = elements / 2;
   if constexpr (half != 0) {
-    if (count < half) return fold_few<Lanes, Operator, half>(left, right, out, count);
-    const hn::CappedTag<typename Lanes::Lane, half * Lanes::kElementLanes> d;
-    const std::size_t last = (count - half) * Lanes::kElementBytes;
-    const auto low = Operator::combine(d, Lanes::load(d, left), Lanes::load(d, right));
-    const auto high =
-        Operator::combine(d, Lanes::load(d, left + last), Lanes::load(d, right + last));
-    Lanes::store(d, low, out);
-    Lanes::store(d, high, out + last);
+    if ((count & half) != 0) {
+      const hn::CappedTag<typename Lanes::Lane, half * Lanes::kElementLanes> d;
+      Lanes::store(d, Operator::combine(d, Lanes::load(d, left), Lanes::load(d, right)), out);
+      left += half * Lanes::kElementBytes;
+      right += half * Lanes::kElementBytes;
+      out += half * Lanes::kElementBytes;
+    }
+    fold_rest<Lanes, Operator, half>(left, right, out, count);
   }
 }
 
-/// A FoldFunction. Any alignment; `out` may be an operand. Whole vectors in the middle, with
-/// aligned stores where elements are aligned at all; the first and the last vector overlap them,
-/// and so are computed before anything is stored.
+/// Elements up to the first that starts a vector of `step` bytes; 0 where none ever does.
+template <class Lanes>
+std::size_t elements_to_alignment(const unsigned char* out, std::size_t step) {
+  const std::size_t bytes = -reinterpret_cast<std::uintptr_t>(out) % step;
+  return bytes % Lanes::kElementBytes == 0 ? bytes / Lanes::kElementBytes : 0;
+}
+
+/// A FoldFunction. Any alignment; `out` may be an operand: everything is read before anything is
+/// written at the same place.
 template <class Lanes, class Operator>
 void fold(const void* left_operand, const void* right_operand, void* result, std::size_t count,
           const Reduction&) {
@@ -71,37 +84,35 @@ void fold(const void* left_operand, const void* right_operand, void* result, std
   const auto* left = static_cast<const unsigned char*>(left_operand);
   const auto* right = static_cast<const unsigned char*>(right_operand);
   auto* out = static_cast<unsigned char*>(result);
-  const auto at = [&](std::size_t offset) HWY_ATTR {
-    return Operator::combine(d, Lanes::load(d, left + offset), Lanes::load(d, right + offset));
+  const auto advance = [&](std::size_t elements) HWY_ATTR {
+    left += elements * Lanes::kElementBytes;
+    right += elements * Lanes::kElementBytes;
+    out += elements * Lanes::kElementBytes;
+    count -= elements;
+  };
+  const auto at = [&](std::size_t vector) HWY_ATTR {
+    return Operator::combine(d, Lanes::load(d, left + vector * kStep),
+                             Lanes::load(d, right + vector * kStep));
   };
 
-  if (count < kElements) {
-    if (count != 0) fold_few<Lanes, Operator, kElements>(left, right, out, count);
-    return;
-  }
-  const std::size_t last = (count - kElements) * Lanes::kElementBytes;
-  const auto tail = at(last);
-  std::size_t i = 0;
-  if (last >= 8 * kStep) {
-    const auto head = at(0);
-    const std::size_t skip = -reinterpret_cast<std::uintptr_t>(out) % kStep;
-    if (skip % Lanes::kElementBytes == 0) i = skip;
-    const auto second = at(i);  // before the head is stored, which overlaps it
-    Lanes::store(d, head, out);
-    Lanes::store(d, second, out + i);
-    for (i += kStep; i + 4 * kStep <= last; i += 4 * kStep) {
-      const auto v0 = at(i);
-      const auto v1 = at(i + kStep);
-      const auto v2 = at(i + 2 * kStep);
-      const auto v3 = at(i + 3 * kStep);
-      Lanes::store(d, v0, out + i);
-      Lanes::store(d, v1, out + i + kStep);
-      Lanes::store(d, v2, out + i + 2 * kStep);
-      Lanes::store(d, v3, out + i + 3 * kStep);
+  if (count >= 16 * kElements) {
+    // Stores that cross cache lines cost; loads that do, much less.
+    const std::size_t head = elements_to_alignment<Lanes>(out, kStep);
+    fold_rest<Lanes, Operator, kElements>(left, right, out, head);
+    advance(head);
+    for (; count >= 4 * kElements; advance(4 * kElements)) {
+      const auto v0 = at(0);
+      const auto v1 = at(1);
+      const auto v2 = at(2);
+      const auto v3 = at(3);
+      Lanes::store(d, v0, out);
+      Lanes::store(d, v1, out + kStep);
+      Lanes::store(d, v2, out + 2 * kStep);
+      Lanes::store(d, v3, out + 3 * kStep);
     }
   }
-  for (; i < last; i += kStep) Lanes::store(d, at(i), out + i);
-  Lanes::store(d, tail, out + last);
+  for (; count >= kElements; advance(kElements)) Lanes::store(d, at(0), out);
+  fold_rest<Lanes, Operator, kElements>(left, right, out, count);
 }
 
 /// The kernel for elements of type T.

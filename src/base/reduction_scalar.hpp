@@ -2,7 +2,7 @@
 // Internal to base.
 #pragma once
 
-#include <cstring>
+#include <complex>
 #include <type_traits>
 
 #include "base/reduction.hpp"
@@ -18,16 +18,40 @@
 
 namespace tutti::scalar {
 
+/// A number at any address. Not by memcpy: of a long double that goes through vector registers,
+/// which then wait for what the x87 unit stores, and the other way round.
+template <class T>
+struct __attribute__((packed, may_alias)) Unaligned {
+  T value;
+};
+
+template <class T>
+struct Memory {
+  static T load(const void* from) { return static_cast<const Unaligned<T>*>(from)->value; }
+  static void store(T value, void* to) { static_cast<Unaligned<T>*>(to)->value = value; }
+};
+
+template <class T>
+struct Memory<std::complex<T>> {
+  static std::complex<T> load(const void* from) {
+    const auto* parts = static_cast<const Unaligned<T>*>(from);
+    return {parts[0].value, parts[1].value};
+  }
+  static void store(std::complex<T> value, void* to) {
+    auto* parts = static_cast<Unaligned<T>*>(to);
+    parts[0].value = value.real();
+    parts[1].value = value.imag();
+  }
+};
+
 template <class T>
 T load(const void* from, std::size_t index = 0) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(from) + index * sizeof(T), sizeof(T));
-  return value;
+  return Memory<T>::load(static_cast<const char*>(from) + index * sizeof(T));
 }
 
 template <class T>
-void store(const T& value, void* to, std::size_t index = 0) {
-  std::memcpy(static_cast<char*>(to) + index * sizeof(T), &value, sizeof(T));
+void store(T value, void* to, std::size_t index = 0) {
+  Memory<T>::store(value, static_cast<char*>(to) + index * sizeof(T));
 }
 
 /// The type to compute in: for integers one that wraps, and that is not promoted to a signed one.
@@ -109,7 +133,7 @@ template <class Operator, class T>
 void fold(const void* left, const void* right, void* out, std::size_t count, const Reduction&) {
   TUTTI_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) {
-    store(Operator::template combine<T>(load<T>(left, i), load<T>(right, i)), out, i);
+    store(Operator::combine(load<T>(left, i), load<T>(right, i)), out, i);
   }
 }
 

@@ -572,4 +572,35 @@ bool same(Type type, const void* a, const void* b) {
   }
 }
 
+bool has_nan(Type type, const void* element) {
+  const auto is_nan = [&]<class T>(std::type_identity<T>, std::size_t part = 0) {
+    const T value = get<T>(element, part * sizeof(T));
+    return value != value;
+  };
+  const auto either = [&](auto real) { return is_nan(real) || is_nan(real, 1); };
+  switch (type) {
+    case Type::f16:
+    case Type::bf16:
+      return std::isnan(small_float(type).decode(get<std::uint16_t>(element)));
+    case Type::f32:
+      return is_nan(std::type_identity<float>{});
+    case Type::f64:
+      return is_nan(std::type_identity<double>{});
+    case Type::long_double:
+      return is_nan(std::type_identity<long double>{});
+    case Type::f128:
+      return is_nan(std::type_identity<Quad>{});
+    case Type::c32:
+      return either(std::type_identity<float>{});
+    case Type::c64:
+      return either(std::type_identity<double>{});
+    case Type::c_long_double:
+      return either(std::type_identity<long double>{});
+    default:
+      bool nan = false;
+      with_pair(type, [&]<class V, class I>() { nan = is_nan(std::type_identity<V>{}); });
+      return nan;
+  }
+}
+
 }  // namespace tutti::oracle

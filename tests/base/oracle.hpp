@@ -24,4 +24,7 @@ void combine(Op op, Type type, const void* left, const void* right, void* out);
 /// Equal bits in all that counts: padding does not, and neither does which NaN a NaN is.
 bool same(Type type, const void* a, const void* b);
 
+/// Whether a float, a part of a complex number or the value of a pair is NaN; false for integers.
+bool has_nan(Type type, const void* element);
+
 }  // namespace tutti::oracle
