@@ -9,19 +9,12 @@
 
 #include "base/reduction.hpp"
 #include "base/status.hpp"
+#include "coll/call.hpp"
 
 namespace tutti {
 
 class Team;       // a group of ranks with its own state (src/team/team.hpp)
 class Operation;  // a collective in flight, or a persistent one between two starts
-
-enum class Coll : std::uint8_t {
-  barrier, bcast, reduce, allreduce, allgather, allgatherv, gather, scatter,
-  reduce_scatter_block, alltoall,
-  count_  // number of collectives; not a collective
-};
-inline constexpr int kColls = static_cast<int>(Coll::count_);
-const char* name(Coll coll) noexcept;
 
 /// What the host runtime supplies. All functions are called on the thread that created the job,
 /// except `pump`, which is called by whichever application thread waits inside tutti. None is
@@ -38,24 +31,6 @@ struct Host {
   /// True while the host may have unfinished requests of this process; waits then keep pumping
   /// instead of sleeping for long. May be null (never).
   bool (*host_pending)(void* self) = nullptr;
-};
-
-/// One collective call. Buffers hold packed bytes (or elements at their extent for reductions),
-/// belong to the caller, and must stay valid and unchanged until the operation completes.
-/// In place is expressed by pointers: bcast uses only `recv`; reduce (root), allreduce,
-/// reduce_scatter_block: send == recv; allgather, gather (root): send == recv + own offset;
-/// scatter (root): recv == send + own offset; alltoall: send == recv.
-struct Call {
-  Coll coll = Coll::barrier;
-  std::int32_t root = 0;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  /// Bytes: of the whole vector for bcast, reduce, allreduce; of one rank's block for the others.
-  /// Equal on all ranks. For allgatherv: of all blocks together.
-  std::size_t bytes = 0;
-  const Reduction* reduction = nullptr;  // by reference: must outlive the operation
-  const std::size_t* counts = nullptr;   // allgatherv: bytes of each rank's block (team size entries)
-  const std::size_t* displs = nullptr;   // allgatherv: offset of each block in recv, in bytes
 };
 
 /// What a team is made of. `id` must be the same on all members and different for every team of

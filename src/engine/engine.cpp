@@ -86,19 +86,7 @@ Status Engine::drive(Task& task, Guard& guard) noexcept {
   spins_ = policy_.spins;
   task.start();
   spins_ = 0;
-  if (task.done()) return task.result();
-  inside_.fetch_add(1, std::memory_order_relaxed);
-  for (std::uint32_t round = 0; !task.done();) {
-    spins_ = policy_.spins;
-    const bool progressed = poll();
-    spins_ = 0;
-    if (progressed) {
-      round = 0;
-    } else {
-      relax(round++, guard);
-    }
-  }
-  inside_.fetch_sub(1, std::memory_order_relaxed);
+  if (!task.done()) wait_until([&task] { return task.done(); }, guard);
   return task.result();
 }
 

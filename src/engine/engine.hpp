@@ -35,9 +35,6 @@ struct WaitPolicy {
 /// Policy for `ranks` runnable ranks on `cores` available cores (affinity and cgroup limits).
 WaitPolicy choose_wait_policy(int ranks, int cores, const Settings& settings) noexcept;
 
-/// Cores that the process may use: affinity mask, reduced to the cgroup's CPU quota.
-int available_cores() noexcept;
-
 /// Calls into the host MPI from a waiting application thread.
 struct HostPump {
   void* self = nullptr;
@@ -72,7 +69,24 @@ class Engine {
   /// Runs a task to its end, waiting as the policy says. The guard is released while waiting.
   Status drive(Task& task, Guard& guard) noexcept;
 
-  /// Resumes every task whose word is reached. True when there was one. Under the guard.
+  /// Waits until `done()`, progressing everything. The guard is released while waiting.
+  template <class Done>
+  void wait_until(Done done, Guard& guard) noexcept {
+    inside_.fetch_add(1, std::memory_order_relaxed);
+    for (std::uint32_t round = 0; !done();) {
+      spins_ = policy_.spins;
+      const bool progressed = poll();
+      spins_ = 0;
+      if (progressed) {
+        round = 0;
+      } else {
+        relax(round++, guard);
+      }
+    }
+    inside_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  /// Resumes a task whose word is reached. True when there was one. Under the guard.
   bool poll() noexcept;
 
   /// One fruitless round of waiting: pump, spin, yield or sleep. `round` counts from 0. The guard is

@@ -1,0 +1,46 @@
+// An algorithm of a collective: a coroutine, what it is called, and where it can run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/call.hpp"
+#include "engine/task.hpp"
+#include "team/team.hpp"
+
+namespace tutti {
+
+/// Parameters of an algorithm, by their position in its `parameters` text ("degree", "block", ...).
+struct Parameters {
+  std::int64_t value[2] = {0, 0};
+};
+
+/// What decides which algorithms may run: equal on all members of the team (uniform dispatch).
+struct Shape {
+  Coll coll = Coll::barrier;
+  std::size_t bytes = 0;          // as in Call
+  std::size_t longest_block = 0;   // allgatherv: the longest of the counts
+  std::size_t element_bytes = 1;  // of reductions
+  int size = 1;                   // members
+  bool mapped = true;             // members map each other's memory
+  bool user_memory = true;        // cross-memory attach, or threads
+  bool divisible = true;          // the vector may be cut between elements
+  bool commutative = true;
+  bool fixed_order = false;       // TUTTI_FIXED_ORDER: elements are folded from left to right
+  std::size_t block_bytes = 0;    // of shared blocks
+};
+
+struct Algorithm {
+  const char* name;
+  Coll coll;
+  Task (*run)(Team& team, const Call& call, const Ticket& ticket, const Parameters& parameters);
+  /// Stream items that it uses; the same on all members. nullptr: none.
+  std::uint64_t (*items)(const Shape& shape, const Parameters& parameters);
+  /// nullptr when it can run on this shape, else why not (static string).
+  const char* (*restriction)(const Shape& shape, const Parameters& parameters);
+  const char* parameters[2];      // names, or nullptr
+  Parameters defaults;
+  const char* source;             // paper and section, or what it is known as
+};
+
+}  // namespace tutti

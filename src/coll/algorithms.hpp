@@ -1,0 +1,55 @@
+// All algorithms, by name. Each is defined in coll/<collective>/<algorithm>.cpp; select/list.cpp says where
+// they can run.
+#pragma once
+
+#include "coll/algorithm.hpp"
+
+namespace tutti {
+
+#define TUTTI_ALGORITHM(function) \
+  Task function(Team& t, const Call& call, const Ticket& k, const Parameters& p)
+
+TUTTI_ALGORITHM(barrier_flat);
+TUTTI_ALGORITHM(barrier_degree_k);
+TUTTI_ALGORITHM(bcast_flat);
+TUTTI_ALGORITHM(bcast_blocks);
+TUTTI_ALGORITHM(bcast_memory);
+TUTTI_ALGORITHM(bcast_binomial);
+TUTTI_ALGORITHM(reduce_flat);
+TUTTI_ALGORITHM(reduce_blocks);
+TUTTI_ALGORITHM(reduce_memory);
+TUTTI_ALGORITHM(reduce_whole);
+TUTTI_ALGORITHM(reduce_degree_k);
+TUTTI_ALGORITHM(allreduce_flat);
+TUTTI_ALGORITHM(allreduce_split);
+TUTTI_ALGORITHM(allreduce_memory);
+TUTTI_ALGORITHM(allreduce_whole);
+TUTTI_ALGORITHM(allreduce_degree_k);
+TUTTI_ALGORITHM(allgather_flat);
+TUTTI_ALGORITHM(allgather_blocks);
+TUTTI_ALGORITHM(allgather_memory);
+TUTTI_ALGORITHM(allgatherv_blocks);
+TUTTI_ALGORITHM(allgatherv_memory);
+TUTTI_ALGORITHM(gather_flat);
+TUTTI_ALGORITHM(gather_blocks);
+TUTTI_ALGORITHM(gather_memory);
+TUTTI_ALGORITHM(scatter_flat);
+TUTTI_ALGORITHM(scatter_blocks);
+TUTTI_ALGORITHM(scatter_memory);
+TUTTI_ALGORITHM(reduce_scatter_block_flat);
+TUTTI_ALGORITHM(reduce_scatter_block_blocks);
+TUTTI_ALGORITHM(reduce_scatter_block_memory);
+TUTTI_ALGORITHM(reduce_scatter_block_whole);
+TUTTI_ALGORITHM(alltoall_flat);
+TUTTI_ALGORITHM(alltoall_blocks);
+TUTTI_ALGORITHM(alltoall_memory);
+
+#undef TUTTI_ALGORITHM
+
+/// Bytes of a shared block that an algorithm uses: its parameter, or all of the block.
+inline std::size_t block_parameter(const Team& t, const Parameters& p) noexcept {
+  const auto wanted = static_cast<std::size_t>(p.value[0]);
+  return wanted == 0 || wanted > t.block_bytes() ? t.block_bytes() : wanted;
+}
+
+}  // namespace tutti

@@ -1,0 +1,46 @@
+// Broadcast by RDMA write along a binomial tree in pre-registered blocks (VIA-2003, sections 3 and 4.1).
+//
+// The message is cut into blocks of `block` bytes; each is put into the child's inbox, filled from the
+// bottom, with the broadcast counter behind the data. An inner rank forwards when all blocks have arrived
+// (the paper), straight from its inbox, and copies to the user's buffer last.
+#include "coll/algorithms.hpp"
+#include "coll/pattern/published.hpp"
+#include "coll/pattern/tree.hpp"
+
+namespace tutti {
+
+Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  const int size = t.size();
+  const int relative = (t.rank() - call.root + size) % size;
+  const BinomialTree tree(relative, size);
+  const auto member = [&](int other) { return (other + call.root) % size; };
+  const auto block = static_cast<std::size_t>(p.value[0]);
+  const auto blocks = static_cast<int>(chunks(call.bytes, block));
+  const auto bytes_of = [&](int i) { return std::min(block, call.bytes - static_cast<std::size_t>(i) * block); };
+  Inbox& inbox = t.inbox();
+  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+
+  if (tree.parent() >= 0) {
+    for (int i = 0; i < blocks; ++i) {
+      TUTTI_CO_TRY(co_await inbox.arrival(k, Inbox::bcast_block(size, i), member(tree.parent())));
+    }
+  }
+  Completion sent;
+  for (int child = 0; tree.child(child) >= 0; ++child) {
+    for (int i = 0; i < blocks; ++i) {
+      const int index = Inbox::bcast_block(size, i);
+      const void* data = tree.parent() < 0 ? at(call.recv, static_cast<std::size_t>(i) * block)
+                                           : inbox.data(k, index, bytes_of(i));
+      TUTTI_CO_TRY(inbox.put(k, member(tree.child(child)), index, data, bytes_of(i), &sent));
+    }
+  }
+  for (int i = 0; tree.parent() >= 0 && i < blocks; ++i) {
+    const std::byte* data = inbox.data(k, Inbox::bcast_block(size, i), bytes_of(i));
+    place(t, at(call.recv, static_cast<std::size_t>(i) * block), data, bytes_of(i));
+  }
+  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti

@@ -1,0 +1,39 @@
+// A collective call: what is to be done, in bytes and reductions, without any MPI types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/reduction.hpp"
+
+namespace tutti {
+
+enum class Coll : std::uint8_t {
+  barrier, bcast, reduce, allreduce, allgather, allgatherv, gather, scatter,
+  reduce_scatter_block, alltoall,
+  count_  // number of collectives; not a collective
+};
+inline constexpr int kColls = static_cast<int>(Coll::count_);
+
+/// The collective's name as in settings and reports ("allreduce"). Static string.
+const char* name(Coll coll) noexcept;
+
+/// One collective call. Buffers hold packed bytes (or elements at their extent for reductions),
+/// belong to the caller, and must stay valid and unchanged until the operation completes.
+/// In place is expressed by pointers: bcast uses only `recv`; reduce (root), allreduce,
+/// reduce_scatter_block: send == recv; allgather, gather (root): send == recv + own offset;
+/// scatter (root): recv == send + own offset; alltoall: send == recv.
+struct Call {
+  Coll coll = Coll::barrier;
+  std::int32_t root = 0;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  /// Bytes: of the whole vector for bcast, reduce, allreduce; of one rank's block for the others.
+  /// Equal on all ranks. For allgatherv: of all blocks together.
+  std::size_t bytes = 0;
+  const Reduction* reduction = nullptr;  // by reference: must outlive the operation
+  const std::size_t* counts = nullptr;   // allgatherv: bytes of each rank's block (team size entries)
+  const std::size_t* displs = nullptr;   // allgatherv: offset of each block in recv, in bytes
+};
+
+}  // namespace tutti

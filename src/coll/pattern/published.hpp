@@ -1,0 +1,121 @@
+// The pattern behind most collectives on mapped memory: some members publish a vector, some read.
+//
+// Three ways to publish, by size: cells (data beside the flag), blocks (copied through shared blocks,
+// pipelined) and memory (read from where it is, by cross-memory attach). What a reader does with the
+// bytes is the visitor's, and that is all that distinguishes a broadcast from a gather here.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "coll/pattern/move.hpp"
+#include "engine/task.hpp"
+#include "fabric/fabric.hpp"
+#include "team/team.hpp"
+
+namespace tutti {
+
+/// Who publishes: one member, or all of them.
+struct Publishers {
+  int first;
+  int last;
+  static Publishers only(int member) noexcept { return {member, member + 1}; }
+  static Publishers all(const Team& team) noexcept { return {0, team.size()}; }
+  bool has(int member) const noexcept { return member >= first && member < last; }
+};
+
+/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. Readers see
+/// visit(member, data) in rank order, their own vector included.
+template <class Visit>
+Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
+                   std::size_t bytes, bool reads, Visit visit) noexcept {
+  if (publishers.has(t.rank())) {
+    if (!t.cell_free(k)) TUTTI_CO_TRY(co_await t.wait_cell(k));
+    t.publish(k, mine, bytes);
+  }
+  for (int member = publishers.first; reads && member < publishers.last; ++member) {
+    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member));
+    visit(member, t.cell(k, member));
+  }
+  t.finish(k);
+  co_return Status::success();
+}
+
+inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
+  return (bytes + chunk - 1) / chunk;
+}
+
+/// Each publisher's vector of `length(member)` bytes goes through blocks of `chunk` bytes. Readers see
+/// visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their own
+/// vector included. `items`: chunks of the longest vector.
+template <class Length, class Visit>
+Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void* mine, Length length,
+                    std::size_t chunk, bool reads, Visit visit) noexcept {
+  TUTTI_CO_TRY(co_await t.turn(k));
+  const auto* own = static_cast<const std::byte*>(mine);
+  const bool publishes = publishers.has(t.rank());
+  if (!reads && k.items != 0) t.drain(k, k.items - 1);
+  for (std::uint64_t item = 0; item < k.items; ++item) {
+    const std::size_t offset = item * chunk;
+    if (publishes) {
+      std::byte* block = nullptr;
+      Status status;
+      if (!t.try_block(k, item, &block, &status)) {
+        TUTTI_CO_TRY(status);
+        TUTTI_CO_TRY(co_await t.wait_block(k, item, &block));
+      }
+      const std::size_t total = length(t.rank());
+      const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
+      place(t, block, own + offset, bytes);
+      t.post(k, item, block, bytes);
+    }
+    if (!reads) continue;
+    for (int member = publishers.first; member < publishers.last; ++member) {
+      const std::size_t total = length(member);
+      const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
+      if (member == t.rank()) {
+        if (bytes != 0) visit(member, offset, own + offset, bytes);
+        continue;
+      }
+      TUTTI_CO_TRY(co_await t.posted(k, item, member));
+      if (bytes != 0) visit(member, offset, t.block(k, item, member), bytes);
+    }
+    t.drain(k, item);
+  }
+  t.finish(k);
+  co_return Status::success();
+}
+
+/// Each publisher's memory is read in place. Readers see visit(member, remote), which must get() what it
+/// wants and returns a Status; starting with the next member, so that not all read the same one at once.
+/// Publishers return when everybody has read. One stream item.
+template <class Visit>
+Task through_memory(Team& t, const Ticket& k, Publishers publishers, const void* mine,
+                    std::size_t bytes, bool reads, Visit visit) noexcept {
+  TUTTI_CO_TRY(co_await t.turn(k));
+  const bool publishes = publishers.has(t.rank());
+  Region region;
+  if (publishes) {
+    if (!t.line_free(k.first_item)) TUTTI_CO_TRY(co_await t.wait_line(k, 0));
+    TUTTI_CO_TRY(t.fabric().expose(const_cast<void*>(mine), bytes, &region));
+    t.post_key(k, 0, region.key);
+  }
+  for (int step = 1; reads && step < t.size(); ++step) {
+    const int member = (t.rank() + step) % t.size();
+    if (!publishers.has(member)) continue;
+    TUTTI_CO_TRY(co_await t.posted(k, 0, member));
+    Remote remote;
+    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member), &remote));
+    TUTTI_CO_TRY(visit(member, remote));
+  }
+  t.drain(k, 0);
+  if (publishes) {
+    TUTTI_CO_TRY(co_await t.wait_drained(k, 0));
+    t.fabric().withdraw(region);
+  }
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti

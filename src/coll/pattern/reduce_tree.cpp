@@ -1,0 +1,31 @@
+#include "coll/pattern/reduce_tree.hpp"
+
+#include "coll/pattern/fold.hpp"
+#include "coll/pattern/move.hpp"
+#include "coll/pattern/tree.hpp"
+
+namespace tutti {
+
+Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void* accumulator,
+                    Completion* sent) {
+  const DegreeTree tree(t.rank(), t.size(), degree);
+  Inbox& inbox = t.inbox();
+  place(t, accumulator, call.send, call.bytes);
+  for (int step = 0; step < tree.steps(); ++step) {
+    for (int j = 1; j <= degree; ++j) {
+      const int child = tree.child(step, j);
+      if (child < 0) continue;
+      const int block = tree.block_of(step, j);
+      TUTTI_CO_TRY(co_await inbox.arrival(k, block, child));
+      if (call.bytes == 0) continue;
+      fold_bytes(t, *call.reduction, accumulator, inbox.data(k, block, call.bytes), accumulator,
+                 call.bytes);
+    }
+  }
+  if (tree.parent() >= 0) {
+    TUTTI_CO_TRY(inbox.put(k, tree.parent(), tree.block(), accumulator, call.bytes, sent));
+  }
+  co_return Status::success();
+}
+
+}  // namespace tutti

@@ -1,0 +1,266 @@
+#include "core/job.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "base/log.hpp"
+#include "coll/pattern/move.hpp"
+
+namespace tutti {
+namespace {
+
+/// Operator classes that selection tells apart.
+enum Class : std::size_t { kDivisible = 0, kWhole = 1, kClasses = 2 };
+
+Class class_of(const Call& call) noexcept {
+  return call.reduction != nullptr && !call.reduction->divisible ? kWhole : kDivisible;
+}
+
+/// A collective of one rank: its own block, put where it belongs.
+void run_alone(const Call& call) noexcept {
+  const void* from = call.send;
+  void* to = call.recv;
+  if (call.coll == Coll::barrier || call.coll == Coll::bcast) return;
+  if (call.coll == Coll::allgatherv) to = at(call.recv, call.displs[0]);
+  if (from != to && call.bytes != 0) std::memcpy(to, from, call.bytes);
+}
+
+bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
+
+}  // namespace
+
+struct TeamEntry {
+  std::unique_ptr<Team> team;
+  std::array<std::vector<ChoiceTable>, kColls> choices;  // by collective, then operator class
+};
+
+JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
+                 const HostPump& pump, bool threads)
+    : settings_(settings),
+      fabric_(std::move(fabric)),
+      engine_(*fabric_, policy, pump, threads),
+      heap_(*fabric_, Directory::bytes()),
+      blocks_(heap_, settings.block),
+      resources_{engine_, heap_, directory_, blocks_} {}
+
+Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,
+                       const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out) {
+  const WaitPolicy policy = choose_wait_policy(node_ranks, cores, settings);
+  std::unique_ptr<JobImpl> job(
+      new (std::nothrow) JobImpl(settings, std::move(fabric), policy, pump, threads));
+  if (!job) return Status::error(Code::no_memory, "out of memory");
+  std::string message;
+  const Status forced = Forced::parse(settings.algorithm, &job->forced_, &message);
+  if (!forced.ok()) {
+    log(LogLevel::error, "%s", message.c_str());
+    return forced;
+  }
+  TUTTI_TRY(Directory::create(*job->fabric_, &job->directory_));
+  job->engine_.set_progress_thread(settings.progress_thread != Switch::off, settings.progress_cpu);
+  *out = std::move(job);
+  return Status::success();
+}
+
+JobImpl::~JobImpl() = default;
+
+Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
+  Engine::Guard guard(engine_);
+  sweep();
+  auto entry = std::make_unique<TeamEntry>();
+  TUTTI_TRY(Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
+  for (int coll = 0; coll < kColls; ++coll) {
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      Shape shape;
+      shape.coll = static_cast<Coll>(coll);
+      shape.size = spec.size;
+      shape.mapped = entry->team->mapped();
+      shape.user_memory = fabric_->traits().user_memory;
+      shape.divisible = c == kDivisible;
+      shape.fixed_order = settings_.fixed_order;
+      shape.block_bytes = blocks_.block_bytes();
+      entry->choices[static_cast<std::size_t>(coll)].emplace_back(shape, forced_);
+    }
+  }
+  entry->team->host_data = entry.get();
+  *out = entry->team.get();
+  teams_.push_back(std::move(entry));
+  return Status::success();
+}
+
+void JobImpl::release_team(Team* team) noexcept {
+  Engine::Guard guard(engine_);
+  const auto place = std::find_if(teams_.begin(), teams_.end(),
+                                  [team](const auto& entry) { return entry->team.get() == team; });
+  if (place == teams_.end()) return;
+  released_.push_back(std::move(*place));
+  *place = std::move(teams_.back());
+  teams_.pop_back();
+  sweep();
+}
+
+void JobImpl::sweep() noexcept {
+  std::erase_if(released_, [](const auto& entry) { return entry->team->try_reclaim(); });
+  std::erase_if(orphans_, [](Operation* operation) {
+    if (operation->active.load(std::memory_order_acquire)) return false;
+    delete operation;
+    return true;
+  });
+}
+
+Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
+  Shape shape;
+  shape.coll = call.coll;
+  shape.bytes = call.bytes;
+  shape.size = team.size();
+  shape.block_bytes = blocks_.block_bytes();
+  if (call.reduction != nullptr) shape.element_bytes = call.reduction->element_bytes;
+  if (call.coll == Coll::allgatherv) {
+    shape.longest_block = *std::max_element(call.counts, call.counts + team.size());
+  }
+  return shape;
+}
+
+const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noexcept {
+  const auto& entry = *static_cast<const TeamEntry*>(team.host_data);
+  const std::size_t bytes = call.coll == Coll::barrier ? 0 : call.bytes;
+  return entry.choices[static_cast<std::size_t>(call.coll)][class_of(call)].at(bytes);
+}
+
+Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept {
+  TUTTI_CO_TRY(co_await team.connect());
+  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+}
+
+Status JobImpl::run(Team& team, const Call& call) noexcept {
+  if (nothing_to_do(call)) return Status::success();
+  if (team.size() == 1) {
+    run_alone(call);
+    return Status::success();
+  }
+  Engine::Guard guard(engine_);
+  const Choice& choice = choice_for(team, call);
+  if (choice.algorithm == nullptr) return Status::error(Code::unsupported, "no algorithm can run here");
+  const Ticket ticket = team.take_ticket(
+      choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape_of(team, call), choice.parameters));
+  Task task = team.connected() ? choice.algorithm->run(team, call, ticket, choice.parameters)
+                               : connect_and_run(team, call, ticket, choice);
+  return engine_.drive(task, guard);
+}
+
+Task JobImpl::run_operation(Operation& operation) noexcept {
+  Team& team = operation.team;
+  Status status;
+  if (!team.connected()) status = co_await team.connect();
+  if (status.ok()) {
+    status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
+                                                       operation.choice->parameters);
+  }
+  operation.outcome = status;
+  operation.active.store(false, std::memory_order_release);
+  engine_.operation_finished();
+  co_return status;
+}
+
+Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
+  auto* operation = new (std::nothrow) Operation(team, call);
+  if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
+  if (team.size() > 1 && !nothing_to_do(call)) {
+    operation->choice = &choice_for(team, call);
+    if (operation->choice->algorithm == nullptr) {
+      delete operation;
+      return Status::error(Code::unsupported, "no algorithm can run here");
+    }
+  }
+  *out = operation;
+  return Status::success();
+}
+
+Status JobImpl::restart(Operation& operation) noexcept {
+  if (operation.choice == nullptr) {
+    if (!nothing_to_do(operation.call)) run_alone(operation.call);
+    operation.outcome = Status::success();
+    return Status::success();
+  }
+  Engine::Guard guard(engine_);
+  guard.escalate();
+  if (!orphans_.empty()) sweep();
+  const Algorithm& algorithm = *operation.choice->algorithm;
+  operation.ticket = operation.team.take_ticket(
+      algorithm.items == nullptr ? 0 : algorithm.items(shape_of(operation.team, operation.call), operation.choice->parameters));
+  operation.active.store(true, std::memory_order_relaxed);
+  operation.task = run_operation(operation);
+  if (!operation.task.valid()) {
+    operation.active.store(false, std::memory_order_relaxed);
+    return operation.task.result();
+  }
+  engine_.operation_started();
+  operation.task.start();
+  return Status::success();
+}
+
+Status JobImpl::start(Team& team, const Call& call, Operation** out) noexcept {
+  Operation* operation = nullptr;
+  TUTTI_TRY(prepare(team, call, &operation));
+  if (const Status status = restart(*operation); !status.ok()) {
+    delete operation;
+    return status;
+  }
+  *out = operation;
+  return Status::success();
+}
+
+bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
+  if (operation.active.load(std::memory_order_acquire)) {
+    Engine::Guard guard(engine_);
+    while (operation.active.load(std::memory_order_relaxed) && engine_.poll()) {
+    }
+    if (operation.active.load(std::memory_order_relaxed)) return false;
+  }
+  *outcome = operation.outcome;
+  return true;
+}
+
+Status JobImpl::wait(Operation& operation) noexcept {
+  if (operation.active.load(std::memory_order_acquire)) {
+    Engine::Guard guard(engine_);
+    engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); }, guard);
+  }
+  return operation.outcome;
+}
+
+void JobImpl::relax(std::uint32_t round) noexcept {
+  Engine::Guard guard(engine_);
+  if (!engine_.poll()) engine_.relax(round, guard);
+}
+
+void JobImpl::progress() noexcept {
+  if (engine_.pending() == 0) return;
+  Engine::Guard guard(engine_);
+  while (engine_.poll()) {
+  }
+}
+
+void JobImpl::release(Operation* operation) noexcept {
+  if (!operation->active.load(std::memory_order_acquire)) {
+    delete operation;
+    return;
+  }
+  Engine::Guard guard(engine_);
+  operation->released = true;
+  orphans_.push_back(operation);
+}
+
+const char* JobImpl::algorithm(const Team& team, const Call& call) const noexcept {
+  if (team.size() == 1 || nothing_to_do(call)) return "local";
+  const Choice& choice = choice_for(team, call);
+  return choice.algorithm == nullptr ? "none" : choice.algorithm->name;
+}
+
+MemoryUse JobImpl::memory() const noexcept {
+  return {heap_.reserved(), heap_.used() + Directory::bytes(), Team::board_bytes()};
+}
+
+bool active(const Operation& operation) noexcept { return operation.active.load(std::memory_order_acquire); }
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+// The implementation of Job over a fabric.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "core/core.hpp"
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "select/select.hpp"
+#include "team/team.hpp"
+
+namespace tutti {
+
+/// A collective in flight or persistent. Owned by the host between start()/prepare() and release();
+/// by the job after release() while it is active.
+class Operation {
+ public:
+  Operation(Team& its_team, const Call& its_call) noexcept : team(its_team), call(its_call) {}
+  Team& team;
+  Call call;
+  Ticket ticket;
+  const Choice* choice = nullptr;
+  Task task;
+  Status outcome;
+  std::atomic<bool> active{false};  // cleared last, with release, by whoever finishes the task
+  bool released = false;
+};
+
+/// A Team with what the core keeps about it.
+struct TeamEntry;
+
+class JobImpl final : public Job {
+ public:
+  /// Takes the fabric. `cores`: cores that the ranks on this node may use; `node_ranks`: how many they are.
+  static Status create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,
+                       const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out);
+  ~JobImpl() override;
+
+  bool reachable(std::int32_t job_rank) const noexcept override { return fabric_->maps(job_rank); }
+  Status create_team(const TeamSpec& spec, Team** out) override;
+  void release_team(Team* team) noexcept override;
+  Status run(Team& team, const Call& call) noexcept override;
+  Status start(Team& team, const Call& call, Operation** out) noexcept override;
+  Status prepare(Team& team, const Call& call, Operation** out) noexcept override;
+  Status restart(Operation& operation) noexcept override;
+  bool test(Operation& operation, Status* outcome) noexcept override;
+  Status wait(Operation& operation) noexcept override;
+  void relax(std::uint32_t round) noexcept override;
+  void progress() noexcept override;
+  void release(Operation* operation) noexcept override;
+  const char* algorithm(const Team& team, const Call& call) const noexcept override;
+  MemoryUse memory() const noexcept override;
+
+  FramePool& frames() noexcept { return engine_.frames(); }
+  Fabric& fabric() noexcept { return *fabric_; }
+  Engine& engine() noexcept { return engine_; }
+
+ private:
+  JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
+          const HostPump& pump, bool threads);
+  Shape shape_of(const Team& team, const Call& call) const noexcept;
+  const Choice& choice_for(const Team& team, const Call& call) const noexcept;
+  Task connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept;
+  Task run_operation(Operation& operation) noexcept;
+  void sweep() noexcept;
+
+  Settings settings_;
+  Forced forced_;
+  std::unique_ptr<Fabric> fabric_;
+  Engine engine_;
+  ArenaHeap heap_;
+  Directory directory_;
+  BlockPool blocks_;
+  TeamResources resources_;
+  std::vector<std::unique_ptr<TeamEntry>> teams_;
+  std::vector<std::unique_ptr<TeamEntry>> released_;  // given up here, but perhaps not yet by the other members
+  std::vector<Operation*> orphans_;                   // released while active
+};
+
+}  // namespace tutti

@@ -1,0 +1,115 @@
+// The shared-memory fabric: ranks of one node, as processes or as threads of one process.
+//
+// Arenas are mapped by all, so put and get to them are copies, and the counter behind the data is a
+// release store after the copy. Other exposed memory is reached by cross-memory attach
+// (process_vm_readv/writev) where the kernel permits it, or directly when ranks are threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "fabric/bootstrap.hpp"
+#include "fabric/fabric.hpp"
+#include "fabric/shm/segment.hpp"
+
+namespace tutti::shm {
+
+class ShmFabric final : public Fabric {
+ public:
+  ~ShmFabric() override;
+
+  /// One process per rank. Collective over the bootstrap. Ranks of other nodes are not reachable.
+  /// Every rank gets a failure when any rank of its node has one.
+  static Status connect(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<ShmFabric>* out);
+
+  /// All ranks as threads of this process: one fabric for each. `(*out)[i]` belongs to rank i's thread.
+  static Status create_threads(int ranks, const Settings& settings,
+                               std::vector<std::unique_ptr<ShmFabric>>* out);
+
+  /// Job ranks on this node, ascending.
+  const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
+  /// Cores that the ranks of this node may use together.
+  int node_cores() const noexcept { return node_cores_; }
+  /// Marks this rank as gone, as the end of its process would (fault injection, orderly end).
+  void leave() noexcept;
+
+  Status expose(void* base, std::size_t bytes, Region* out) noexcept override;
+  void withdraw(Region& region) noexcept override;
+  Region& arena() noexcept override { return arena_; }
+  Status arena_of(std::int32_t peer, Remote* out) noexcept override;
+  Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
+  Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
+  bool maps(std::int32_t peer) const noexcept override { return local_index(peer) >= 0; }
+
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override;
+  Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+             Completion* completion) noexcept override;
+
+  void ring(std::int32_t peer) noexcept override;
+  std::uint32_t arm() noexcept override;
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
+  void disarm() noexcept override;
+  bool alive(std::int32_t peer) noexcept override;
+  std::uint64_t now_ns() const noexcept override;
+
+ private:
+  ShmFabric(int rank, int size) noexcept : Fabric(rank, size) {}
+  int local_index(std::int32_t peer) const noexcept {
+    return peer >= 0 && peer < size_ ? local_of_[static_cast<std::size_t>(peer)] : -1;
+  }
+  void attach_segment(std::shared_ptr<Segment> segment, int local) noexcept;
+  Status check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
+
+  std::shared_ptr<Segment> segment_;     // shared only by thread ranks
+  int local_ = 0;                        // index of this rank on its node
+  bool threads_ = false;                 // ranks are threads: all memory is mapped
+  bool asymmetric_ = false;              // membarrier works
+  int node_cores_ = 1;
+  std::vector<std::int32_t> neighbours_;
+  std::vector<std::int32_t> local_of_;   // by job rank: index on this node, or -1
+  Region arena_;
+  NodeSlot* slot_ = nullptr;
+};
+
+// ---- connect.cpp
+
+/// What a rank tells the others about itself before they connect.
+struct Introduction {
+  std::uint64_t version;     // hash of tutti's version and of the layout of the segment
+  std::uint64_t node;        // equal for ranks that can share memory
+  std::uint64_t arena_bytes;
+  std::uint64_t cpus[16];    // affinity mask
+  std::uint32_t core_limit;  // by cgroup and affinity
+  std::int32_t pid;
+};
+
+/// The identity of this machine as seen from here: boot id and the namespaces that matter.
+std::uint64_t node_identity() noexcept;
+
+/// Hands the leader's descriptor to `followers` local ranks (leader) or receives it (follower), over a
+/// unix socket with an abstract random name that only processes of the same user may use.
+class DescriptorExchange {
+ public:
+  ~DescriptorExchange();
+  /// Leader: starts listening. `name` (32 bytes) is what followers need.
+  Status listen(std::uint8_t* name) noexcept;
+  Status serve(int descriptor, int followers) noexcept;
+  /// Follower.
+  static Status receive(const std::uint8_t* name, int* descriptor) noexcept;
+
+ private:
+  int socket_ = -1;
+};
+
+// ---- cma.cpp
+
+/// Copies between this process and the memory of another. Partial transfers are continued.
+Status cma_read(std::int32_t pid, const void* remote, void* local, std::size_t bytes) noexcept;
+Status cma_write(std::int32_t pid, void* remote, const void* local, std::size_t bytes) noexcept;
+
+/// When the process `pid` started, in clock ticks since boot; 0 when there is no such process.
+std::uint64_t process_start_time(std::int32_t pid) noexcept;
+
+}  // namespace tutti::shm

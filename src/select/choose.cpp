@@ -1,0 +1,88 @@
+// The choice by measured thresholds. docs/results.md has the measurements and the command that made them.
+#include <algorithm>
+
+#include "select/select.hpp"
+
+namespace tutti {
+namespace {
+
+struct Preference {
+  const char* name;
+  std::size_t up_to;     // bytes (of Shape::bytes)
+  std::int64_t block;    // the algorithm's first parameter; 0: its default
+};
+
+constexpr std::size_t kAny = ~std::size_t{0};
+constexpr std::size_t Ki = 1024, Mi = 1024 * 1024;
+
+/// In order of size; the first whose limit is not exceeded and that can run is taken.
+std::vector<Preference> preferences(const Shape& s) {
+  switch (s.coll) {
+    case Coll::barrier:
+      return {{"flat", kAny, 0}, {"degree_k", kAny, 3}};
+    case Coll::bcast:
+      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 8 * Ki}, {"blocks", 128 * Ki, 16 * Ki},
+              {"blocks", 8 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"binomial", kAny, 3072}};
+    case Coll::allreduce:
+      return {{"flat", kAny, 0}, {"split", 4 * Mi, 0}, {"memory", kAny, 0}, {"split", kAny, 0}, {"whole", kAny, 0},
+              {"degree_k", Ki, 3}, {"degree_k", kAny, 1}};
+    case Coll::reduce:
+      return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}, {"degree_k", kAny, 1}};
+    case Coll::reduce_scatter_block:
+      return {{"flat", kAny, 0}, {"blocks", 64 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"whole", kAny, 0}};
+    default:
+      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 16 * Ki}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
+  }
+}
+
+}  // namespace
+
+Choice choose(const Shape& shape, const Forced& forced) {
+  if (const Choice* wanted = forced.of(shape.coll)) {
+    if (wanted->algorithm->restriction(shape, wanted->parameters) == nullptr) return *wanted;
+  }
+  for (const Preference& preference : preferences(shape)) {
+    if (shape.bytes > preference.up_to) continue;
+    const Algorithm* algorithm = find_algorithm(shape.coll, preference.name);
+    if (algorithm == nullptr) continue;
+    Parameters parameters = algorithm->defaults;
+    if (preference.block != 0) parameters.value[0] = preference.block;
+    if (algorithm->restriction(shape, parameters) == nullptr) return {algorithm, parameters};
+  }
+  return {};
+}
+
+ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
+  // Choices change only where a limit is; the limits are found by bisection between powers of two.
+  const auto same = [](const Choice& a, const Choice& b) {
+    return a.algorithm == b.algorithm && a.parameters.value[0] == b.parameters.value[0] &&
+           a.parameters.value[1] == b.parameters.value[1];
+  };
+  const auto at_bytes = [&](std::size_t bytes) {
+    shape.bytes = bytes;
+    shape.longest_block = bytes;
+    return choose(shape, forced);
+  };
+  std::size_t low = 0;
+  Choice current = at_bytes(0);
+  for (int bit = 0; bit < 48; ++bit) {
+    const std::size_t high = std::size_t{1} << bit;
+    const Choice next = at_bytes(high);
+    if (!same(current, next)) {
+      std::size_t known_same = low, known_other = high;
+      while (known_other - known_same > 1) {
+        const std::size_t middle = known_same + (known_other - known_same) / 2;
+        (same(at_bytes(middle), current) ? known_same : known_other) = middle;
+      }
+      entries_.push_back({known_same, current});
+      current = at_bytes(known_other);
+      low = known_other;
+      if (!same(current, next)) --bit;  // another limit before this power of two
+    } else {
+      low = high;
+    }
+  }
+  entries_.push_back({~std::size_t{0}, current});
+}
+
+}  // namespace tutti

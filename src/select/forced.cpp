@@ -1,0 +1,79 @@
+#include <charconv>
+#include <sstream>
+
+#include "select/select.hpp"
+
+namespace tutti {
+namespace {
+
+std::string names_of(Coll coll) {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.coll == coll) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  return names;
+}
+
+std::string all_collectives() {
+  std::string names;
+  for (int i = 0; i < kColls; ++i) names += (i == 0 ? "" : ", ") + std::string(name(static_cast<Coll>(i)));
+  return names;
+}
+
+Status complain(std::string* message, const std::string& text) {
+  *message = "TUTTI_ALG: " + text;
+  return Status::error(Code::invalid_argument, "TUTTI_ALG");
+}
+
+/// "KEY=VALUE" for one of the algorithm's parameters.
+Status parse_parameter(const std::string& text, const Algorithm& algorithm, Parameters* parameters,
+                       std::string* message) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (algorithm.parameters[i] == nullptr || key != algorithm.parameters[i]) continue;
+    const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parameters->value[i]);
+    if (error == std::errc() && end == value.data() + value.size() && parameters->value[i] > 0) {
+      return Status::success();
+    }
+    return complain(message, "'" + text + "': " + key + " takes a positive whole number");
+  }
+  const char* known = algorithm.parameters[0];
+  return complain(message, std::string(name(algorithm.coll)) + " " + algorithm.name + " has no parameter '" + key +
+                               (known == nullptr ? "' (it has none)" : "', but '" + std::string(known) + "'"));
+}
+
+Status parse_one(const std::string& text, Choice* choices, std::string* message) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return complain(message, "'" + text + "' is not OP=NAME[:KEY=VALUE]");
+  const std::string op = text.substr(0, equals);
+  int coll = 0;
+  while (coll < kColls && op != name(static_cast<Coll>(coll))) ++coll;
+  if (coll == kColls) return complain(message, "no collective '" + op + "'; there are " + all_collectives());
+
+  std::istringstream rest(text.substr(equals + 1));
+  std::string part;
+  std::getline(rest, part, ':');
+  const Algorithm* algorithm = find_algorithm(static_cast<Coll>(coll), part);
+  if (algorithm == nullptr) {
+    return complain(message, op + " has no algorithm '" + part + "'; there are " + names_of(static_cast<Coll>(coll)));
+  }
+  Choice choice{algorithm, algorithm->defaults};
+  while (std::getline(rest, part, ':')) TUTTI_TRY(parse_parameter(part, *algorithm, &choice.parameters, message));
+  choices[coll] = choice;
+  return Status::success();
+}
+
+}  // namespace
+
+Status Forced::parse(const std::string& text, Forced* out, std::string* message) {
+  Forced forced;
+  std::istringstream stream(text);
+  std::string part;
+  while (std::getline(stream, part, ',')) TUTTI_TRY(parse_one(part, forced.choices_, message));
+  *out = forced;
+  return Status::success();
+}
+
+}  // namespace tutti

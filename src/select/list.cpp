@@ -1,0 +1,159 @@
+// The one list of algorithms. Settings, reports, documentation and the test matrix derive from it; adding
+// an algorithm is its file, its test and a line here (CONTRIBUTING.md).
+#include <algorithm>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/fold.hpp"
+#include "coll/pattern/fold_whole.hpp"
+#include "coll/pattern/published.hpp"
+#include "select/select.hpp"
+
+namespace tutti {
+namespace {
+
+/// Bytes that one member publishes.
+std::size_t published_bytes(const Shape& s) noexcept {
+  const bool vector_of_blocks = s.coll == Coll::scatter || s.coll == Coll::alltoall || s.coll == Coll::reduce_scatter_block;
+  return vector_of_blocks ? s.bytes * static_cast<std::size_t>(s.size) : s.bytes;
+}
+
+std::size_t block_of(const Shape& s, const Parameters& p) noexcept {
+  const auto wanted = static_cast<std::size_t>(p.value[0]);
+  return wanted == 0 || wanted > s.block_bytes ? s.block_bytes : wanted;
+}
+
+// ---- restrictions: nullptr when the algorithm can run
+
+const char* fits_cell(const Shape& s, const Parameters&) {
+  if (!s.mapped) return "members do not share memory";
+  return published_bytes(s) <= Team::kCellCapacity ? nullptr : "larger than a cell";
+}
+
+const char* through_shared_blocks(const Shape& s, const Parameters&) {
+  return s.mapped ? nullptr : "members do not share memory";
+}
+
+const char* reduces_through_shared_blocks(const Shape& s, const Parameters&) {
+  if (!s.mapped) return "members do not share memory";
+  if (!s.divisible) return "the operator needs whole vectors";
+  return s.element_bytes <= s.block_bytes ? nullptr : "an element is larger than a block";
+}
+
+const char* whole_vectors(const Shape& s, const Parameters&) {
+  return s.mapped ? nullptr : "members do not share memory";
+}
+
+const char* by_memory(const Shape& s, const Parameters&) {
+  if (!s.mapped) return "members do not share memory";
+  return s.user_memory ? nullptr : "cross-memory attach is not permitted";
+}
+
+const char* reduces_by_memory(const Shape& s, const Parameters& p) {
+  if (const char* why = by_memory(s, p)) return why;
+  if (!s.divisible) return "the operator needs whole vectors";
+  return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
+}
+
+const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
+  if (p.value[0] < 1 || p.value[0] > static_cast<std::int64_t>(Inbox::kBlockBytes)) return "block: 1 to 5120";
+  return chunks(s.bytes, static_cast<std::size_t>(p.value[0])) <= Inbox::kBcastBlocks
+             ? nullptr : "larger than the inbox blocks of an epoch";
+}
+
+const char* fits_inbox_block(const Shape& s, const Parameters& p) {
+  const std::int64_t degree = p.value[0];
+  if (degree != 1 && degree != 3 && degree != 7 && degree != 15) return "degree: 1, 3, 7 or 15";
+  if (s.fixed_order) return "folds in a tree, not from left to right";
+  return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
+}
+
+// ---- stream items
+
+std::uint64_t one_item(const Shape&, const Parameters&) { return 1; }
+std::uint64_t two_items(const Shape&, const Parameters&) { return 2; }
+std::uint64_t block_items(const Shape& s, const Parameters& p) {
+  return chunks(published_bytes(s), block_of(s, p));
+}
+std::uint64_t element_block_items(const Shape& s, const Parameters& p) {
+  return chunks(published_bytes(s), whole_elements(block_of(s, p), s.element_bytes));
+}
+std::uint64_t split_items(const Shape& s, const Parameters& p) {
+  return 2 * chunks(s.bytes, whole_elements(block_of(s, p), s.element_bytes));
+}
+std::uint64_t whole_items(const Shape& s, const Parameters& p) {
+  return fold_whole_items(published_bytes(s), block_of(s, p), s.size);
+}
+/// Allgatherv: blocks differ, and no block is longer than all of them together.
+std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
+  return chunks(s.longest_block, block_of(s, p));
+}
+
+constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
+constexpr const char* kShared = "shared memory";
+constexpr const char* kCma = "cross-memory attach";
+
+std::vector<Algorithm> make_list() {
+  constexpr Parameters kNone{};
+  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}};
+  return {
+      {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
+
+      {"flat", Coll::bcast, bcast_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::bcast, bcast_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::bcast, bcast_memory, one_item, by_memory, {}, kNone, kCma},
+      {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block"}, block3072, kVia},
+
+      {"flat", Coll::reduce, reduce_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::reduce, reduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::reduce, reduce_memory, one_item, reduces_by_memory, {}, kNone, kCma},
+      {"whole", Coll::reduce, reduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
+      {"degree_k", Coll::reduce, reduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree1, kVia},
+
+      {"flat", Coll::allreduce, allreduce_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"split", Coll::allreduce, allreduce_split, split_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::allreduce, allreduce_memory, two_items, reduces_by_memory, {}, kNone, kCma},
+      {"whole", Coll::allreduce, allreduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
+      {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
+
+      {"flat", Coll::allgather, allgather_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::allgather, allgather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::allgather, allgather_memory, one_item, by_memory, {}, kNone, kCma},
+
+      {"blocks", Coll::allgatherv, allgatherv_blocks, longest_block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::allgatherv, allgatherv_memory, one_item, by_memory, {}, kNone, kCma},
+
+      {"flat", Coll::gather, gather_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::gather, gather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::gather, gather_memory, one_item, by_memory, {}, kNone, kCma},
+
+      {"flat", Coll::scatter, scatter_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::scatter, scatter_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::scatter, scatter_memory, one_item, by_memory, {}, kNone, kCma},
+
+      {"flat", Coll::reduce_scatter_block, reduce_scatter_block_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::reduce_scatter_block, reduce_scatter_block_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::reduce_scatter_block, reduce_scatter_block_memory, one_item, reduces_by_memory, {}, kNone, kCma},
+      {"whole", Coll::reduce_scatter_block, reduce_scatter_block_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
+
+      {"flat", Coll::alltoall, alltoall_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::alltoall, alltoall_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
+      {"memory", Coll::alltoall, alltoall_memory, one_item, by_memory, {}, kNone, kCma},
+  };
+}
+
+}  // namespace
+
+const std::vector<Algorithm>& algorithms() {
+  static const std::vector<Algorithm> list = make_list();
+  return list;
+}
+
+const Algorithm* find_algorithm(Coll coll, const std::string& wanted) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.coll == coll && wanted == algorithm.name) return &algorithm;
+  }
+  return nullptr;
+}
+
+}  // namespace tutti

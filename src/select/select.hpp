@@ -1,0 +1,68 @@
+// Selection: which algorithm runs a collective, from one list of all algorithms (list.cpp).
+//
+// The choice depends only on what all members of the team know alike: the collective, its bytes, the
+// class of the operator and the shape of the team. So all members choose the same.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "base/status.hpp"
+#include "coll/algorithm.hpp"
+
+namespace tutti {
+
+/// A chosen algorithm with its parameters.
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  Parameters parameters;
+};
+
+/// All algorithms, grouped by collective. Static.
+const std::vector<Algorithm>& algorithms();
+
+/// nullptr when there is none of that name.
+const Algorithm* find_algorithm(Coll coll, const std::string& name);
+
+/// What TUTTI_ALG forces: at most one choice for each collective.
+class Forced {
+ public:
+  /// Parses "OP=NAME[:KEY=VALUE[:KEY=VALUE]][,OP=NAME...]". On failure `*message` says in one line what
+  /// would be right.
+  static Status parse(const std::string& text, Forced* out, std::string* message);
+  const Choice* of(Coll coll) const noexcept {
+    const Choice& choice = choices_[static_cast<std::size_t>(coll)];
+    return choice.algorithm != nullptr ? &choice : nullptr;
+  }
+
+ private:
+  Choice choices_[kColls];
+};
+
+/// The choice for a shape: the forced one where it can run there, else by measured thresholds. The
+/// algorithm is nullptr when none can run (the collective is then left to the host).
+Choice choose(const Shape& shape, const Forced& forced);
+
+/// The choices of one team for one collective and operator class by message size, made once.
+class ChoiceTable {
+ public:
+  /// `shape.bytes` is ignored.
+  ChoiceTable(Shape shape, const Forced& forced);
+  const Choice& at(std::size_t bytes) const noexcept {
+    for (const Entry& entry : entries_) {
+      if (bytes <= entry.last) return entry.choice;
+    }
+    return entries_.back().choice;
+  }
+
+ private:
+  struct Entry {
+    std::size_t last;  // largest message with this choice
+    Choice choice;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace tutti

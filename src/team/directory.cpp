@@ -1,0 +1,74 @@
+#include "team/directory.hpp"
+
+#include <new>
+
+namespace tutti {
+namespace {
+
+enum : std::uint32_t { kNever = 0, kLive = 1, kRemoved = 2 };
+
+std::size_t first_probe(const std::uint64_t id[2]) noexcept {
+  const std::uint64_t mixed = (id[0] ^ (id[1] * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
+  return (mixed >> 40) % DirectoryTable::kEntries;
+}
+
+bool matches(const DirectoryEntry& entry, const std::uint64_t id[2]) noexcept {
+  return entry.id[0].load(std::memory_order_relaxed) == id[0] &&
+         entry.id[1].load(std::memory_order_relaxed) == id[1];
+}
+
+}  // namespace
+
+Status Directory::create(Fabric& fabric, Directory* out) noexcept {
+  if (fabric.arena().bytes < bytes()) {
+    return Status::error(Code::no_memory, "TUTTI_ARENA is too small for the directory");
+  }
+  TUTTI_TRY(fabric.reserve(0, bytes()));
+  // Zero bytes are a valid empty table, and peers may look before this runs: nothing is stored here.
+  out->table_ = static_cast<DirectoryTable*>(fabric.arena().base);
+  return Status::success();
+}
+
+Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset, DirectoryEntry** entry) noexcept {
+  if (live_ * 8 >= DirectoryTable::kEntries * 7) {
+    return Status::error(Code::no_memory, "too many communicators at once");
+  }
+  if (find(*table_, id) != nullptr) return Status::error(Code::invalid_argument, "the team exists");
+  std::size_t index = first_probe(id);
+  while (table_->entries[index].state.load(std::memory_order_relaxed) == kLive) {
+    index = (index + 1) % DirectoryTable::kEntries;
+  }
+  DirectoryEntry& place = table_->entries[index];
+  place.id[0].store(id[0], std::memory_order_relaxed);
+  place.id[1].store(id[1], std::memory_order_relaxed);
+  place.offset.store(offset, std::memory_order_relaxed);
+  place.releases.store(0, std::memory_order_relaxed);
+  place.state.store(kLive, std::memory_order_release);
+  table_->version.store(table_->version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  ++live_;
+  *entry = &place;
+  return Status::success();
+}
+
+void Directory::remove(DirectoryEntry& entry) noexcept {
+  // Before an entry that was never used, probing may stop, so a removed one can become unused again.
+  const auto index = static_cast<std::size_t>(&entry - table_->entries);
+  const auto& next = table_->entries[(index + 1) % DirectoryTable::kEntries];
+  const bool chain_ends = next.state.load(std::memory_order_relaxed) == kNever;
+  entry.state.store(chain_ends ? kNever : kRemoved, std::memory_order_release);
+  --live_;
+}
+
+DirectoryEntry* Directory::find(DirectoryTable& table, const std::uint64_t id[2]) noexcept {
+  std::size_t index = first_probe(id);
+  for (std::size_t probes = 0; probes < DirectoryTable::kEntries; ++probes) {
+    DirectoryEntry& entry = table.entries[index];
+    const std::uint32_t state = entry.state.load(std::memory_order_acquire);
+    if (state == kNever) return nullptr;
+    if (state == kLive && matches(entry, id)) return &entry;
+    index = (index + 1) % DirectoryTable::kEntries;
+  }
+  return nullptr;
+}
+
+}  // namespace tutti

@@ -1,0 +1,52 @@
+// The directory at the start of every arena: where the shared parts of a rank's teams are.
+//
+// Its owner enters and removes teams; peers look them up when they meet on their first collective, so
+// creating a team costs no communication.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.hpp"
+#include "fabric/fabric.hpp"
+
+namespace tutti {
+
+/// One entry. `state` is written by the owner with release after the other fields; `releases` is
+/// incremented by each member of the team that will not touch the owner's memory any more.
+struct DirectoryEntry {
+  std::atomic<std::uint32_t> state;  // 0 never used, 1 live, 2 removed (probing goes on)
+  std::atomic<std::uint32_t> releases;
+  std::atomic<std::uint64_t> id[2];
+  std::atomic<std::uint64_t> offset;  // of the shared part in the owner's arena
+};
+
+/// As laid out in memory at offset 0 of the arena.
+struct DirectoryTable {
+  static constexpr std::size_t kEntries = 4096;
+  alignas(kCacheLine) Word version;  // grows with every entry made; written by the owner
+  alignas(kCacheLine) DirectoryEntry entries[kEntries];
+};
+
+/// The owner's side.
+class Directory {
+ public:
+  /// Places the table into the own arena, which must be zero there.
+  static Status create(Fabric& fabric, Directory* out) noexcept;
+
+  /// Enters a team. Fails with no_memory when the table is full, invalid_argument when the id is there.
+  Status enter(const std::uint64_t id[2], std::uint64_t offset, DirectoryEntry** entry) noexcept;
+  void remove(DirectoryEntry& entry) noexcept;
+
+  /// Looks a team up in a mapped table. nullptr when its owner has not entered it (yet).
+  static DirectoryEntry* find(DirectoryTable& table, const std::uint64_t id[2]) noexcept;
+
+  static std::size_t bytes() noexcept { return (sizeof(DirectoryTable) + 4095) / 4096 * 4096; }
+
+ private:
+  DirectoryTable* table_ = nullptr;
+  std::size_t live_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+// The inbox of a team member: blocks that peers put into, one-sided (VIA-2003, section 3.1).
+//
+// A block is filled from the bottom: the data ends where the counter begins, so the counter is always at
+// the same place, whatever the size (VIA-2003, Figure 2). The counter is the epoch, so nothing has
+// to be reset before a block is used again. Blocks of an epoch are block 0 ... blocks-1 of generation
+// epoch % kGenerations; memory is O(k log N) blocks instead of the paper's N.
+//
+// Safe reuse (the paper's notification buffer): an epoch may use its generation when all members have
+// finished the epoch that used it before. Where members map each other's boards that is read from there.
+// Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising collective in the window
+// before (the paper's argument for allreduce), or, where there was none, runs a dissemination barrier of
+// one-sided signals; that decision depends only on the order of collectives and so is the same on all members.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.hpp"
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+
+namespace tutti {
+
+class Team;
+struct Ticket;
+
+class Inbox {
+ public:
+  static constexpr std::uint64_t kGenerations = 8;
+  static constexpr std::uint64_t kWindow = kGenerations / 2;
+  static constexpr int kMaxRounds = 32;        // of the barrier: up to 2^32 members
+  static constexpr std::size_t kBlockBytes = 5 * 1024;  // data bytes of a block (VIA-2003: 5 KB)
+  static constexpr int kBcastBlocks = 5;       // blocks for the broadcast part of an epoch
+
+  explicit Inbox(Team& team) noexcept : team_(team) {}
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size` members.
+  static int reduce_blocks(int size) noexcept;
+  /// Shared bytes of an inbox; without the blocks' data where the payload is elided.
+  static std::size_t bytes(int size, bool elided) noexcept;
+
+  /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free at
+  /// all members. `synchronising`: nobody finishes the collective before everybody has entered it.
+  /// The same on all members.
+  Task enter(const Ticket& ticket, bool synchronising) noexcept;
+
+  /// Puts `bytes` (at most kBlockBytes) into block `index` of `member`, counter behind the data. `data` may be
+  /// reused when `completion` has counted; on fabrics that copy, at once.
+  Status put(const Ticket& ticket, int member, int index, const void* data, std::size_t bytes,
+             Completion* completion) noexcept;
+  /// Awaits the counter of an own block; `from`: the member that fills it.
+  Engine::Reached arrival(const Ticket& ticket, int index, int from) noexcept;
+  /// The data of an own block.
+  std::byte* data(const Ticket& ticket, int index, std::size_t bytes) noexcept;
+  /// For Team::finish: all epochs below `epoch` have finished on this rank.
+  void finished(std::uint64_t epoch) noexcept { in_order_.store(epoch, std::memory_order_release); }
+
+  static int bcast_block(int size, int block) noexcept { return reduce_blocks(size) + block; }
+
+  FramePool& frames() noexcept;
+  /// Place of the own inbox in the arena; meaningful once it is in use.
+  std::size_t offset() const noexcept { return offset_; }
+
+ private:
+  Status open() noexcept;
+  Status remote(int member, Remote* out) noexcept;
+  Task dissemination_barrier(std::uint64_t number) noexcept;
+  std::size_t block_offset(const Ticket& ticket, int index) const noexcept;
+  Word& tail(const Ticket& ticket, int index) noexcept;
+
+  Team& team_;
+  std::byte* base_ = nullptr;  // of the own inbox
+  std::size_t offset_ = 0;     // of the own inbox in the arena
+  std::size_t capacity_ = 0;   // data bytes of a block as laid out (0 where the payload is elided)
+  std::size_t stride_ = 0;     // from block to block
+  int blocks_ = 0;             // per generation
+  Word in_order_{0};           // epochs below have finished here; local
+  bool synchronised_ = true;   // a synchronising collective entered since the last window began
+};
+
+}  // namespace tutti

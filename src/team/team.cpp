@@ -1,0 +1,242 @@
+#include "team/team.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace tutti {
+
+Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
+                    const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out) {
+  std::unique_ptr<Team> team(new (std::nothrow) Team(resources, rank, size));
+  if (!team) return Status::error(Code::no_memory, "out of memory");
+  team->id_[0] = id[0];
+  team->id_[1] = id[1];
+  team->symmetric_ = symmetric;
+  team->elided_ = team->fabric().traits().elided_payload;
+  team->members_.assign(members, members + size);
+  team->membership_ = Membership{team->members_.data(), size, {}};
+  Fabric& fabric = team->fabric();
+  team->mapped_ = std::all_of(team->members_.begin(), team->members_.end(),
+                              [&](std::int32_t peer) { return fabric.maps(peer); });
+  if (!team->mapped_) {
+    if (!symmetric) return Status::error(Code::unsupported, "a member is on another node");
+    team->connected_ = true;  // nothing to look up: offsets are the same everywhere
+    *out = std::move(team);
+    return Status::success();
+  }
+  TUTTI_TRY(resources.heap.allocate(sizeof(Board), &team->own_offset_));
+  team->shared_bytes_ = sizeof(Board);
+  team->own_board_ = new (static_cast<std::byte*>(fabric.arena().base) + team->own_offset_) Board{};
+  const auto count = static_cast<std::size_t>(size);
+  team->boards_.assign(count, nullptr);
+  team->arenas_.assign(count, nullptr);
+  team->entries_.assign(count, nullptr);
+  team->outstanding_.reserve(kStreamLines);
+  const Status entered = resources.directory.enter(id, team->own_offset_, &team->entry_);
+  if (!entered.ok()) {
+    resources.heap.free(team->own_offset_, sizeof(Board));
+    return entered;
+  }
+  team->ring_members();
+  *out = std::move(team);
+  return Status::success();
+}
+
+Team::~Team() = default;
+
+bool Team::find_board(int member) noexcept {
+  const auto index = static_cast<std::size_t>(member);
+  Remote arena;
+  if (!fabric().arena_of(job_rank(member), &arena).ok()) return false;
+  auto* base = static_cast<std::byte*>(arena.mapped);
+  DirectoryEntry* entry = Directory::find(*reinterpret_cast<DirectoryTable*>(base), id_);
+  if (entry == nullptr) return false;
+  entries_[index] = entry;
+  arenas_[index] = base;
+  boards_[index] = reinterpret_cast<Board*>(base + entry->offset.load(std::memory_order_relaxed));
+  return true;
+}
+
+Task Team::connect() noexcept {
+  while (found_ < size_) {
+    const int member = found_;
+    Remote arena;
+    TUTTI_CO_TRY(fabric().arena_of(job_rank(member), &arena));
+    // The version is read before the look-up: what is entered afterwards changes it.
+    const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
+    const std::uint64_t seen = version.load(std::memory_order_acquire);
+    if (find_board(member)) {
+      found_ = std::max(found_, member + 1);
+      continue;
+    }
+    TUTTI_CO_TRY(co_await engine().reached(version, seen + 1, membership_, job_rank(member)));
+  }
+  connected_ = true;
+  co_return Status::success();
+}
+
+bool Team::scan_done(std::uint64_t epoch) noexcept {
+  std::uint64_t floor = ~std::uint64_t{0};
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    floor = std::min(floor, board(member)->done.load(std::memory_order_acquire));
+    if (floor < epoch) return false;
+  }
+  done_floor_ = std::max(done_floor_, floor);
+  return true;
+}
+
+bool Team::scan_drained(std::uint64_t item) noexcept {
+  std::uint64_t floor = ~std::uint64_t{0};
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
+    if (floor < item) return false;
+  }
+  drained_floor_ = std::max(drained_floor_, floor);
+  return true;
+}
+
+Task Team::wait_done(std::uint64_t epoch) noexcept {
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    TUTTI_CO_TRY(co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member)));
+  }
+  done_floor_ = std::max(done_floor_, epoch);
+  co_return Status::success();
+}
+
+Task Team::wait_cell(const Ticket& ticket) noexcept { return wait_done(ticket.epoch - kCells + 1); }
+
+Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {
+  const std::uint64_t n = ticket.first_item + item;
+  for (int member = 0; member < size_ && n >= kStreamLines; ++member) {
+    if (member == rank_) continue;
+    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, n - kStreamLines + 1, membership_,
+                                           job_rank(member)));
+  }
+  if (n >= kStreamLines) drained_floor_ = std::max(drained_floor_, n - kStreamLines + 1);
+  co_return Status::success();
+}
+
+Task Team::wait_drained(const Ticket& ticket, std::uint64_t item) noexcept {
+  const std::uint64_t next = ticket.first_item + item + 1;
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
+    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, next, membership_, job_rank(member)));
+  }
+  drained_floor_ = std::max(drained_floor_, next);
+  co_return Status::success();
+}
+
+void Team::recycle_blocks() noexcept {
+  while (outstanding_head_ < outstanding_.size() && outstanding_[outstanding_head_].item < drained_floor_) {
+    resources_.blocks.give(outstanding_[outstanding_head_].block);
+    ++outstanding_head_;
+  }
+  if (outstanding_head_ == outstanding_.size()) {
+    outstanding_.clear();
+    outstanding_head_ = 0;
+  }
+}
+
+Status Team::take_scratch(std::byte** memory) noexcept {
+  auto* arena = static_cast<std::byte*>(fabric().arena().base);
+  std::size_t offset = 0;
+  if (!elided_) TUTTI_TRY(resources_.blocks.take(&offset));
+  *memory = arena + offset;
+  return Status::success();
+}
+
+void Team::give_scratch(std::byte* memory) noexcept {
+  const auto* arena = static_cast<const std::byte*>(fabric().arena().base);
+  if (!elided_) resources_.blocks.give(static_cast<std::size_t>(memory - arena));
+}
+
+bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::byte** block, Status* status) noexcept {
+  const std::uint64_t n = ticket.first_item + item;
+  if (!line_free(n)) return false;
+  recycle_blocks();
+  std::size_t offset = 0;
+  *status = resources_.blocks.take(&offset);
+  if (!status->ok()) return false;
+  outstanding_.push_back({n, offset});
+  *block = static_cast<std::byte*>(fabric().arena().base) + offset;
+  return true;
+}
+
+Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::byte** block) noexcept {
+  TUTTI_CO_TRY(co_await wait_line(ticket, item));
+  Status status;
+  if (!try_block(ticket, item, block, &status)) {
+    co_return status.ok() ? Status::error(Code::internal, "a stream line is not free") : status;
+  }
+  co_return Status::success();
+}
+
+void Team::post(const Ticket& ticket, std::uint64_t item, const std::byte* block, std::size_t bytes) noexcept {
+  const std::uint64_t n = ticket.first_item + item;
+  StreamLine& line = own_board_->stream[n % kStreamLines];
+  line.offset = static_cast<std::uint64_t>(block - static_cast<const std::byte*>(fabric().arena().base));
+  line.bytes = bytes;
+  fabric().signal(job_rank(rank_), line.flag, n + 1);
+  ring_members();
+}
+
+void Team::post_key(const Ticket& ticket, std::uint64_t item, const Key& key) noexcept {
+  const std::uint64_t n = ticket.first_item + item;
+  StreamLine& line = own_board_->stream[n % kStreamLines];
+  line.key = key;
+  fabric().signal(job_rank(rank_), line.flag, n + 1);
+  ring_members();
+}
+
+void Team::end_stream(const Ticket& ticket) noexcept {
+  const std::uint64_t next = ticket.first_item + ticket.items;
+  fabric().signal(job_rank(rank_), own_board_->drained, next);
+  stream_turn_.store(next, std::memory_order_release);
+  ring_members();
+}
+
+void Team::note_finished(std::uint64_t epoch) noexcept {
+  finished_early_.push_back(epoch);
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < finished_early_.size(); ++i) {
+      if (finished_early_[i] != next_done_) continue;
+      ++next_done_;
+      finished_early_[i] = finished_early_.back();
+      finished_early_.pop_back();
+      again = true;
+      break;
+    }
+  }
+}
+
+void Team::ring_all() noexcept {
+  for (const std::int32_t peer : members_) {
+    if (peer != fabric().rank()) fabric().ring(peer);
+  }
+}
+
+bool Team::try_reclaim() noexcept {
+  if (!mapped_) return true;
+  // Tell every member once that this end will not touch its memory again...
+  for (; released_to_ < size_; ++released_to_) {
+    const auto index = static_cast<std::size_t>(released_to_);
+    if (released_to_ == rank_) continue;
+    if (entries_[index] == nullptr && !find_board(released_to_)) return false;
+    entries_[index]->releases.fetch_add(1, std::memory_order_acq_rel);
+  }
+  // ... and keep the own memory until all of them have said so.
+  if (entry_->releases.load(std::memory_order_acquire) != static_cast<std::uint32_t>(size_ - 1)) return false;
+  for (; outstanding_head_ < outstanding_.size(); ++outstanding_head_) {
+    resources_.blocks.give(outstanding_[outstanding_head_].block);
+  }
+  resources_.directory.remove(*entry_);
+  resources_.heap.free(own_offset_, sizeof(Board));
+  if (inbox_in_use_) resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, fabric().traits().elided_payload));
+  return true;
+}
+
+}  // namespace tutti

@@ -1,0 +1,247 @@
+// A team: the ranks of a communicator, and what each of them needs to run collectives with the others.
+//
+// Every collective of a team has an epoch (its number in starting order, the same on all members) and,
+// if it moves data through blocks, a range of stream items (likewise). All flags are derived from these
+// and only ever grow, so nothing is reset between collectives (VIA-2003 resets its counter bytes).
+//
+// Two ways to move data:
+//  - cells and streams, where the members map each other's memory: a rank publishes once, the others read;
+//  - inbox blocks, on any fabric: a rank puts into its peer's block, the counter behind the data
+//    (VIA-2003, sections 3.1 to 3.3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/status.hpp"
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "team/block_pool.hpp"
+#include "team/board.hpp"
+#include "team/directory.hpp"
+#include "team/inbox.hpp"
+
+namespace tutti {
+
+/// The place of one collective in its team's order. Taken when it is started, before it runs.
+struct Ticket {
+  std::uint64_t epoch = 0;
+  std::uint64_t first_item = 0;  // stream items [first_item, first_item + items)
+  std::uint64_t items = 0;
+};
+
+/// What all teams of a process share.
+struct TeamResources {
+  Engine& engine;
+  ArenaHeap& heap;
+  Directory& directory;
+  BlockPool& blocks;
+};
+
+class Team {
+ public:
+  /// Local. `members` are job ranks in team order and are copied. `symmetric`: all members allocate the
+  /// same offsets, so that none has to be looked up (simulations; networks after agreement).
+  static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
+                       const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  Engine& engine() noexcept { return resources_.engine; }
+  Fabric& fabric() noexcept { return resources_.engine.fabric(); }
+  FramePool& frames() noexcept { return resources_.engine.frames(); }
+  Membership& membership() noexcept { return membership_; }
+  std::int32_t job_rank(int member) const noexcept { return members_[static_cast<std::size_t>(member)]; }
+  /// All members map each other's memory.
+  bool mapped() const noexcept { return mapped_; }
+  std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
+  /// The payload is not carried: no buffer is read or written (simulation at scale).
+  bool elided() const noexcept { return elided_; }
+
+  /// A block of the pool for private use.
+  Status take_scratch(std::byte** memory) noexcept;
+  void give_scratch(std::byte* memory) noexcept;
+
+  /// Takes the next place in the team's order. `items`: stream items that the collective will use.
+  Ticket take_ticket(std::uint64_t items) noexcept {
+    Ticket ticket{next_epoch_++, next_item_, items};
+    next_item_ += items;
+    return ticket;
+  }
+
+  /// The boards of all members are known. Until then collectives begin with connect().
+  bool connected() const noexcept { return connected_; }
+  /// Finds the other members' boards (or inboxes), waiting for members that have not created their end yet.
+  Task connect() noexcept;
+
+  // ---- cells: small messages, published once and read by all ------------------------------------
+
+  /// True when the own cell of this epoch may be overwritten.
+  bool cell_free(const Ticket& ticket) noexcept {
+    return ticket.epoch < kCells || done_floor_ + kCells > ticket.epoch || scan_done(ticket.epoch - kCells + 1);
+  }
+  /// Waits until it may.
+  Task wait_cell(const Ticket& ticket) noexcept;
+  std::byte* own_cell(const Ticket& ticket) noexcept { return cell_of(*own_board_, ticket).data; }
+  /// Sets the flag behind the data that was written into own_cell().
+  void publish_cell(const Ticket& ticket) noexcept {
+    fabric().signal(job_rank(rank_), cell_of(*own_board_, ticket).flag, ticket.epoch + 1);
+    ring_members();
+  }
+  /// Copies `bytes` (at most kCellCapacity) into the own cell and publishes it.
+  void publish(const Ticket& ticket, const void* data, std::size_t bytes) noexcept {
+    fabric().spend(Work::copy, bytes);
+    if (bytes != 0 && !elided_) std::memcpy(own_cell(ticket), data, bytes);
+    publish_cell(ticket);
+  }
+  /// Awaits the cell of `member`.
+  Engine::Reached published(const Ticket& ticket, int member) noexcept {
+    return engine().reached(cell_of(*board(member), ticket).flag, ticket.epoch + 1, membership_,
+                            job_rank(member));
+  }
+  const std::byte* cell(const Ticket& ticket, int member) noexcept {
+    return cell_of(*board(member), ticket).data;
+  }
+  static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
+
+  // ---- streams: blocks of a rank, each with a flag line, read by all -----------------------------
+
+  /// Awaits this collective's turn to use the streams: one at a time per team, in ticket order.
+  Engine::Reached turn(const Ticket& ticket) noexcept {
+    return engine().reached(stream_turn_, ticket.first_item, membership_);
+  }
+  /// A free block of the own arena for item `item` (counted from ticket.first_item). False: not yet, use
+  /// wait_block(), or out of memory (`*status`).
+  bool try_block(const Ticket& ticket, std::uint64_t item, std::byte** block, Status* status) noexcept;
+  Task wait_block(const Ticket& ticket, std::uint64_t item, std::byte** block) noexcept;
+  /// Publishes a block obtained from try_block/wait_block as item `item`.
+  void post(const Ticket& ticket, std::uint64_t item, const std::byte* block, std::size_t bytes) noexcept;
+  /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
+  void post_key(const Ticket& ticket, std::uint64_t item, const Key& key) noexcept;
+  Task wait_line(const Ticket& ticket, std::uint64_t item) noexcept;
+  bool line_free(std::uint64_t n) noexcept {
+    return n < kStreamLines || drained_floor_ + kStreamLines > n || scan_drained(n - kStreamLines + 1);
+  }
+  /// Awaits item `item` of `member`.
+  Engine::Reached posted(const Ticket& ticket, std::uint64_t item, int member) noexcept {
+    const std::uint64_t n = ticket.first_item + item;
+    return engine().reached(board(member)->stream[n % kStreamLines].flag, n + 1, membership_,
+                            job_rank(member));
+  }
+  const std::byte* block(const Ticket& ticket, std::uint64_t item, int member) noexcept {
+    const std::uint64_t n = ticket.first_item + item;
+    return arena(member) + board(member)->stream[n % kStreamLines].offset;
+  }
+  const Key& posted_key(const Ticket& ticket, std::uint64_t item, int member) noexcept {
+    return board(member)->stream[(ticket.first_item + item) % kStreamLines].key;
+  }
+  /// This rank has read all that it needs of the items up to and including `item`, of all members.
+  void drain(const Ticket& ticket, std::uint64_t item) noexcept {
+    fabric().signal(job_rank(rank_), own_board_->drained, ticket.first_item + item + 1);
+    ring_members();
+  }
+  /// Awaits that all members have drained items up to and including `item` (own buffers may be reused).
+  Task wait_drained(const Ticket& ticket, std::uint64_t item) noexcept;
+
+  // ---- inbox: puts into a peer's block, the counter behind the data ------------------------------
+
+  Inbox& inbox() noexcept { return inbox_; }
+
+  // ---- end -----------------------------------------------------------------------------------------
+
+  /// This rank is through with the collective. Every algorithm calls it last, on success.
+  void finish(const Ticket& ticket) noexcept {
+    if (ticket.items != 0) end_stream(ticket);
+    if (ticket.epoch == next_done_ && finished_early_.empty()) {
+      ++next_done_;
+    } else {
+      note_finished(ticket.epoch);
+    }
+    if (mapped_) {
+      fabric().signal(job_rank(rank_), own_board_->done, next_done_);
+      ring_members();
+    }
+    if (inbox_in_use_) inbox_.finished(next_done_);
+  }
+  /// Awaits that all members have finished all epochs below `epoch`.
+  Task wait_done(std::uint64_t epoch) noexcept;
+  bool all_done(std::uint64_t epoch) noexcept { return done_floor_ >= epoch || scan_done(epoch); }
+
+  /// Wakes members that sleep. Costs one load when none does.
+  void ring_members() noexcept {
+    if (fabric().sleepers()) ring_all();
+  }
+
+  /// True once this end has been given up by everybody; for Job's list of released teams.
+  bool try_reclaim() noexcept;
+  /// Shared memory of this end, in bytes.
+  std::size_t shared_bytes() const noexcept { return shared_bytes_; }
+  static std::size_t board_bytes() noexcept { return sizeof(Board); }
+
+  void* host_data = nullptr;  // of whoever created the team
+
+ private:
+  Team(TeamResources& resources, int rank, int size) noexcept
+      : resources_(resources), rank_(rank), size_(size) {}
+
+  static Cell& cell_of(Board& board, const Ticket& ticket) noexcept {
+    return board.cells[ticket.epoch % kCells];
+  }
+  Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
+  std::byte* arena(int member) const noexcept { return arenas_[static_cast<std::size_t>(member)]; }
+  bool find_board(int member) noexcept;
+  bool scan_done(std::uint64_t epoch) noexcept;
+  bool scan_drained(std::uint64_t item) noexcept;
+  void end_stream(const Ticket& ticket) noexcept;
+  void note_finished(std::uint64_t epoch) noexcept;
+  void ring_all() noexcept;
+  void recycle_blocks() noexcept;
+
+  struct Outstanding {
+    std::uint64_t item;
+    std::size_t block;
+  };
+
+  TeamResources& resources_;
+  const int rank_;
+  const int size_;
+  bool mapped_ = false;
+  bool elided_ = false;
+  bool symmetric_ = false;
+  bool connected_ = false;
+  std::uint64_t id_[2] = {0, 0};
+  std::vector<std::int32_t> members_;
+  Membership membership_;
+
+  Board* own_board_ = nullptr;
+  std::size_t own_offset_ = 0;
+  std::size_t shared_bytes_ = 0;
+  DirectoryEntry* entry_ = nullptr;
+  std::vector<Board*> boards_;       // by member; nullptr until found
+  std::vector<std::byte*> arenas_;   // by member
+  std::vector<DirectoryEntry*> entries_;  // by member; for the release
+  int found_ = 0;                    // members [0, found_) have been found
+  int released_to_ = 0;              // members [0, released_to_) know that this end is released
+
+  std::uint64_t next_epoch_ = 0;
+  std::uint64_t next_item_ = 0;
+  std::uint64_t next_done_ = 0;
+  std::vector<std::uint64_t> finished_early_;  // epochs that finished before an earlier one
+  std::uint64_t done_floor_ = 0;     // all members are known to have finished epochs below
+  std::uint64_t drained_floor_ = 0;  // all members are known to have drained items below
+  Word stream_turn_{0};              // first item whose collective may use the streams; local
+  std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
+  std::size_t outstanding_head_ = 0;
+
+  friend class Inbox;
+  bool inbox_in_use_ = false;
+  Inbox inbox_{*this};
+};
+
+}  // namespace tutti

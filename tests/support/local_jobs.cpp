@@ -1,0 +1,132 @@
+#include "support/local_jobs.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <barrier>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "base/cores.hpp"
+#include "fabric/shm/shm.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::uint64_t kWorldId[2] = {0x7e57, 1};
+
+std::vector<std::int32_t> iota(int size) {
+  std::vector<std::int32_t> members(static_cast<std::size_t>(size));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+/// Exchanges through memory that all forked ranks inherit.
+class ForkBootstrap final : public Bootstrap {
+ public:
+  struct Shared {
+    pthread_barrier_t barrier;
+    std::byte data[1 << 20];
+  };
+  ForkBootstrap(int rank, int size, Shared& shared) : rank_(rank), size_(size), shared_(shared) {}
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  Status allgather(const void* in, void* out, std::size_t bytes) noexcept override {
+    if (bytes * static_cast<std::size_t>(size_) > sizeof shared_.data) return Status::error(Code::truncated);
+    std::memcpy(shared_.data + bytes * static_cast<std::size_t>(rank_), in, bytes);
+    pthread_barrier_wait(&shared_.barrier);
+    std::memcpy(out, shared_.data, bytes * static_cast<std::size_t>(size_));
+    pthread_barrier_wait(&shared_.barrier);
+    return Status::success();
+  }
+
+ private:
+  int rank_;
+  int size_;
+  Shared& shared_;
+};
+
+void run_rank(int ranks, const Settings& settings, std::unique_ptr<shm::ShmFabric> fabric, bool threads,
+              const Body& body) {
+  const int rank = fabric->rank();
+  const int cores = fabric->node_cores();
+  std::unique_ptr<JobImpl> job;
+  Status status = JobImpl::create(settings, std::move(fabric), ranks, cores, HostPump{}, threads, &job);
+  if (!status.ok()) throw std::runtime_error(status.detail);
+  const auto members = iota(ranks);
+  Team* team = nullptr;
+  status = job->create_team(TeamSpec{{kWorldId[0], kWorldId[1]}, rank, ranks, members.data()}, &team);
+  if (!status.ok()) throw std::runtime_error(status.detail);
+  Rank view{rank, ranks, *job, *team};
+  body(view);
+  // As MPI_Finalize does: nobody leaves while others may still need it.
+  static_cast<void>(job->run(*team, Call{}));
+}
+
+}  // namespace
+
+void run_threads(int ranks, const Settings& settings, const Body& body) {
+  std::vector<std::unique_ptr<shm::ShmFabric>> fabrics;
+  const Status status = shm::ShmFabric::create_threads(ranks, settings, &fabrics);
+  if (!status.ok()) throw std::runtime_error(status.detail);
+  std::barrier all_done(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      run_rank(ranks, settings, std::move(fabrics[static_cast<std::size_t>(rank)]), false, body);
+      all_done.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body) {
+  auto* shared = static_cast<ForkBootstrap::Shared*>(
+      mmap(nullptr, sizeof(ForkBootstrap::Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (shared == MAP_FAILED) throw std::runtime_error("mmap");
+  pthread_barrierattr_t attributes;
+  pthread_barrierattr_init(&attributes);
+  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&shared->barrier, &attributes, static_cast<unsigned>(ranks));
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      ForkBootstrap bootstrap(rank, ranks, *shared);
+      std::unique_ptr<shm::ShmFabric> fabric;
+      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+      if (!status.ok()) {
+        std::fprintf(stderr, "rank %d: %s: %s\n", rank, name(status.code), status.detail);
+        _exit(2);
+      }
+      run_rank(ranks, settings, std::move(fabric), false, body);
+      std::fflush(nullptr);
+      _exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  std::vector<int> statuses;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    statuses.push_back(status);
+  }
+  munmap(shared, sizeof *shared);
+  return statuses;
+}
+
+bool all_exited(const std::vector<int>& statuses) {
+  for (const int status : statuses) {
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace tutti::test

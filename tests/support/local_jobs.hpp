@@ -1,0 +1,35 @@
+// Jobs for tests and micro-benchmarks, without any MPI: ranks as threads of this process, or as forked
+// processes that exchange their bootstrap data through an anonymous shared mapping.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/settings.hpp"
+#include "core/job.hpp"
+
+namespace tutti::test {
+
+/// One rank's view.
+struct Rank {
+  int rank;
+  int size;
+  Job& job;
+  Team& team;  // of all ranks
+};
+
+using Body = std::function<void(Rank&)>;
+
+/// Runs `body` on `ranks` threads, each with a job of its own over the shm fabric. Returns when all have
+/// finished; throws std::runtime_error when a job or team cannot be created.
+void run_threads(int ranks, const Settings& settings, const Body& body);
+
+/// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns exits with 0,
+/// or with 1 when a gtest expectation failed in it.
+std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
+
+/// True when all statuses are those of processes that exited with 0.
+bool all_exited(const std::vector<int>& statuses);
+
+}  // namespace tutti::test
