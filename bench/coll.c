@@ -165,11 +165,18 @@ static void fill(const Collective* op, const Cell* cell, uint32_t turn) {
   }
 }
 
-/* The same for the first word only: small messages, inside the timed loop. */
-static inline void touch(int bcast, const Cell* cell, uint32_t turn) {
+/* The same for the first word of every block only: small messages, inside the timed loop. */
+static inline void touch(const Cell* cell, uint32_t turn, int bcast, int blocks) {
   uint32_t* buffer = bcast ? cell->recv : cell->send;
   const uint32_t value = value_of(cell->rank, turn, 0);
-  buffer[0] = bcast && cell->rank != cell->root ? ~value : value;
+  if (bcast && cell->rank != cell->root) {
+    buffer[0] = ~value;
+  } else {
+    for (int block = 0; block < blocks; ++block) {
+      const size_t word = (size_t)block * cell->words;
+      buffer[word] = value ^ (uint32_t)word;
+    }
+  }
 }
 
 static void check(const Collective* op, const Cell* cell, uint32_t turn, size_t step) {
@@ -204,11 +211,12 @@ typedef struct {
 static uint64_t time_small(const Collective* op, Cell* cell, uint32_t* turn, long calls, Mode mode) {
   const int bcast = is_bcast(op);
   const int checked = op->expected != NULL;
+  const int blocks = op->sends_blocks ? cell->size : 1;
   uint32_t wrong = 0;
   const uint64_t start = ticks();
   for (long i = 0; i < calls; ++i, ++*turn) {
     if (mode.rotate) cell->root = (int)(*turn % (uint32_t)cell->size);
-    if (checked) touch(bcast, cell, *turn);
+    if (checked) touch(cell, *turn, bcast, blocks);
     op->call(cell);
     if (bcast) wrong |= cell->recv[0] ^ value_of(cell->root, *turn, 0);
   }

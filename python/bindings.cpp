@@ -1,17 +1,23 @@
 // The extension module tutti._core: what the command line needs to know from the C++ side.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/settings.hpp"
 #include "base/status.hpp"
+#include "core/core.hpp"
 
 namespace {
 
@@ -40,6 +46,33 @@ long long bytes_of(const std::string& text) {
   return tutti::parse_bytes(text, &bytes) ? static_cast<long long>(bytes) : -1;
 }
 
+/// A job of one rank has nobody to exchange with.
+tutti::Status gather_alone(void* /*self*/, const void* in, void* out, std::size_t bytes) {
+  std::memcpy(out, in, bytes);
+  return tutti::Status::success();
+}
+
+/// Bytes of shared memory of one rank, read off a job made for the purpose.
+std::map<std::string, std::size_t> memory() {
+  tutti::Host host;
+  host.allgather = &gather_alone;
+  std::unique_ptr<tutti::Job> job;
+  const tutti::Status status = tutti::Job::create(host, false, &job);
+  if (!status.ok()) {
+    throw std::runtime_error(std::string("no job can be made here: ") + tutti::name(status.code) +
+                             (status.detail != nullptr ? std::string(", ") + status.detail : ""));
+  }
+  const tutti::MemoryUse use = job->memory();
+  return {{"per_team", use.per_team},
+          {"segment_used", use.segment_used},
+          {"segment_reserved", use.segment_reserved}};
+}
+
+/// The fabrics of this build: name, and whom they reach.
+std::vector<std::tuple<std::string, std::string>> fabrics() {
+  return {{"shm", "ranks of one node, by shared memory and cross-memory attach"}};
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -47,4 +80,6 @@ NB_MODULE(_core, module) {
   module.def("describe_settings", &describe);
   module.def("check_settings", &check);
   module.def("bytes_of", &bytes_of);
+  module.def("memory", &memory);
+  module.def("fabrics", &fabrics);
 }

@@ -18,7 +18,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
 from tutti import machine, mpis
 from tutti.bench import peers, program
 from tutti.errors import Failure, UserError
@@ -83,7 +82,8 @@ def run_all(rounds: int, seconds: float, console: Console) -> list[Case]:
     return cases
 
 
-def run_one(case: Case, tutti: bool, binary: Path, seconds: float, processors: int) -> tuple[list[str], dict[str, Any]]:
+def run_one(case: Case, tutti: bool, binary: Path, seconds: float,
+            processors: int) -> tuple[list[str], dict[str, Any]]:
     """One run: what the program printed, and its figures. Raises Failure when it did not succeed."""
     settings = peers.best_settings(case.mpi, case.ranks, processors)
     with tempfile.TemporaryDirectory(prefix="tutti-demo-") as folder:
@@ -111,8 +111,8 @@ def show(cases: list[Case]) -> None:
     for case in cases:
         total, fast = case.median(False, "total_s"), case.median(True, "total_s")
         one, short = case.sum_us(False), case.sum_us(True)
-        table.add_row(f"{case.mpi.product} {case.mpi.version}", str(case.ranks), f"{1e3 * total:.2f}", f"{1e3 * fast:.2f}",
-                      f"{total / fast:.2f}", f"{one:.2f}", f"{short:.2f}", f"{one / short:.2f}")
+        table.add_row(f"{case.mpi.product} {case.mpi.version}", str(case.ranks), f"{1e3 * total:.2f}",
+                      f"{1e3 * fast:.2f}", f"{total / fast:.2f}", f"{one:.2f}", f"{short:.2f}", f"{one / short:.2f}")
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(table)
     residual = max(run["residual"] for case in cases for run in case.alone + case.with_tutti)
@@ -131,11 +131,11 @@ def draw(cases: list[Case], path: Path) -> None:
     places = range(len(cases))
     values = [("one solve, ms", lambda case, tutti: 1e3 * case.median(tutti, "total_s")),
               ("one sum over all ranks, µs", lambda case, tutti: case.sum_us(tutti))]
-    for panel, (title, value) in zip(panels, values):
+    for panel, (title, value) in zip(panels, values, strict=True):
         for tutti, shift, colour in ((False, -0.2, "#9a9a9a"), (True, 0.2, "#1b6ca8")):
             bars = panel.bar([place + shift for place in places], [value(case, tutti) for case in cases], 0.38,
                              color=colour, label="with tutti" if tutti else "MPI alone")
-            panel.bar_label(bars, fmt=lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}", fontsize=7)
+            panel.bar_label(bars, fmt=lambda us: f"{us:,.0f}" if us >= 100 else f"{us:.3g}", fontsize=7)
         panel.set_xticks(list(places), [f"{case.mpi.product}\n{case.ranks} ranks" for case in cases], fontsize=8)
         panel.set_yscale("log")
         panel.set_title(title, fontsize=10)

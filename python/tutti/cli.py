@@ -47,12 +47,8 @@ def run(
         metavar="FILE", help="The same as JSON.")] = None,
     alg: Annotated[Optional[list[str]], typer.Option(
         metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation; may be repeated.")] = None,
-    abi: Annotated[Optional[str], typer.Option(
-        metavar="NAME", help="The programs' MPI interface where it cannot be told: mpich, abi (the "
-        "standard one) or openmpi.")] = None,
 ) -> None:
     """Run an MPI program with tutti: in front of the launcher, nothing else changes."""
-    from tutti.launch.elf import Abi
     from tutti.launch.run import run as run_job
 
     options: dict[str, str] = {}
@@ -63,9 +59,7 @@ def run(
     if alg:
         inherited = [os.environ["TUTTI_ALG"]] if os.environ.get("TUTTI_ALG") else []
         options["TUTTI_ALG"] = ",".join(inherited + alg)
-    if abi is not None and abi not in [known.value for known in Abi]:
-        raise UserError(f"--abi {abi}: expected mpich, abi or openmpi")
-    raise typer.Exit(run_job(launcher, options, Abi(abi) if abi else None))
+    raise typer.Exit(run_job(launcher, options))
 
 
 @app.command()
@@ -128,7 +122,7 @@ def _with_bare_report(arguments: list[str]) -> list[str]:
     while at < len(changed) and changed[at].startswith("-") and changed[at] != "--":
         if changed[at] == "--report":
             changed[at] = f"--report={REPORT_HERE}"
-        at += 2 if changed[at] in ("--report-json", "--alg", "--abi") else 1
+        at += 2 if changed[at] in ("--report-json", "--alg") else 1
     return changed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.text import Text
 import tutti
 from tutti import library_folder, machine, mpis, native
 from tutti.launch.elf import Abi
+from tutti.launch.plan import LIBRARY
 
 
 def collect() -> dict[str, Any]:
@@ -40,13 +42,8 @@ def collect() -> dict[str, Any]:
 
 def _libraries() -> list[dict[str, Any]]:
     folder = library_folder()
-    rows = []
-    for abi in Abi:
-        preload = folder / abi.preload
-        plugin = folder / f"libtutti-mpi-{abi.value}.so"
-        rows.append({"abi": abi.value, "preload": str(preload), "plugin": str(plugin),
-                     "complete": preload.is_file() and plugin.is_file()})
-    return rows
+    return [{"path": str(folder / name), "present": (folder / name).is_file()}
+            for name in (LIBRARY, *(abi.plugin for abi in Abi))]
 
 
 def _fabrics() -> list[dict[str, str]]:
@@ -81,7 +78,8 @@ def _machine_table(state: dict[str, Any]) -> Table:
     locked = state["memory_lock_bytes"]
     table.add_row("lockable memory", "unlimited" if locked is None else _size(locked))
     shared = state["dev_shm_bytes"]
-    table.add_row("/dev/shm", "missing" if shared is None else f"{_size(shared['free'])} free of {_size(shared['size'])}")
+    table.add_row("/dev/shm", "missing" if shared is None else
+                  f"{_size(shared['free'])} free of {_size(shared['size'])}")
     for fabric in state["fabrics"]:
         table.add_row(f"fabric {fabric['name']}", fabric["reach"])
     table.add_row("memory", f"{_size(memory['per_team'])} per rank and communicator, "
@@ -96,8 +94,8 @@ def _mpi_table(state: dict[str, Any]) -> Table:
     if not state["mpis"]:
         table.add_row("no MPI found", "in PATH or .envs")
     for library in state["libraries"]:
-        table.add_row(f"library {library['abi']}", library["preload"] if library["complete"] else
-                      Text(f"incomplete: {library['preload']} or {library['plugin']} is missing", style="red"))
+        path = Path(library["path"])
+        table.add_row(path.name, str(path.parent) if library["present"] else Text(f"missing: {path}", style="red"))
     return table
 
 

@@ -69,9 +69,9 @@ def discover() -> list[Mpi]:
         for name in launchers.NAMES:
             path = Path(folder) / name
             # One entry per MPI: mpiexec and mpirun of a folder are usually the same program.
-            if folder and name.startswith("mpiexec") and os.access(path, os.X_OK):
-                if path.resolve() not in [place.resolve() for place in places]:
-                    places.append(path)
+            usable = folder and name.startswith("mpiexec") and os.access(path, os.X_OK)
+            if usable and path.resolve() not in [place.resolve() for place in places]:
+                places.append(path)
     found += [_from_launcher(path, "PATH") for path in places]
     unique: list[Mpi] = []
     for mpi in found:

@@ -72,7 +72,10 @@ def _environment(extra: dict[str, str]) -> Iterator[None]:
 def memory() -> dict[str, int]:
     """Bytes of shared memory, measured on a job of one rank made for the purpose: per communicator,
     in use, and reserved. The small-message path does not grow with the number of ranks."""
-    return dict(core().memory())
+    try:
+        return dict(core().memory())
+    except RuntimeError as error:
+        raise Failure(str(error)) from None
 
 
 def fabrics() -> list[tuple[str, str]]:

@@ -39,7 +39,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             panel = axes[line][column]
             _panel(panel, [row for row in rows if row["op"] == op and row["np"] == count])
             panel.set_title(f"{op}, {count} ranks", fontsize=10)
-    handles = {text: handle for panel in axes.flat for handle, text in zip(*panel.get_legend_handles_labels())}
+    handles = {text: handle for panel in axes.flat
+               for handle, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(path, dpi=140)
     pyplot.close(figure)
@@ -50,7 +51,7 @@ def _panel(panel: Any, rows: list[dict[str, Any]]) -> None:
         mpi, tutti = key
         mine = sorted((row["bytes"], row["us"], row["us_min"], row["us_max"]) for row in rows
                       if (row["mpi"], row["tutti"]) == key)
-        sizes, us, low, high = (list(values) for values in zip(*mine))
+        sizes, us, low, high = (list(values) for values in zip(*mine, strict=True))
         style = {"color": COLOURS[mpi], "linestyle": "-" if tutti else "--", "marker": "o" if tutti else "x",
                  "markersize": 3.5, "linewidth": 1.3,
                  "label": f"tutti over {PRODUCTS[mpi]}" if tutti else PRODUCTS[mpi]}

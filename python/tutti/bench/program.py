@@ -65,8 +65,8 @@ def _compiler_command(mpi: Mpi) -> list[str]:
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise Failure("no C compiler found (cc, gcc or clang): the benchmark programs are compiled here")
-    library = next((path for path in (mpi.prefix / "lib" / "libmpi.so.12", mpi.prefix / "lib" / "release" / "libmpi.so.12")
-                    if path.exists()), None)
+    places = [mpi.prefix / "lib" / "libmpi.so.12", mpi.prefix / "lib" / "release" / "libmpi.so.12"]
+    library = next((path for path in places if path.exists()), None)
     if library is None:
         raise Failure(f"{mpi.product} in {mpi.prefix} has neither an mpicc nor a libmpi.so.12 to link with")
     return [compiler, f"-I{_header_folder(mpi)}", str(library)]

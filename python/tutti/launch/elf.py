@@ -24,15 +24,15 @@ PT_LOAD = 1
 
 
 class Abi(enum.Enum):
-    """The binary interface of an MPI library: one preload library each."""
+    """The binary interface of an MPI library: one plugin of tutti's each."""
 
     MPICH = "mpich"
     STANDARD = "abi"
     OPENMPI = "openmpi"
 
     @property
-    def preload(self) -> str:
-        return f"libtutti-preload-{self.value}.so"
+    def plugin(self) -> str:
+        return f"libtutti-mpi-{self.value}.so"
 
 
 # Sonames, and what they tell. libmpich.so.12 is Debian's name for MPICH.
@@ -50,7 +50,6 @@ class Elf:
     """The headers of one ELF file."""
 
     interpreter: str | None = None
-    dynamic: bool = False
     needed: list[str] = field(default_factory=list)
     rpath: list[str] = field(default_factory=list)
     runpath: list[str] = field(default_factory=list)
@@ -132,7 +131,6 @@ def _parse(reader: _Reader) -> Elf:
         if kind == PT_INTERP:
             elf.interpreter = reader.text(offset)
         elif kind == PT_DYNAMIC:
-            elf.dynamic = True
             layout, step = ("qQ", 16) if reader.wide else ("iI", 8)
             for position in range(offset, offset + length, step):
                 tag, value = reader.unpack(layout, position)
@@ -176,11 +174,6 @@ def soname_abi(name: str) -> Abi | None:
         if base == soname or base.startswith(soname + "."):
             return abi
     return None
-
-
-def mpi_of_library(path: Path) -> Abi | None:
-    """The ABI of an MPI library by its name, or by what it resolves to (libmpi.so -> libmpi.so.12)."""
-    return soname_abi(path.name) or soname_abi(path.resolve().name)
 
 
 def needed_mpi(path: Path, elf: Elf, library_path: str | None) -> tuple[Abi, str] | None:

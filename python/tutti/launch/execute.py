@@ -3,6 +3,7 @@ on."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -40,7 +41,5 @@ def execute(command: list[str], environment: dict[str, str]) -> int:
 def _pass_on(process: subprocess.Popen[bytes], event: signal.struct_siginfo) -> None:
     if event.si_signo == signal.SIGCHLD or event.si_code == _SI_KERNEL:
         return
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile; poll() collects it
         process.send_signal(event.si_signo)
-    except ProcessLookupError:
-        pass  # it ended meanwhile; poll() collects it

@@ -1,4 +1,4 @@
-"""The plan of a run: which preload library goes to which program, and how the launcher takes it.
+"""The plan of a run: how the launcher is to pass the preload library on to the programs.
 
 Only the program gets the preload, never the launcher (so LD_PRELOAD is not simply set here). What
 the user preloads already stays, in front: tools that intercept MPI then see the calls first."""
@@ -16,6 +16,7 @@ from tutti.launch.launcher import Kind, Launcher, Option, Segment
 from tutti.launch.program import Program, Reach, examine, missing
 
 PRELOAD = "LD_PRELOAD"
+LIBRARY = "libtutti-preload.so"  # finds out by itself which MPI a process has
 HOST_OPTIONS = ("hosts", "host", "H", "f", "file", "hostfile", "machinefile", "default-hostfile", "w",
                 "nodelist", "hosts-group")
 
@@ -28,33 +29,28 @@ class Plan:
     environment: dict[str, str]
     launcher: Launcher | None
     programs: list[Program] = field(default_factory=list)
-    preloads: list[Path] = field(default_factory=list)  # in the order of programs; empty: native
-    notes: list[str] = field(default_factory=list)      # lines for standard error
+    preload: Path | None = None                     # None: the job runs on its MPI alone
+    notes: list[str] = field(default_factory=list)  # lines for standard error
 
 
-def make_plan(words: list[str], settings: dict[str, str], environment: dict[str, str], library_folder: Path,
-              forced: Abi | None = None) -> Plan:
+def make_plan(words: list[str], settings: dict[str, str], environment: dict[str, str],
+              library_folder: Path) -> Plan:
     """The plan for a command line. `settings` are the TUTTI_* variables that the programs must see.
     Raises UserError when the command line cannot work, Failure when tutti is not complete."""
     at = _launcher_position(words)
     launcher = None if at is None else launchers.identify(words[at])
     if launcher is None or at is None:
-        return _plan_bare(words, settings, environment, library_folder, forced)
+        return _plan_bare(words, settings, environment, library_folder)
     plan = Plan(list(words), {**environment, **settings}, launcher)
     segments = launchers.parse(words, launcher.kind, at + 1)
     _examine_segments(plan, words, segments, environment)
     if not plan.programs:
         return plan  # mpiexec --version: nothing is started
-    abis = _choose_abis(plan, launcher, forced)
-    if abis is None:
+    if not _within_reach(plan, launcher):
         return plan
-    plan.preloads = [_library(library_folder, abi) for abi in abis]
-    if launcher.kind is Kind.HYDRA:
-        plan.command = _for_hydra(plan, words, segments, at, settings)
-    elif launcher.kind is Kind.OPENMPI:
-        plan.command = _for_openmpi(plan, words, segments, settings)
-    else:
-        plan.command = _for_slurm(plan, words, segments, at, settings)
+    plan.preload = _library(library_folder)
+    job = _Job(words, segments, at, settings, environment.get(PRELOAD), plan.preload)
+    plan.command = {Kind.HYDRA: _for_hydra, Kind.OPENMPI: _for_openmpi, Kind.SLURM: _for_slurm}[launcher.kind](job)
     return plan
 
 
@@ -111,32 +107,23 @@ def _commands_in_files(segments: list[Segment], plan: Plan) -> list[list[str]]:
     return commands
 
 
-def _choose_abis(plan: Plan, launcher: Launcher, forced: Abi | None) -> list[Abi] | None:
-    """One ABI per program, or None when the job has to stay native; says why in the notes."""
+def _within_reach(plan: Plan, launcher: Launcher) -> bool:
+    """Whether all programs can be taken over: a job is taken over as a whole or not at all."""
     static = next((program for program in plan.programs if program.reach is Reach.STATIC), None)
     if static is not None:
         plan.notes.append(f"{static.name} is out of reach ({static.why}): the job runs on "
                           f"{launcher.mpi} alone; link the program dynamically")
-        return None
-    if forced is not None:
-        return [forced] * len(plan.programs)
-    abis = []
-    known = next((program.abi for program in plan.programs if program.abi is not None), None)
+        return False
     for program in plan.programs:
-        abi = program.abi or known or launcher.abi
-        if abi is None:
-            raise UserError(f"cannot tell which MPI '{program.name}' uses ({program.why}); say it with "
-                            "--abi mpich, --abi abi or --abi openmpi")
-        if launcher.abi is not None and (abi is Abi.OPENMPI) != (launcher.abi is Abi.OPENMPI):
+        if program.abi and launcher.abi and (program.abi is Abi.OPENMPI) != (launcher.abi is Abi.OPENMPI):
             plan.notes.append(f"warning: {program.name} was built for another MPI than the launcher's "
                               f"({program.why}, but {launcher.path} is {launcher.mpi} {launcher.version}): "
                               "its ranks may not find each other")
-        abis.append(abi)
-    return abis
+    return True
 
 
-def _library(folder: Path, abi: Abi) -> Path:
-    path = folder / abi.preload
+def _library(folder: Path) -> Path:
+    path = folder / LIBRARY
     if not path.is_file():
         raise Failure(f"{path} is missing: tutti is not completely installed (pip install --force-reinstall)")
     if any(character in str(path) for character in " :;,"):
@@ -146,10 +133,10 @@ def _library(folder: Path, abi: Abi) -> Path:
 
 
 def _joined(present: str | None, library: Path) -> str:
-    """The value of LD_PRELOAD: what was there first, then tutti. Another preload library of tutti's
-    (of a `tutti run` around this one) would take the same calls twice, and goes."""
+    """The value of LD_PRELOAD: what was there first, then tutti. Another one of tutti's (of a
+    `tutti run` around this one) would take the same calls twice, and goes."""
     words = [word for word in (present or "").replace(" ", ":").split(":") if word]
-    kept = [word for word in words if not Path(word).name.startswith("libtutti-preload-")]
+    kept = [word for word in words if not Path(word).name.startswith("libtutti-preload")]
     return ":".join([*kept, str(library)])
 
 
@@ -157,8 +144,9 @@ def _joined(present: str | None, library: Path) -> str:
 
 
 def _plan_bare(words: list[str], settings: dict[str, str], environment: dict[str, str],
-               library_folder: Path, forced: Abi | None) -> Plan:
-    """A program without a launcher: a job of one rank, or a script that starts its own launcher."""
+               library_folder: Path) -> Plan:
+    """A program without a launcher: a job of one rank, or a script that starts its own launcher, which
+    then has the preload too; it does nothing there."""
     plan = Plan(list(words), {**environment, **settings}, None)
     program = examine(words, None, environment)
     if program.path is None:
@@ -169,22 +157,29 @@ def _plan_bare(words: list[str], settings: dict[str, str], environment: dict[str
         plan.notes.append(f"{program.name} is out of reach ({program.why}): it runs on its own MPI alone; "
                           "link it dynamically")
         return plan
-    abi = forced or program.abi
-    if abi is None:
-        raise UserError(f"cannot tell which MPI '{program.name}' uses ({program.why}); put tutti run in "
-                        "front of the launcher, or say it with --abi mpich, --abi abi or --abi openmpi")
-    library = _library(library_folder, abi)
-    plan.preloads = [library]
-    plan.environment[PRELOAD] = _joined(environment.get(PRELOAD), library)
+    plan.preload = _library(library_folder)
+    plan.environment[PRELOAD] = _joined(environment.get(PRELOAD), plan.preload)
     return plan
 
 
-def _environment_option(option: Option, name: str) -> str | None:
-    """The value that an option (-genv, -env, -x) gives to the variable `name`, or None."""
-    if option.values and option.values[0] == name and len(option.values) == 2:
+@dataclass(frozen=True)
+class _Job:
+    """A launcher's command line, read, and what is to be added to it."""
+
+    words: list[str]
+    segments: list[Segment]
+    launcher: int               # its place in words
+    settings: dict[str, str]
+    present: str | None         # LD_PRELOAD of this environment
+    library: Path
+
+
+def _preload_in(option: Option) -> str | None:
+    """The value that an option (-genv, -env, -x) gives to LD_PRELOAD, or None."""
+    if len(option.values) == 2 and option.values[0] == PRELOAD:
         return option.values[1]
-    if option.values and option.values[-1].startswith(name + "="):
-        return option.values[-1][len(name) + 1:]
+    if option.values and option.values[-1].startswith(PRELOAD + "="):
+        return option.values[-1][len(PRELOAD) + 1:]
     return None
 
 
@@ -193,67 +188,52 @@ def _without(words: list[str], start: int, end: int, drop: list[Option]) -> list
     return [words[at] for at in range(start, end) if at not in dropped]
 
 
-def _for_hydra(plan: Plan, words: list[str], segments: list[Segment], at: int,
-               settings: dict[str, str]) -> list[str]:
-    """-genv for all programs; -env in front of a program that needs another library."""
-    options = [option for segment in segments for option in segment.options]
-    shared = [o for o in options if o.name == "genv" and _environment_option(o, PRELOAD) is not None]
-    present = _environment_option(shared[-1], PRELOAD) if shared else plan.environment.get(PRELOAD)
-    command = words[:at + 1]
-    for name, value in settings.items():
+def _for_hydra(job: _Job) -> list[str]:
+    """-genv for all programs; where the user gave one a preload of its own with -env, there too."""
+    options = [option for segment in job.segments for option in segment.options]
+    shared = [option for option in options if option.name == "genv" and _preload_in(option) is not None]
+    present = _preload_in(shared[-1]) if shared else job.present
+    command = job.words[:job.launcher + 1]
+    for name, value in job.settings.items():
         command += ["-genv", name, value]
-    command += ["-genv", PRELOAD, _joined(present, plan.preloads[0])]
-    library = iter(plan.preloads)
-    in_file = sum(segment.program < segment.end for segment in segments) < len(plan.preloads)
-    if in_file and any(needed != plan.preloads[0] for needed in plan.preloads):
-        raise UserError("the programs in a -configfile need different libraries of tutti's; build them "
-                        "with the same MPI, or write them on the command line, separated by ':'")
-    for number, segment in enumerate(segments):
-        own = [o for o in segment.options if o.name == "env" and _environment_option(o, PRELOAD) is not None]
+    command += ["-genv", PRELOAD, _joined(present, job.library)]
+    for number, segment in enumerate(job.segments):
+        own = [option for option in segment.options if option.name == "env" and _preload_in(option) is not None]
         command += [":"] if number else []
-        command += _without(words, segment.start, segment.program, shared + own)
-        if segment.program < segment.end:
-            needed = next(library)
-            if own or needed != plan.preloads[0]:
-                before = _environment_option(own[-1], PRELOAD) if own else present
-                command += ["-env", PRELOAD, _joined(before, needed)]
-        command += words[segment.program:segment.end]
+        command += _without(job.words, segment.start, segment.program, shared + own)
+        if own:
+            command += ["-env", PRELOAD, _joined(_preload_in(own[-1]), job.library)]
+        command += job.words[segment.program:segment.end]
     return command
 
 
-def _for_openmpi(plan: Plan, words: list[str], segments: list[Segment], settings: dict[str, str]) -> list[str]:
+def _for_openmpi(job: _Job) -> list[str]:
     """-x in front of every program: Open MPI keeps the variables of each program apart."""
-    command = words[:segments[0].start]
-    library = iter(plan.preloads)
-    for number, segment in enumerate(segments):
-        own = [o for o in segment.options if o.name == "x" and _environment_option(o, PRELOAD) is not None]
-        bare = [o for o in segment.options if o.name == "x" and o.values == [PRELOAD]]
-        present = _environment_option(own[-1], PRELOAD) if own else plan.environment.get(PRELOAD)
+    command = job.words[:job.segments[0].start]
+    for number, segment in enumerate(job.segments):
+        own = [option for option in segment.options if option.name == "x" and _preload_in(option) is not None]
+        bare = [option for option in segment.options if option.name == "x" and option.values == [PRELOAD]]
         command += [":"] if number else []
-        options = _without(words, segment.start, segment.program, own + bare)
         if segment.program < segment.end or segment.has("app"):
-            for name, value in settings.items():
+            for name, value in job.settings.items():
                 command += ["-x", f"{name}={value}"]
-            command += ["-x", f"{PRELOAD}={_joined(present, next(library, plan.preloads[0]))}"]
-        command += options + words[segment.program:segment.end]
+            present = _preload_in(own[-1]) if own else job.present
+            command += ["-x", f"{PRELOAD}={_joined(present, job.library)}"]
+        command += _without(job.words, segment.start, segment.program, own + bare)
+        command += job.words[segment.program:segment.end]
     return command
 
 
-def _for_slurm(plan: Plan, words: list[str], segments: list[Segment], at: int,
-               settings: dict[str, str]) -> list[str]:
+def _for_slurm(job: _Job) -> list[str]:
     """--export: the preload by value; tutti's settings by name, because values may hold commas."""
-    options = segments[0].options
-    exports = [option for option in options if option.name == "export"]
+    exports = [option for option in job.segments[0].options if option.name == "export"]
     wanted = exports[-1].values[-1] if exports and exports[-1].values else "ALL"
     parts = [] if wanted == "NONE" else [part for part in wanted.split(",") if part]
     own = [part for part in parts if part.startswith(PRELOAD + "=")]
-    present = own[-1][len(PRELOAD) + 1:] if own else plan.environment.get(PRELOAD)
+    present = own[-1][len(PRELOAD) + 1:] if own else job.present
     parts = [part for part in parts if part not in own and part != PRELOAD]
     if "ALL" not in parts:
-        parts += [name for name in settings if name not in parts]
-    parts.append(f"{PRELOAD}={_joined(present, plan.preloads[0])}")
-    if any(library != plan.preloads[0] for library in plan.preloads):
-        raise UserError("srun cannot give different libraries to the programs of one job; build them all "
-                        "with the same MPI")
-    rest = _without(words, at + 1, len(words), exports)
-    return [*words[:at + 1], "--export=" + ",".join(parts), *rest]
+        parts += [name for name in job.settings if name not in parts]
+    parts.append(f"{PRELOAD}={_joined(present, job.library)}")
+    rest = _without(job.words, job.launcher + 1, len(job.words), exports)
+    return [*job.words[:job.launcher + 1], "--export=" + ",".join(parts), *rest]

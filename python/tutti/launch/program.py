@@ -1,12 +1,10 @@
-"""The programs of a job: what they are, and which preload library each one needs."""
+"""The programs of a job: what they are, and whether tutti can take them over."""
 
 from __future__ import annotations
 
 import enum
 import os
-import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from tutti.errors import UserError
 from tutti.launch import elf
 from tutti.launch.elf import Abi
 
-PROBE_TIMEOUT_S = 20
 SHEBANG_BYTES = 256
 SHEBANG_DEPTH = 4  # as the kernel
 STATIC_MPI = "its MPI is linked in statically"
@@ -83,9 +80,6 @@ def _examine_file(name: str, path: Path, environment: dict[str, str]) -> Program
         return Program(name, path, Reach.STATIC, None, STATIC_MPI)
     if headers.interpreter is None:
         return Program(name, path, Reach.STATIC, None, "it is statically linked")
-    if _is_python(path) or _is_python(interpreter):
-        python = path if _is_python(path) else interpreter
-        return _probe_python(name, path, python, environment)
     return Program(name, path, Reach.LOADED, None, "it loads no MPI at its start")
 
 
@@ -105,35 +99,6 @@ def _shebang(path: Path, environment: dict[str, str]) -> Path | None:
         return None
     found = shutil.which(words[0], path=environment.get("PATH"))
     return Path(found) if found else None
-
-
-def _is_python(path: Path) -> bool:
-    return re.fullmatch(r"(python|pypy)[\d.]*t?", path.name) is not None
-
-
-_PYTHON_PROBE = """
-import mpi4py
-mpi4py.rc.initialize = False
-from mpi4py import MPI
-for line in open("/proc/self/maps"):
-    words = line.split()
-    if "libmpi" in words[-1]:
-        print(words[-1])
-"""
-
-
-def _probe_python(name: str, path: Path, python: Path, environment: dict[str, str]) -> Program:
-    """Asks a Python which MPI library its mpi4py opens (it does not start MPI)."""
-    try:
-        answer = subprocess.run([python, "-c", _PYTHON_PROBE], capture_output=True, text=True, check=False,
-                                stdin=subprocess.DEVNULL, timeout=PROBE_TIMEOUT_S, env=environment)
-    except (OSError, subprocess.TimeoutExpired):
-        answer = None
-    for line in answer.stdout.splitlines() if answer else ():
-        abi = elf.mpi_of_library(Path(line))
-        if abi is not None:
-            return Program(name, path, Reach.LOADED, abi, f"its mpi4py loads {line}")
-    return Program(name, path, Reach.LOADED, None, "Python without an mpi4py that tells its MPI")
 
 
 def _examine_arguments(program: Program, arguments: list[str], folder: str | None,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tutti import library_folder, native
 from tutti.errors import Failure
-from tutti.launch.elf import Abi
 from tutti.launch.execute import execute
 from tutti.launch.plan import make_plan
 
@@ -21,7 +20,7 @@ def say(text: str) -> None:
     print(f"tutti: {text}", file=sys.stderr, flush=True)
 
 
-def run(words: list[str], options: dict[str, str], abi: Abi | None) -> int:
+def run(words: list[str], options: dict[str, str]) -> int:
     """Runs a launcher's command line with tutti; its exit status. `options` are settings that came
     as options of `tutti run`."""
     native.check_settings(options)
@@ -34,11 +33,11 @@ def run(words: list[str], options: dict[str, str], abi: Abi | None) -> int:
         settings = {name: value for name, value in environment.items() if name.startswith("TUTTI_")}
         settings.update(options)
         settings[STAMP] = str(stamp)
-        plan = make_plan(words, settings, environment, library_folder(), abi)
+        plan = make_plan(words, settings, environment, library_folder())
         for note in plan.notes:
             say(note)
         status = _start(plan.command, plan.environment)
-        if plan.preloads and status == 0 and not stamp.exists():
+        if plan.preload and status == 0 and not stamp.exists():
             say("no calls seen: no rank started an MPI that tutti could take over (a program without MPI, "
                 "an MPI linked in statically or opened in a way that cannot be intercepted)")
         return status

@@ -1,0 +1,52 @@
+"""`tutti info`."""
+
+import json
+
+from tutti import machine
+
+
+def test_json(tutti, tmp_path):
+    answer = tutti("info", "--json", env={"TUTTI_SPIN_US": "12"})
+    assert answer.status == 0, answer.err
+    state = json.loads(answer.out)
+    settings = {setting["name"]: setting for setting in state["settings"]}
+    assert settings["TUTTI_SPIN_US"]["value"] == "12"
+    assert settings["TUTTI_SPIN_US"]["source"] == "environment"
+    assert settings["TUTTI_RING"]["source"] == "default"
+    assert all(setting["help"] and setting["type"] for setting in settings.values())
+    assert all(library["present"] for library in state["libraries"]), state["libraries"]
+    assert state["version"] == state["core"]
+    assert state["cpus"]["usable"] >= 1
+    assert 0 < state["memory"]["per_team"] < 1 << 20
+    assert "shm" in [fabric["name"] for fabric in state["fabrics"]]
+
+
+def test_settings_from_a_file(tutti, tmp_path):
+    (tmp_path / "tutti.toml").write_text('wait = "yield"\n')
+    answer = tutti("info", "--json", env={"TUTTI_CONFIG": str(tmp_path / "tutti.toml")})
+    wait = next(s for s in json.loads(answer.out)["settings"] if s["name"] == "TUTTI_WAIT")
+    assert wait["value"] == "yield"
+    assert wait["source"].endswith("tutti.toml:1")
+
+
+def test_text(tutti):
+    answer = tutti("info")
+    assert answer.status == 0, answer.err
+    for word in ("TUTTI_DEADLINE", "cross-memory attach", "per rank and communicator", "fabric shm"):
+        assert word in answer.out
+
+
+def test_mpis_in_path(tutti, fake_launcher):
+    path = fake_launcher("openmpi")
+    state = json.loads(tutti("info", "--json", env={"PATH": f"{path.parent}:/usr/bin:/bin"}).out)
+    assert {"name": "openmpi", "product": "Open MPI", "version": "5.0.11", "launcher": str(path),
+            "where": "PATH"} in state["mpis"]
+
+
+def test_version(tutti):
+    assert tutti("--version").out.startswith("tutti ")
+
+
+def test_cross_memory_attach_is_tried_not_guessed():
+    permitted, reason = machine.cma_permitted()
+    assert permitted == (reason == "")
