@@ -45,7 +45,6 @@ void log(LogLevel level, const char* format, ...) noexcept {
 
   std::va_list arguments;
   va_start(arguments, format);
-  errno = saved_errno;  // for %m
   const int wanted = std::vsnprintf(line.data() + start, line.size() - start, format, arguments);
   va_end(arguments);
 

@@ -1,8 +1,8 @@
 // float and double: sum prod min max; complex of these: sum prod.
 #include <complex>
 
+#include "base/isa_targets.hpp"
 #include "base/reduction_kernels.hpp"
-#include "base/reduction_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/reduction_float.cpp"

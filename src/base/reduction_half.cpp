@@ -1,8 +1,8 @@
 // IEEE half precision and bfloat16: sum prod min max, computed in float. Rounding twice is not
 // seen: float has more than twice the digits of either.
 #include "base/half.hpp"
+#include "base/isa_targets.hpp"
 #include "base/reduction_kernels.hpp"
-#include "base/reduction_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/reduction_half.cpp"

@@ -1,6 +1,6 @@
 // Integers, logical values and bytes: sum prod min max land lor lxor band bor bxor.
+#include "base/isa_targets.hpp"
 #include "base/reduction_kernels.hpp"
-#include "base/reduction_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/reduction_integer.cpp"

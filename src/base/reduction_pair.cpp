@@ -1,7 +1,7 @@
 // Pairs of value and index: minloc maxloc.
+#include "base/isa_targets.hpp"
 #include "base/pairs.hpp"
 #include "base/reduction_kernels.hpp"
-#include "base/reduction_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/reduction_pair.cpp"

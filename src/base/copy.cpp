@@ -1,0 +1,68 @@
+#include "base/copy.hpp"
+
+#include <cstdint>
+
+#include "base/copy_kernel.hpp"
+#include "base/isa_targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "base/copy.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+#else
+
+/// The first and the last vector at any address; between them, stores are aligned.
+void copy(void* to, const void* from, std::size_t bytes) {
+  const hn::ScalableTag<std::uint8_t> d;
+  constexpr std::size_t kStep = hn::MaxLanes(d);
+  static_assert(kSmallCopy >= 4 * kStep);
+  const auto* source = static_cast<const std::uint8_t*>(from);
+  auto* target = static_cast<std::uint8_t*>(to);
+  const std::size_t last = bytes - kStep;
+  hn::StoreU(hn::LoadU(d, source), d, target);
+  hn::StoreU(hn::LoadU(d, source + last), d, target + last);
+  std::size_t i = kStep - reinterpret_cast<std::uintptr_t>(target) % kStep;
+  for (; i + 4 * kStep <= last; i += 4 * kStep) {
+    const auto v0 = hn::LoadU(d, source + i);
+    const auto v1 = hn::LoadU(d, source + i + kStep);
+    const auto v2 = hn::LoadU(d, source + i + 2 * kStep);
+    const auto v3 = hn::LoadU(d, source + i + 3 * kStep);
+    hn::Store(v0, d, target + i);
+    hn::Store(v1, d, target + i + kStep);
+    hn::Store(v2, d, target + i + 2 * kStep);
+    hn::Store(v3, d, target + i + 3 * kStep);
+  }
+  for (; i < last; i += kStep) hn::Store(hn::LoadU(d, source + i), d, target + i);
+}
+
+#endif
+
+CopyFunction find() { return &copy; }
+
+}  // namespace
+}  // namespace tutti::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti {
+
+CopyFunction find_copy_kernel(Isa isa) noexcept { TUTTI_RETURN_FOR_ISA(isa, find()); }
+
+void copy_large(void* to, const void* from, std::size_t bytes) noexcept {
+  static const CopyFunction copy = find_copy_kernel(widest_isa());
+  copy(to, from, bytes);
+}
+
+}  // namespace tutti
+#endif

@@ -1,0 +1,34 @@
+// Prints docs/settings.md: `cmake --build BUILD --target settings_doc` writes it.
+#include <cstdio>
+#include <string>
+
+#include "base/settings.hpp"
+
+namespace {
+
+/// A value as it stands in a table: in code font, or a dash for no text.
+std::string cell(const std::string& value) { return value.empty() ? "–" : "`" + value + "`"; }
+
+}  // namespace
+
+int main() {
+  std::printf(
+      "# Settings\n"
+      "\n"
+      "<!-- Made from the table in src/base/settings.cpp by the target settings_doc. -->\n"
+      "\n"
+      "Each is an environment variable, or a key in the TOML file that `TUTTI_CONFIG` names: the\n"
+      "same name in lower case without `TUTTI_` (`wait = \"spin\"`). The environment wins over "
+      "the\n"
+      "file. An unknown name or a bad value is an error that says what would be right. Sizes may\n"
+      "have a unit: `65536`, `64K` and `64KiB` are the same. For `0 or 1`, `off`, `no`, `false`,\n"
+      "`on`, `yes` and `true` will do, too. `tutti info` shows what is in force, and from where.\n"
+      "\n"
+      "| setting | default | values | what it does |\n"
+      "|---|---|---|---|\n");
+  for (const tutti::SettingLine& line : tutti::describe_settings()) {
+    std::printf("| `%s` | %s | %s | %s |\n", line.name.c_str(), cell(line.fallback).c_str(),
+                line.type.c_str(), line.help.c_str());
+  }
+  std::printf("| `TUTTI_CONFIG` | – | text | the TOML file to read |\n");
+}

@@ -1,0 +1,72 @@
+// copy_bytes: all of the block, nothing but the block, at any alignment.
+#include "base/copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/copy_kernel.hpp"
+#include "random_seed.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t kGuard = 128;
+constexpr std::size_t kPage = 4096;
+
+/// Copies `bytes` between the given offsets into a page, and looks at every byte.
+template <class Copy>
+::testing::AssertionResult copies(Copy&& copy, std::size_t bytes, std::size_t from_offset,
+                                  std::size_t to_offset) {
+  std::vector<std::uint8_t> source(bytes + 2 * kPage), target(bytes + 2 * kPage + 2 * kGuard, 0xee);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    source[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+  }
+  const auto place = [](std::vector<std::uint8_t>& block, std::size_t guard, std::size_t offset) {
+    const auto start = reinterpret_cast<std::uintptr_t>(block.data()) + guard;
+    return block.data() + guard + (kPage - start % kPage) % kPage + offset;
+  };
+  const std::uint8_t* from = place(source, 0, from_offset);
+  std::uint8_t* to = place(target, kGuard, to_offset);
+  copy(to, from, bytes);
+  if (!std::equal(from, from + bytes, to)) {
+    return ::testing::AssertionFailure() << "wrong bytes";
+  }
+  const auto untouched = [](std::uint8_t byte) { return byte == 0xee; };
+  if (!std::all_of(target.data(), to, untouched) ||
+      !std::all_of(to + bytes, target.data() + target.size(), untouched)) {
+    return ::testing::AssertionFailure() << "wrote outside";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+TEST(Copy, IsRightForEveryLengthAroundTheThresholdAndNone) {
+  EXPECT_TRUE(copies(copy_bytes, 0, 0, 0));
+  for (std::size_t bytes = 1; bytes < 70; ++bytes) EXPECT_TRUE(copies(copy_bytes, bytes, 3, 5));
+  for (std::size_t bytes = kSmallCopy - 2; bytes < kSmallCopy + 300; ++bytes) {
+    ASSERT_TRUE(copies(copy_bytes, bytes, bytes % 61, bytes % 67)) << bytes;
+  }
+  EXPECT_TRUE(copies(copy_bytes, (std::size_t{3} << 20) + 17, 16, 1));
+}
+
+TEST(Copy, AcceptsNullForNothing) { copy_bytes(nullptr, nullptr, 0); }
+
+TEST(Copy, IsRightAtEveryAlignmentWithEveryInstructionSet) {
+  std::uint64_t random = testing::random_seed();
+  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
+    if (isa > widest_isa()) continue;
+    for (std::size_t from = 0; from < 64; from += 1) {
+      for (std::size_t to = 0; to < 64; to += 7) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        const std::size_t bytes = kSmallCopy + 1 + (random >> 33) % 600;
+        ASSERT_TRUE(copies(find_copy_kernel(isa), bytes, from, to + from % 7))
+            << name(isa) << ": " << bytes << " bytes from " << from << " to " << to + from % 7;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti
