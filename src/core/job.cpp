@@ -32,7 +32,7 @@ bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.c
 
 struct TeamEntry {
   std::unique_ptr<Team> team;
-  std::array<std::vector<ChoiceTable>, kColls> choices;  // by collective, then operator class
+  std::array<std::array<ChoiceTable, kClasses>, kColls> choices;
 };
 
 JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
@@ -79,7 +79,7 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
       shape.divisible = c == kDivisible;
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
-      entry->choices[static_cast<std::size_t>(coll)].emplace_back(shape, forced_);
+      entry->choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
     }
   }
   entry->team->host_data = entry.get();
@@ -121,6 +121,10 @@ Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
   return shape;
 }
 
+std::uint64_t JobImpl::items_of(const Team& team, const Call& call, const Choice& choice) const noexcept {
+  return choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape_of(team, call), choice.parameters);
+}
+
 const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noexcept {
   const auto& entry = *static_cast<const TeamEntry*>(team.host_data);
   const std::size_t bytes = call.coll == Coll::barrier ? 0 : call.bytes;
@@ -141,11 +145,13 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   Engine::Guard guard(engine_);
   const Choice& choice = choice_for(team, call);
   if (choice.algorithm == nullptr) return Status::error(Code::unsupported, "no algorithm can run here");
-  const Ticket ticket = team.take_ticket(
-      choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape_of(team, call), choice.parameters));
-  Task task = team.connected() ? choice.algorithm->run(team, call, ticket, choice.parameters)
-                               : connect_and_run(team, call, ticket, choice);
-  return engine_.drive(task, guard);
+  const Ticket ticket = team.take_ticket(items_of(team, call, choice));
+  return engine_.run(
+      [&] {
+        return team.connected() ? choice.algorithm->run(team, call, ticket, choice.parameters)
+                                : connect_and_run(team, call, ticket, choice);
+      },
+      guard);
 }
 
 Task JobImpl::run_operation(Operation& operation) noexcept {
@@ -185,12 +191,10 @@ Status JobImpl::restart(Operation& operation) noexcept {
   Engine::Guard guard(engine_);
   guard.escalate();
   if (!orphans_.empty()) sweep();
-  const Algorithm& algorithm = *operation.choice->algorithm;
-  operation.ticket = operation.team.take_ticket(
-      algorithm.items == nullptr ? 0 : algorithm.items(shape_of(operation.team, operation.call), operation.choice->parameters));
+  operation.ticket = operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);
-  if (!operation.task.valid()) {
+  if (operation.task.done()) {  // no memory for its frame
     operation.active.store(false, std::memory_order_relaxed);
     return operation.task.result();
   }

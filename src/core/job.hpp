@@ -63,6 +63,7 @@ class JobImpl final : public Job {
   JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
           const HostPump& pump, bool threads);
   Shape shape_of(const Team& team, const Call& call) const noexcept;
+  std::uint64_t items_of(const Team& team, const Call& call, const Choice& choice) const noexcept;
   const Choice& choice_for(const Team& team, const Call& call) const noexcept;
   Task connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;

@@ -82,14 +82,6 @@ bool Engine::any_reached() const noexcept {
   return false;
 }
 
-Status Engine::drive(Task& task, Guard& guard) noexcept {
-  spins_ = policy_.spins;
-  task.start();
-  spins_ = 0;
-  if (!task.done()) wait_until([&task] { return task.done(); }, guard);
-  return task.result();
-}
-
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   guard.pause();
   if (host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1)) {

@@ -42,6 +42,14 @@ struct HostPump {
   bool (*pending)(void*) = nullptr;  // may be null
 };
 
+inline void cpu_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
 class Engine {
  public:
   Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads) noexcept;
@@ -66,8 +74,31 @@ class Engine {
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
 
-  /// Runs a task to its end, waiting as the policy says. The guard is released while waiting.
-  Status drive(Task& task, Guard& guard) noexcept;
+  /// Makes a task by calling `make()` and runs it to its end, waiting as the policy says. The guard is
+  /// released while waiting.
+  template <class Make>
+  Status run(Make make, Guard& guard) noexcept {
+    spins_ = policy_.spins;
+    Task task = make();
+    if (!task.done()) {
+      task.start();
+      spins_ = 0;
+      if (!task.done()) wait_until([&task] { return task.done(); }, guard);
+    }
+    spins_ = 0;
+    return task.result();
+  }
+
+  /// True when `word` has reached `value`, now or within the pauses that a blocking caller may spend. What
+  /// a function asks before it makes a coroutine of itself.
+  bool soon(const Word& word, std::uint64_t value) const noexcept {
+    if (word.load(std::memory_order_acquire) >= value) return true;
+    for (std::uint32_t i = spins_; i != 0; --i) {
+      cpu_pause();
+      if (word.load(std::memory_order_acquire) >= value) return true;
+    }
+    return false;
+  }
 
   /// Waits until `done()`, progressing everything. The guard is released while waiting.
   template <class Done>
@@ -165,14 +196,6 @@ class Engine::Guard {
   bool held_;
 };
 
-inline void cpu_pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
 class Engine::Reached {
  public:
   Reached(Engine& engine, const Word& word, std::uint64_t value, Membership& members,
@@ -190,11 +213,7 @@ class Engine::Reached {
   }
 
   bool await_ready() noexcept {
-    if (waiter_.reached()) return true;
-    for (std::uint32_t i = engine_.spins_; i != 0; --i) {
-      cpu_pause();
-      if (waiter_.reached()) return true;
-    }
+    if (engine_.soon(*waiter_.word, waiter_.value)) return true;
     auto& members = *static_cast<const Membership*>(waiter_.owner);
     if (!members.broken.ok()) {
       waiter_.outcome = members.broken;

@@ -100,22 +100,27 @@ class [[nodiscard]] Task {
   };
 
   Task() = default;
-  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
+  /// A task that is over already and never had a frame: for functions that could do everything at once.
+  static Task completed(Status status) noexcept {
+    Task task;
+    task.frameless_ = status;
+    return task;
+  }
+  Task(Task&& other) noexcept
+      : handle_(std::exchange(other.handle_, {})), frameless_(other.frameless_) {}
   Task& operator=(Task&& other) noexcept {
     if (this != &other) {
       reset();
       handle_ = std::exchange(other.handle_, {});
+      frameless_ = other.frameless_;
     }
     return *this;
   }
   ~Task() { reset(); }
 
-  /// False when the frame could not be allocated; the task's status is then no_memory.
-  bool valid() const noexcept { return static_cast<bool>(handle_); }
   bool done() const noexcept { return !handle_ || handle_.done(); }
   Status result() const noexcept {
-    return handle_ ? handle_.promise().result
-                   : Status::error(Code::no_memory, "no memory for a task");
+    return handle_ ? handle_.promise().result : frameless_;
   }
   /// Runs from the start to the first wait. Once.
   void start() noexcept {
@@ -137,6 +142,7 @@ class [[nodiscard]] Task {
  private:
   explicit Task(Handle handle) noexcept : handle_(handle) {}
   Handle handle_;
+  Status frameless_ = Status::error(Code::no_memory, "no memory for a task");  // without a handle
 };
 
 inline std::coroutine_handle<> Task::FinalAwaiter::await_suspend(Handle handle) const noexcept {

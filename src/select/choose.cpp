@@ -83,6 +83,7 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
     }
   }
   entries_.push_back({~std::size_t{0}, current});
+  smallest_ = entries_.front();
 }
 
 }  // namespace tutti

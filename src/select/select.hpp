@@ -48,9 +48,11 @@ Choice choose(const Shape& shape, const Forced& forced);
 /// The choices of one team for one collective and operator class by message size, made once.
 class ChoiceTable {
  public:
+  ChoiceTable() = default;
   /// `shape.bytes` is ignored.
   ChoiceTable(Shape shape, const Forced& forced);
   const Choice& at(std::size_t bytes) const noexcept {
+    if (bytes <= smallest_.last) return smallest_.choice;
     for (const Entry& entry : entries_) {
       if (bytes <= entry.last) return entry.choice;
     }
@@ -59,9 +61,10 @@ class ChoiceTable {
 
  private:
   struct Entry {
-    std::size_t last;  // largest message with this choice
+    std::size_t last = 0;  // largest message with this choice
     Choice choice;
   };
+  Entry smallest_;  // entries_[0], without a look elsewhere
   std::vector<Entry> entries_;
 };
 

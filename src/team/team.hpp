@@ -21,6 +21,7 @@
 #include "fabric/fabric.hpp"
 #include "team/block_pool.hpp"
 #include "team/board.hpp"
+#include "team/copy_small.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 
@@ -53,8 +54,8 @@ class Team {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  Engine& engine() noexcept { return resources_.engine; }
-  Fabric& fabric() noexcept { return resources_.engine.fabric(); }
+  Engine& engine() noexcept { return engine_; }
+  Fabric& fabric() noexcept { return fabric_; }
   FramePool& frames() noexcept { return resources_.engine.frames(); }
   Membership& membership() noexcept { return membership_; }
   std::int32_t job_rank(int member) const noexcept { return members_[static_cast<std::size_t>(member)]; }
@@ -97,13 +98,21 @@ class Team {
   /// Copies `bytes` (at most kCellCapacity) into the own cell and publishes it.
   void publish(const Ticket& ticket, const void* data, std::size_t bytes) noexcept {
     fabric().spend(Work::copy, bytes);
-    if (bytes != 0 && !elided_) std::memcpy(own_cell(ticket), data, bytes);
+    if (!elided_) copy_small(own_cell(ticket), data, bytes);
     publish_cell(ticket);
   }
   /// Awaits the cell of `member`.
   Engine::Reached published(const Ticket& ticket, int member) noexcept {
     return engine().reached(cell_of(*board(member), ticket).flag, ticket.epoch + 1, membership_,
                             job_rank(member));
+  }
+  /// True when the cells of all `publishers` but this rank's are there, now or soon (Engine::soon).
+  bool soon_published(const Ticket& ticket, int first, int last) noexcept {
+    for (int member = first; member < last; ++member) {
+      if (member == rank_) continue;
+      if (!engine_.soon(cell_of(*board(member), ticket).flag, ticket.epoch + 1)) return false;
+    }
+    return true;
   }
   const std::byte* cell(const Ticket& ticket, int member) noexcept {
     return cell_of(*board(member), ticket).data;
@@ -188,7 +197,11 @@ class Team {
 
  private:
   Team(TeamResources& resources, int rank, int size) noexcept
-      : resources_(resources), rank_(rank), size_(size) {}
+      : engine_(resources.engine),
+        fabric_(resources.engine.fabric()),
+        resources_(resources),
+        rank_(rank),
+        size_(size) {}
 
   static Cell& cell_of(Board& board, const Ticket& ticket) noexcept {
     return board.cells[ticket.epoch % kCells];
@@ -208,6 +221,8 @@ class Team {
     std::size_t block;
   };
 
+  Engine& engine_;
+  Fabric& fabric_;
   TeamResources& resources_;
   const int rank_;
   const int size_;

@@ -15,7 +15,7 @@ namespace tutti {
 inline void place(Team& t, void* destination, const void* source, std::size_t bytes) noexcept {
   if (destination == source || bytes == 0) return;
   t.fabric().spend(Work::copy, bytes);
-  if (!t.elided()) std::memcpy(destination, source, bytes);
+  if (!t.elided()) copy_small(destination, source, bytes);
 }
 
 /// get() from memory that this rank's own CPU reads: complete when it returns.

@@ -25,21 +25,45 @@ struct Publishers {
   bool has(int member) const noexcept { return member >= first && member < last; }
 };
 
-/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. Readers see
-/// visit(member, data) in rank order, their own vector included.
+/// Ends a collective through cells when all of them are there: the reader sees visit(member, data).
 template <class Visit>
-Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                   std::size_t bytes, bool reads, Visit visit) noexcept {
-  if (publishers.has(t.rank())) {
-    if (!t.cell_free(k)) TUTTI_CO_TRY(co_await t.wait_cell(k));
+void read_cells(Team& t, const Ticket& k, Publishers publishers, bool reads, Visit& visit) noexcept {
+  for (int member = publishers.first; reads && member < publishers.last; ++member) {
+    visit(member, t.cell(k, member));
+  }
+  t.finish(k);
+}
+
+/// through_cells from where it first has to wait.
+template <class Visit>
+Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published, const void* mine,
+                    std::size_t bytes, bool reads, Visit visit) noexcept {
+  if (!published) {
+    TUTTI_CO_TRY(co_await t.wait_cell(k));
     t.publish(k, mine, bytes);
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
     if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member));
-    visit(member, t.cell(k, member));
   }
-  t.finish(k);
+  read_cells(t, k, publishers, reads, visit);
   co_return Status::success();
+}
+
+/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. When all of them are there,
+/// readers see visit(member, data) in rank order, their own vector included. Makes a coroutine of itself
+/// only when it has to wait.
+template <class Visit>
+Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
+                   std::size_t bytes, bool reads, Visit visit) noexcept {
+  if (publishers.has(t.rank())) {
+    if (!t.cell_free(k)) return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
+    t.publish(k, mine, bytes);
+  }
+  if (reads && !t.soon_published(k, publishers.first, publishers.last)) {
+    return wait_for_cells(t, k, publishers, true, mine, bytes, reads, visit);
+  }
+  read_cells(t, k, publishers, reads, visit);
+  return Task::completed(Status::success());
 }
 
 inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {

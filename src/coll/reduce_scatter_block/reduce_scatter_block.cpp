@@ -4,6 +4,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/pattern/fold_cells.hpp"
 #include "coll/pattern/fold_memory.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
@@ -19,16 +20,8 @@ std::size_t total_of(const Team& t, const Call& call) noexcept {
 }  // namespace
 
 Task reduce_scatter_block_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  if (!t.cell_free(k)) TUTTI_CO_TRY(co_await t.wait_cell(k));
-  t.publish(k, call.send, total_of(t, call));
-  Folder fold(t, *call.reduction, call.recv, call.bytes);
-  for (int member = 0; member < t.size(); ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member));
-    fold(t.cell(k, member) + static_cast<std::size_t>(t.rank()) * call.bytes);
-  }
-  fold.finish();
-  t.finish(k);
-  co_return Status::success();
+  const std::size_t begin = static_cast<std::size_t>(t.rank()) * call.bytes;
+  return fold_through_cells(t, call, k, total_of(t, call), begin, true);
 }
 
 Task reduce_scatter_block_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
