@@ -211,6 +211,7 @@ bool attach(const tutti_preload& preload) {
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
   create_world();
   install_handlers();
+  if (state.rank == 0) leave_note();
   return true;
 }
 

@@ -18,6 +18,10 @@ void count_taken(const char* call, const char* algorithm, std::size_t bytes, dou
 /// Counts a call that went to the MPI. Thread-safe.
 void count_passed(const char* call, Reason reason, double seconds) noexcept;
 
+/// Tells `tutti run`, in the file named by TUTTI_RUN_STAMP, what was taken over: the line that it prints
+/// at the end. On rank 0.
+void leave_note() noexcept;
+
 /// Gathers the counts of all ranks and writes the report where the settings say. Collective over the
 /// world, inside MPI_Finalize.
 void write_report() noexcept;
