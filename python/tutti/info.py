@@ -100,14 +100,16 @@ def _mpi_table(state: dict[str, Any]) -> Table:
 
 
 def _settings_table(state: dict[str, Any]) -> Table:
-    table = Table(title="\nSettings", title_justify="left", title_style="bold", box=None, pad_edge=False,
-                  padding=(0, 2, 0, 0))
-    for column in ("name", "type", "default", "value", "from", "what it does"):
-        table.add_column(column, overflow="fold", header_style="dim")
+    """Two lines per setting, so that it fits every terminal."""
+    table = _grid("\nSettings")
+    table.add_column(no_wrap=True)
+    table.add_column()
     for setting in state["settings"]:
-        style = "" if setting["source"] == "default" else "bold"
-        table.add_row(setting["name"], setting["type"], setting["default"], setting["value"], setting["source"],
-                      setting["help"], style=style)
+        changed = setting["source"] != "default"
+        value = Text(setting["value"] or "(empty)", style="bold" if changed else "")
+        value.append(f"  from {setting['source']}" if changed else "", style="bold")
+        value.append(f"\n{setting['help']} ({setting['type']}; default {setting['default'] or 'empty'})", style="dim")
+        table.add_row(setting["name"], value)
     return table
 
 

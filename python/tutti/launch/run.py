@@ -37,7 +37,10 @@ def run(words: list[str], options: dict[str, str]) -> int:
         for note in plan.notes:
             say(note)
         status = _start(plan.command, plan.environment)
-        if plan.preload and status == 0 and not stamp.exists():
+        note = stamp.read_text().strip() if stamp.exists() else None
+        if note:
+            say(note)
+        elif plan.preload and status == 0 and note is None:
             say("no calls seen: no rank started an MPI that tutti could take over (a program without MPI, "
                 "an MPI linked in statically or opened in a way that cannot be intercepted)")
         return status
