@@ -17,10 +17,12 @@ constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; sleep while the host has 
 }  // namespace
 
 Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump,
-               bool threads) noexcept
+               bool threads, FramePool* frames)
     : fabric_(fabric),
       policy_(policy),
       host_(pump),
+      own_frames_(frames == nullptr ? std::make_unique<FramePool>() : nullptr),
+      frames_(frames == nullptr ? own_frames_.get() : frames),
       threads_(threads),
       virtual_time_(fabric.traits().virtual_time) {
   waiters_.next = &waiters_;

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "base/settings.hpp"
 #include "base/status.hpp"
@@ -52,13 +53,15 @@ inline void cpu_pause() noexcept {
 
 class Engine {
  public:
-  Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads) noexcept;
+  /// `frames`: the pool for coroutine frames, or nullptr for one of its own. Simulated ranks share one.
+  Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads,
+         FramePool* frames = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   Fabric& fabric() noexcept { return fabric_; }
-  FramePool& frames() noexcept { return frames_; }
+  FramePool& frames() noexcept { return *frames_; }
   const WaitPolicy& policy() const noexcept { return policy_; }
 
   // ---- in tasks ------------------------------------------------------------------------------
@@ -148,7 +151,8 @@ class Engine {
   Fabric& fabric_;
   WaitPolicy policy_;
   HostPump host_;
-  FramePool frames_;
+  std::unique_ptr<FramePool> own_frames_;
+  FramePool* frames_;
   const bool threads_;         // the application has several threads inside
   const bool virtual_time_;
   std::uint32_t spins_ = 0;    // pauses that an await may spend: policy_.spins while driving, else 0

@@ -94,6 +94,8 @@ struct Traits {
   bool virtual_time = false;       // time is simulated; waits go through watch()
   bool ordered_tail = false;       // data and tail travel in one native operation
   bool elided_payload = false;     // data is not carried (simulation at scale): contents are undefined
+  std::size_t arena_scale = 1;     // offset o of an arena is at base + o * arena_scale: without payload, the
+                                   // arenas of many ranks lie interleaved, so that untouched words cost nothing
   bool user_memory = false;        // get/put reach any exposed memory without the peer's help
   std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none

@@ -50,21 +50,23 @@ Status Inbox::open() noexcept {
   const std::size_t total = bytes(team_.size(), elided);
   TUTTI_TRY(team_.resources_.heap.allocate(total, &offset_));
   team_.shared_bytes_ += total;
-  base_ = static_cast<std::byte*>(team_.fabric().arena().base) + offset_;
-  for (int round = 0; round < kMaxRounds; ++round) new (base_ + round * sizeof(Word)) Word(0);
-  for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
-    const Ticket ticket{epoch, 0, 0};
-    for (int index = 0; index < blocks_; ++index) {
-      new (base_ + block_offset(ticket, index) + stride_ - sizeof(Word)) Word(0);
-    }
-  }
+  scale_ = team_.fabric().traits().arena_scale;
+  base_ = static_cast<std::byte*>(team_.fabric().arena().base) + offset_ * scale_;
+  if (!elided) clear();  // without payload, arenas are used once and are zero
   team_.inbox_in_use_ = true;
   finished(team_.next_done_);
   if (team_.mapped_) {
-    team_.own_board_->inbox.store(offset_ + 1, std::memory_order_release);
+    team_.fabric().signal(team_.job_rank(team_.rank()), team_.own_board_->inbox, offset_ + 1);
     team_.ring_members();
   }
   return Status::success();
+}
+
+void Inbox::clear() noexcept {
+  for (int round = 0; round < kMaxRounds; ++round) new (base_ + round * sizeof(Word)) Word(0);
+  for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
+    for (int index = 0; index < blocks_; ++index) new (&tail(Ticket{epoch, 0, 0}, index)) Word(0);
+  }
 }
 
 std::size_t Inbox::block_offset(const Ticket& ticket, int index) const noexcept {
@@ -74,7 +76,7 @@ std::size_t Inbox::block_offset(const Ticket& ticket, int index) const noexcept 
 }
 
 Word& Inbox::tail(const Ticket& ticket, int index) noexcept {
-  return *reinterpret_cast<Word*>(base_ + block_offset(ticket, index) + stride_ - sizeof(Word));
+  return word_at(block_offset(ticket, index) + stride_ - sizeof(Word));
 }
 
 Task Inbox::enter(const Ticket& ticket, bool synchronising) noexcept {
@@ -108,7 +110,7 @@ Task Inbox::dissemination_barrier(std::uint64_t number) noexcept {
     const auto place = static_cast<std::size_t>(round) * sizeof(Word);
     const Tail tail{offset_ + place, number};
     TUTTI_CO_TRY(team_.fabric().put(peer, 0, nullptr, 0, &tail, nullptr));
-    const Word& mine = *reinterpret_cast<Word*>(base_ + place);
+    const Word& mine = word_at(place);
     const int from = (team_.rank() - distance + size) % size;
     TUTTI_CO_TRY(co_await team_.engine().reached(mine, number, team_.membership_, team_.job_rank(from)));
   }

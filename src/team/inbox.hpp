@@ -66,16 +66,19 @@ class Inbox {
 
  private:
   Status open() noexcept;
+  void clear() noexcept;
   Status remote(int member, Remote* out) noexcept;
   Task dissemination_barrier(std::uint64_t number) noexcept;
   std::size_t block_offset(const Ticket& ticket, int index) const noexcept;
   Word& tail(const Ticket& ticket, int index) noexcept;
+  Word& word_at(std::size_t offset) noexcept { return *reinterpret_cast<Word*>(base_ + offset * scale_); }
 
   Team& team_;
   std::byte* base_ = nullptr;  // of the own inbox
   std::size_t offset_ = 0;     // of the own inbox in the arena
   std::size_t capacity_ = 0;   // data bytes of a block as laid out (0 where the payload is elided)
   std::size_t stride_ = 0;     // from block to block
+  std::size_t scale_ = 1;      // Traits::arena_scale
   int blocks_ = 0;             // per generation
   Word in_order_{0};           // epochs below have finished here; local
   bool synchronised_ = true;   // a synchronising collective entered since the last window began

@@ -13,11 +13,13 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->id_[1] = id[1];
   team->symmetric_ = symmetric;
   team->elided_ = team->fabric().traits().elided_payload;
-  team->members_.assign(members, members + size);
-  team->membership_ = Membership{team->members_.data(), size, {}};
+  if (!symmetric) {
+    team->members_.assign(members, members + size);
+    members = team->members_.data();
+  }
+  team->membership_ = Membership{members, size, {}};
   Fabric& fabric = team->fabric();
-  team->mapped_ = std::all_of(team->members_.begin(), team->members_.end(),
-                              [&](std::int32_t peer) { return fabric.maps(peer); });
+  team->mapped_ = std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.maps(peer); });
   if (!team->mapped_) {
     if (!symmetric) return Status::error(Code::unsupported, "a member is on another node");
     team->connected_ = true;  // nothing to look up: offsets are the same everywhere
@@ -214,8 +216,8 @@ void Team::note_finished(std::uint64_t epoch) noexcept {
 }
 
 void Team::ring_all() noexcept {
-  for (const std::int32_t peer : members_) {
-    if (peer != fabric().rank()) fabric().ring(peer);
+  for (int member = 0; member < size_; ++member) {
+    if (member != rank_) fabric().ring(job_rank(member));
   }
 }
 

@@ -44,8 +44,10 @@ struct TeamResources {
 
 class Team {
  public:
-  /// Local. `members` are job ranks in team order and are copied. `symmetric`: all members allocate the
-  /// same offsets, so that none has to be looked up (simulations; networks after agreement).
+  /// Local. `members` are job ranks in team order. They are copied, unless the team is symmetric: then they
+  /// stay the caller's and must outlive it (a million simulated ranks share one list). `symmetric`: all
+  /// members allocate the same offsets, so that none has to be looked up (simulations; networks after
+  /// agreement).
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                        const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out);
   ~Team();
@@ -58,7 +60,7 @@ class Team {
   Fabric& fabric() noexcept { return fabric_; }
   FramePool& frames() noexcept { return resources_.engine.frames(); }
   Membership& membership() noexcept { return membership_; }
-  std::int32_t job_rank(int member) const noexcept { return members_[static_cast<std::size_t>(member)]; }
+  std::int32_t job_rank(int member) const noexcept { return membership_.ranks[member]; }
   /// All members map each other's memory.
   bool mapped() const noexcept { return mapped_; }
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
@@ -231,7 +233,7 @@ class Team {
   bool symmetric_ = false;
   bool connected_ = false;
   std::uint64_t id_[2] = {0, 0};
-  std::vector<std::int32_t> members_;
+  std::vector<std::int32_t> members_;  // the copy, if one was made
   Membership membership_;
 
   Board* own_board_ = nullptr;
