@@ -131,7 +131,7 @@ class Fabric {
   virtual Status reserve(std::size_t offset, std::size_t bytes) noexcept = 0;
 
   /// A Remote for a key received from `peer`. Cheap. Fails with truncated or invalid_argument on a
-  /// key that cannot be one, peer_lost when the peer is gone.
+  /// key that cannot be one (keys carry a check, fabric/key.hpp), peer_lost when the peer is gone.
   virtual Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept = 0;
 
   /// True when loads and stores of this rank reach the arena of `peer` (same node).
@@ -155,7 +155,7 @@ class Fabric {
   /// with release order. Does not wake: callers ring() when sleepers() says so.
   /// In virtual time the store becomes visible after the cost of a cache-line transfer.
   void signal(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
-    if (traits_.virtual_time) {
+    if (traits_.virtual_time | intercepts_signals_) {
       signal_virtually(peer, word, value);
     } else {
       word.store(value, std::memory_order_release);
@@ -168,10 +168,12 @@ class Fabric {
   // ---- waiting -----------------------------------------------------------------------------
 
   /// True when some rank that maps our memory may be asleep. One relaxed load; ordered after the
-  /// caller's signal() by the sleeper's side (arm() runs an asymmetric barrier), or here by a fence.
+  /// caller's signal() by the sleeper's side (arm() runs an asymmetric barrier). Without such a barrier
+  /// by reading with an addition of 0: either it comes after the sleeper's own in the word's order, and
+  /// sees it, or the sleeper's comes after it, and sees the signal.
   bool sleepers() const noexcept {
     if (sleepers_ == nullptr) return false;
-    if (fence_before_ring_) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (adds_before_ring_) return sleepers_->fetch_add(0, std::memory_order_acq_rel) != 0;
     return sleepers_->load(std::memory_order_relaxed) != 0;
   }
   /// Wakes `peer` if it sleeps; costs a load when it does not. Any thread.
@@ -214,6 +216,13 @@ class Fabric {
 
  protected:
   Fabric(int rank, int size) noexcept : rank_(rank), size_(size) {}
+  /// For decorators: what the inline functions above need to know of the fabric inside.
+  void mirror(const Fabric& inner) noexcept {
+    traits_ = inner.traits_;
+    sleepers_ = inner.sleepers_;
+    adds_before_ring_ = inner.adds_before_ring_;
+    intercepts_signals_ = inner.intercepts_signals_;
+  }
   virtual void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
     static_cast<void>(peer);
     word.store(value, std::memory_order_release);
@@ -228,8 +237,9 @@ class Fabric {
   Traits traits_;
   // Number of ranks of the node that are armed. The one Word that many write (by fetch_add): each rank
   // when it arms and disarms. Read before ringing.
-  const Word* sleepers_ = nullptr;
-  bool fence_before_ring_ = false;  // no asymmetric barrier on this system
+  Word* sleepers_ = nullptr;
+  bool adds_before_ring_ = false;    // no asymmetric barrier on this system
+  bool intercepts_signals_ = false;  // signal() goes through signal_virtually() in real time too
 };
 
 /// Unreliable, unordered, MTU-sized messages to a group. Same thread and ownership rules as Fabric.

@@ -113,6 +113,12 @@ DescriptorExchange::~DescriptorExchange() {
   if (socket_ >= 0) close(socket_);
 }
 
+Status DescriptorExchange::open() noexcept {
+  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return socket_ >= 0 ? Status::success()
+                      : Status::error(Code::no_memory, "no descriptor for a unix socket");
+}
+
 Status DescriptorExchange::listen(std::uint8_t* name) noexcept {
   if (getrandom(name, kNameBytes, 0) != static_cast<ssize_t>(kNameBytes)) {
     return Status::error(Code::internal, "no random bytes");
@@ -120,8 +126,7 @@ Status DescriptorExchange::listen(std::uint8_t* name) noexcept {
   sockaddr_un address;
   socklen_t length;
   address_of(name, &address, &length);
-  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket_ < 0 || bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+  if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       ::listen(socket_, 4096) != 0) {
     return Status::error(Code::not_permitted, "cannot listen on a unix socket");
   }
@@ -134,7 +139,10 @@ Status DescriptorExchange::serve(int descriptor, int followers) noexcept {
       return Status::error(Code::timeout, "a rank of this node did not fetch the shared segment");
     }
     const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
+    if (connection < 0) {
+      if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN) continue;
+      return Status::error(Code::no_memory, "no descriptor for a unix socket");
+    }
     if (same_user(connection) && send_descriptor(connection, descriptor)) --followers;
     close(connection);
   }
@@ -145,14 +153,11 @@ Status DescriptorExchange::receive(const std::uint8_t* name, int* descriptor) no
   sockaddr_un address;
   socklen_t length;
   address_of(name, &address, &length);
-  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connection < 0) return Status::error(Code::no_memory, "no descriptor for a unix socket");
   int received = -1;
-  if (connect(connection, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-      same_user(connection) && wait_for(connection, POLLIN)) {
-    received = receive_descriptor(connection);
+  if (connect(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0 && same_user(socket_) &&
+      wait_for(socket_, POLLIN)) {
+    received = receive_descriptor(socket_);
   }
-  close(connection);
   if (received < 0) return Status::error(Code::timeout, "the shared segment did not arrive");
   *descriptor = received;
   return Status::success();
@@ -245,27 +250,29 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   } offer{};
   DescriptorExchange exchange;
   std::unique_ptr<Segment> segment;
-  Status status;
-  if (local == 0) {
+  Status status = exchange.open();
+  if (local == 0 && status.ok()) {
     std::string message;
     status = Segment::create(settings.segment, neighbours, settings.arena, &segment, &message);
     if (!status.ok() && !message.empty()) log(LogLevel::error, "%s", message.c_str());
     if (status.ok()) status = exchange.listen(offer.name);
-    offer.code = static_cast<std::uint8_t>(status.code);
   }
+  offer.code = static_cast<std::uint8_t>(status.code);
   std::vector<Offer> offers(size);
   TUTTI_TRY(bootstrap.allgather(&offer, offers.data(), sizeof offer));
   const Offer& leaders = offers[static_cast<std::size_t>(fabric->neighbours_[0])];
-  if (leaders.code == 0) {
+  for (const std::int32_t peer : fabric->neighbours_) {
+    const auto code = static_cast<Code>(offers[static_cast<std::size_t>(peer)].code);
+    if (status.ok() && code != Code::ok) status = {code, peer, "no shared segment on this node"};
+  }
+  if (status.ok()) {
     if (local == 0) {
       status = exchange.serve(segment->descriptor(), neighbours - 1);
     } else {
       int descriptor = -1;
-      status = DescriptorExchange::receive(leaders.name, &descriptor);
+      status = exchange.receive(leaders.name, &descriptor);
       if (status.ok()) status = Segment::adopt(descriptor, &segment);
     }
-  } else if (status.ok()) {
-    status = {static_cast<Code>(leaders.code), fabric->neighbours_[0], "no shared segment on this node"};
   }
   if (status.ok()) {
     fabric->attach_segment(std::move(segment), local);
@@ -283,14 +290,20 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   std::uint64_t seen = 0;
   const Status probe =
       cma_read(all[next].pid, reinterpret_cast<const void*>(probes[next]), &seen, sizeof seen);
-  const std::uint8_t permitted =
-      settings.cma != Switch::off && probe.ok() && seen == ~static_cast<std::uint64_t>(next);
-  std::vector<std::uint8_t> permissions(size);
-  TUTTI_TRY(bootstrap.allgather(&permitted, permissions.data(), 1));
-  bool all_permitted = true;
+  struct Abilities {
+    std::uint8_t cma;
+    std::uint8_t barrier;  // a sleeper's barrier works only on signallers that are registered for it
+  } abilities{};
+  abilities.cma = settings.cma != Switch::off && probe.ok() && seen == ~static_cast<std::uint64_t>(next);
+  abilities.barrier = !fabric->adds_before_ring_;
+  std::vector<Abilities> everyones(size);
+  TUTTI_TRY(bootstrap.allgather(&abilities, everyones.data(), sizeof abilities));
+  bool all_permitted = true, all_registered = true;
   for (const std::int32_t peer : fabric->neighbours_) {
-    all_permitted = all_permitted && permissions[static_cast<std::size_t>(peer)] != 0;
+    all_permitted = all_permitted && everyones[static_cast<std::size_t>(peer)].cma != 0;
+    all_registered = all_registered && everyones[static_cast<std::size_t>(peer)].barrier != 0;
   }
+  fabric->use_barrier(all_registered);
   if (!all_permitted && settings.cma == Switch::on) {
     return Status::error(Code::not_permitted, "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
   }

@@ -59,13 +59,17 @@ class ShmFabric final : public Fabric {
   int local_index(std::int32_t peer) const noexcept {
     return peer >= 0 && peer < size_ ? local_of_[static_cast<std::size_t>(peer)] : -1;
   }
+  /// Sleepers run a barrier on the signallers' behalf. All ranks of the node or none.
+  void use_barrier(bool usable) noexcept { adds_before_ring_ = !usable; }
+  /// Completes the status of a cross-memory copy and remembers a peer that has ended.
+  Status cross(Status status, std::int32_t peer) noexcept;
   void attach_segment(std::shared_ptr<Segment> segment, int local) noexcept;
+  Status check_present(std::int32_t peer) const noexcept;
   Status check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
 
   std::shared_ptr<Segment> segment_;     // shared only by thread ranks
   int local_ = 0;                        // index of this rank on its node
   bool threads_ = false;                 // ranks are threads: all memory is mapped
-  bool asymmetric_ = false;              // membarrier works
   int node_cores_ = 1;
   std::vector<std::int32_t> neighbours_;
   std::vector<std::int32_t> local_of_;   // by job rank: index on this node, or -1
@@ -93,11 +97,13 @@ std::uint64_t node_identity() noexcept;
 class DescriptorExchange {
  public:
   ~DescriptorExchange();
+  /// First, on all ranks: takes the descriptor, so that nobody waits for a rank that has none left.
+  Status open() noexcept;
   /// Leader: starts listening. `name` (32 bytes) is what followers need.
   Status listen(std::uint8_t* name) noexcept;
   Status serve(int descriptor, int followers) noexcept;
   /// Follower.
-  static Status receive(const std::uint8_t* name, int* descriptor) noexcept;
+  Status receive(const std::uint8_t* name, int* descriptor) noexcept;
 
  private:
   int socket_ = -1;
