@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy.hpp"
+
 namespace tutti {
 
-/// Copies `bytes`; up to 16 of them without a call.
+/// Copies `bytes` between blocks that do not overlap; up to 16 of them without a call.
 inline void copy_small(void* destination, const void* source, std::size_t bytes) noexcept {
   auto* to = static_cast<std::byte*>(destination);
   const auto* from = static_cast<const std::byte*>(source);
   if (bytes > 16) {
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   } else if (bytes >= 8) {
     std::uint64_t head, tail;  // overlap unless there are 16
     std::memcpy(&head, from, 8);

@@ -1,0 +1,259 @@
+// The C API over the core.
+#include <cstring>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "core/core.hpp"
+#include "tutti/tutti.h"
+
+using tutti::Call;
+using tutti::Coll;
+using tutti::Job;
+using tutti::Operation;
+using tutti::Reduction;
+using tutti::Status;
+using tutti::Team;
+
+struct tutti_job {
+  tutti_bootstrap bootstrap;  // for the pump; its allgather is used only in tutti_init
+  std::unique_ptr<Job> job;
+};
+
+struct tutti_team {
+  Job* job;
+  Team* team;
+  int rank;
+  int size;
+};
+
+struct tutti_request {
+  Job* job;
+  Operation* operation;
+  Reduction reduction;  // what the operation's call points to
+};
+
+namespace {
+
+static_assert(static_cast<int>(TUTTI_ERR_INTERNAL) == static_cast<int>(tutti::Code::internal));
+static_assert(static_cast<int>(TUTTI_ALLTOALL) == static_cast<int>(Coll::alltoall));
+static_assert(static_cast<int>(TUTTI_MAXLOC) == static_cast<int>(tutti::Op::maxloc));
+
+tutti_status code(Status status) { return static_cast<tutti_status>(status.code); }
+
+tutti::Type type_of(tutti_type type) {
+  using T = tutti::Type;
+  static constexpr T kTypes[] = {T::i8, T::i16, T::i32, T::i64, T::u8, T::u16, T::u32, T::u64, T::f16, T::bf16,
+                                 T::f32, T::f64, T::long_double, T::c32, T::c64, T::byte,
+                                 T::pair_f32_i32, T::pair_f64_i32, T::pair_i32_i32};
+  return type >= TUTTI_INT8 && type <= TUTTI_INT_INT ? kTypes[type] : T::count_;
+}
+
+bool reduces(tutti_collective collective) {
+  return collective == TUTTI_REDUCE || collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCE_SCATTER_BLOCK;
+}
+
+/// Checks and translates a call. `*reduction` must live as long as `*out`.
+tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction* reduction, Call* out) {
+  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALL) return TUTTI_ERR_ARGUMENT;
+  if (call.root < 0 || call.root >= team.size) return TUTTI_ERR_ARGUMENT;
+  Call result;
+  result.coll = static_cast<Coll>(call.collective);
+  result.root = call.root;
+  result.send = call.send;
+  result.recv = call.recv;
+  result.bytes = call.bytes;
+  if (reduces(call.collective)) {
+    const tutti::Type type = type_of(call.type);
+    if (type == tutti::Type::count_ || call.op < TUTTI_SUM || call.op > TUTTI_MAXLOC) return TUTTI_ERR_ARGUMENT;
+    if (!tutti::find_reduction(static_cast<tutti::Op>(call.op), type, reduction)) return TUTTI_ERR_UNSUPPORTED;
+    if (call.count > SIZE_MAX / reduction->element_bytes) return TUTTI_ERR_TRUNCATED;
+    result.bytes = call.count * reduction->element_bytes;
+    result.reduction = reduction;
+  } else if (call.collective == TUTTI_ALLGATHERV) {
+    if (call.counts == nullptr || call.displs == nullptr) return TUTTI_ERR_ARGUMENT;
+    result.counts = call.counts;
+    result.displs = call.displs;
+    result.bytes = std::accumulate(call.counts, call.counts + team.size, std::size_t{0});
+  }
+  *out = result;
+  return TUTTI_OK;
+}
+
+// What the core asks of a host, asked of the caller's bootstrap.
+Status host_allgather(void* self, const void* in, void* out, std::size_t bytes) {
+  const tutti_bootstrap& b = static_cast<tutti_job*>(self)->bootstrap;
+  if (b.allgather(b.self, in, out, bytes) == 0) return Status::success();
+  return Status::error(tutti::Code::internal, "the bootstrap's allgather failed");
+}
+
+void host_pump(void* self) {
+  const tutti_bootstrap& b = static_cast<tutti_job*>(self)->bootstrap;
+  b.pump(b.self);
+}
+
+tutti_status begin(tutti_team* team, const tutti_call* call, bool now, tutti_request** out) {
+  if (team == nullptr || call == nullptr || out == nullptr) return TUTTI_ERR_ARGUMENT;
+  std::unique_ptr<tutti_request> request(new (std::nothrow) tutti_request{team->job, nullptr, {}});
+  if (!request) return TUTTI_ERR_NO_MEMORY;
+  Call translated;
+  if (const tutti_status status = translate(*team, *call, &request->reduction, &translated)) return status;
+  const Status status = now ? team->job->start(*team->team, translated, &request->operation)
+                            : team->job->prepare(*team->team, translated, &request->operation);
+  if (!status.ok()) return code(status);
+  *out = request.release();
+  return TUTTI_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+tutti_status tutti_init(const tutti_bootstrap* bootstrap, int threads, tutti_job** out) {
+  if (bootstrap == nullptr || out == nullptr || bootstrap->allgather == nullptr || bootstrap->size < 1 ||
+      bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size) {
+    return TUTTI_ERR_ARGUMENT;
+  }
+  std::unique_ptr<tutti_job> job(new (std::nothrow) tutti_job{*bootstrap, nullptr});
+  if (!job) return TUTTI_ERR_NO_MEMORY;
+  tutti::Host host;
+  host.rank = bootstrap->rank;
+  host.size = bootstrap->size;
+  host.self = job.get();
+  host.allgather = &host_allgather;
+  if (bootstrap->pump != nullptr) host.pump = &host_pump;
+  const Status status = Job::create(host, threads != 0, &job->job);
+  if (!status.ok()) return code(status);
+  *out = job.release();
+  return TUTTI_OK;
+}
+
+void tutti_finalize(tutti_job* job) { delete job; }
+
+tutti_status tutti_team_create(tutti_job* job, uint64_t id, int rank, int size, const int32_t* members,
+                               tutti_team** out) {
+  if (job == nullptr || out == nullptr || size < 1 || rank < 0 || rank >= size) return TUTTI_ERR_ARGUMENT;
+  std::vector<std::int32_t> all;
+  if (members == nullptr) {
+    all.resize(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+    members = all.data();
+  }
+  std::unique_ptr<tutti_team> team(new (std::nothrow) tutti_team{job->job.get(), nullptr, rank, size});
+  if (!team) return TUTTI_ERR_NO_MEMORY;
+  constexpr std::uint64_t kApiTeam = 0x61706900;  // apart from ids made by other hosts of the core
+  const Status status = job->job->create_team({{kApiTeam, id}, rank, size, members}, &team->team);
+  if (!status.ok()) return code(status);
+  *out = team.release();
+  return TUTTI_OK;
+}
+
+void tutti_team_free(tutti_team* team) {
+  if (team == nullptr) return;
+  team->job->release_team(team->team);
+  delete team;
+}
+
+int tutti_team_rank(const tutti_team* team) { return team->rank; }
+int tutti_team_size(const tutti_team* team) { return team->size; }
+
+tutti_status tutti_run(tutti_team* team, const tutti_call* call) {
+  if (team == nullptr || call == nullptr) return TUTTI_ERR_ARGUMENT;
+  Reduction reduction;
+  Call translated;
+  if (const tutti_status status = translate(*team, *call, &reduction, &translated)) return status;
+  return code(team->job->run(*team->team, translated));
+}
+
+tutti_status tutti_start(tutti_team* team, const tutti_call* call, tutti_request** out) {
+  return begin(team, call, true, out);
+}
+
+tutti_status tutti_prepare(tutti_team* team, const tutti_call* call, tutti_request** out) {
+  return begin(team, call, false, out);
+}
+
+tutti_status tutti_restart(tutti_request* request) {
+  if (request == nullptr || active(*request->operation)) return TUTTI_ERR_ARGUMENT;
+  return code(request->job->restart(*request->operation));
+}
+
+tutti_status tutti_test(tutti_request* request, int* done) {
+  if (request == nullptr || done == nullptr) return TUTTI_ERR_ARGUMENT;
+  Status outcome;
+  const bool over = request->job->test(*request->operation, &outcome);
+  *done = over ? 1 : 0;
+  return over ? code(outcome) : TUTTI_OK;
+}
+
+tutti_status tutti_wait(tutti_request* request) {
+  if (request == nullptr) return TUTTI_ERR_ARGUMENT;
+  return code(request->job->wait(*request->operation));
+}
+
+void tutti_request_free(tutti_request* request) {
+  if (request == nullptr) return;
+  // An active operation still points to the reduction in here, so it is seen to its end first.
+  static_cast<void>(request->job->wait(*request->operation));
+  request->job->release(request->operation);
+  delete request;
+}
+
+tutti_status tutti_barrier(tutti_team* team) {
+  tutti_call call{};
+  call.collective = TUTTI_BARRIER;
+  return tutti_run(team, &call);
+}
+
+tutti_status tutti_bcast(tutti_team* team, void* buffer, size_t bytes, int root) {
+  tutti_call call{};
+  call.collective = TUTTI_BCAST;
+  call.recv = buffer;
+  call.bytes = bytes;
+  call.root = root;
+  return tutti_run(team, &call);
+}
+
+tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count, tutti_type type,
+                          tutti_op op, int root) {
+  tutti_call call{};
+  call.collective = TUTTI_REDUCE;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = type;
+  call.op = op;
+  call.root = root;
+  return tutti_run(team, &call);
+}
+
+tutti_status tutti_allreduce(tutti_team* team, const void* send, void* recv, size_t count, tutti_type type,
+                             tutti_op op) {
+  tutti_call call{};
+  call.collective = TUTTI_ALLREDUCE;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = type;
+  call.op = op;
+  return tutti_run(team, &call);
+}
+
+tutti_status tutti_allgather(tutti_team* team, const void* send, void* recv, size_t bytes) {
+  tutti_call call{};
+  call.collective = TUTTI_ALLGATHER;
+  call.send = send;
+  call.recv = recv;
+  call.bytes = bytes;
+  return tutti_run(team, &call);
+}
+
+const char* tutti_status_text(tutti_status status) {
+  if (status < TUTTI_OK || status > TUTTI_ERR_INTERNAL) return "unknown status";
+  return tutti::name(static_cast<tutti::Code>(status));
+}
+
+const char* tutti_version(void) { return TUTTI_VERSION; }
+
+}  // extern "C"
