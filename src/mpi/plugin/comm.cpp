@@ -41,6 +41,8 @@ void derive(const std::uint64_t parent[2], std::uint64_t child, std::uint64_t id
 
 int on_copy(MPI_Comm, int, void*, void* in, void* out, int* flag) {
   auto* source = static_cast<Attachment*>(in);
+  *flag = 0;
+  if (source->comm != nullptr && source->comm->foreign) return MPI_SUCCESS;
   auto* copy = new (std::nothrow) Attachment;
   *flag = copy != nullptr;
   if (copy == nullptr) return MPI_SUCCESS;
@@ -118,6 +120,7 @@ void create_team(Comm* comm, const std::vector<std::int32_t>& members) {
   }
 }
 
+// Keeps the state until the communicator is freed.
 bool attach(Comm* comm) {
   auto* attachment = new (std::nothrow) Attachment;
   if (attachment == nullptr) return false;
@@ -168,6 +171,20 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2]) {
   return nullptr;
 }
 
+// Remembers a communicator that is none of tutti's business. Local.
+Comm* mark_foreign(MPI_Comm handle) {
+  auto* comm = new (std::nothrow) Comm;
+  if (comm == nullptr) return nullptr;
+  comm->handle = handle;
+  comm->foreign = true;
+  if (!attach(comm)) {
+    delete comm;
+    return nullptr;
+  }
+  comms.insert(key(handle), comm);
+  return comm;
+}
+
 const Attachment* attachment_of(MPI_Comm comm) {
   void* value = nullptr;
   int found = 0;
@@ -178,9 +195,8 @@ const Attachment* attachment_of(MPI_Comm comm) {
 // The identity of the next communicator made from `parent`, when that belongs to the world. Called by
 // all members of `parent`.
 bool next_birth(MPI_Comm parent, std::uint64_t birth[2]) {
-  if (parent == MPI_COMM_NULL) return false;
   Comm* comm = find_or_adopt(parent);
-  if (comm == nullptr) return false;
+  if (comm == nullptr || comm->foreign) return false;
   derive(comm->id, comm->children++, birth);
   return true;
 }
@@ -230,6 +246,7 @@ int handle_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* 
   if (code != MPI_SUCCESS || *newcomm == MPI_COMM_NULL) return code;
   const Attachment* parent = comm == MPI_COMM_WORLD ? nullptr : attachment_of(comm);
   if (comm != MPI_COMM_WORLD && parent == nullptr) return code;
+  if (parent != nullptr && parent->comm != nullptr && parent->comm->foreign) return code;
   static std::atomic<long long> led{0};
   int rank = 0;
   native.Comm_rank(*newcomm, &rank);
@@ -288,8 +305,10 @@ int handle_Comm_disconnect(MPI_Comm* handle) {
 
 Comm* find_or_adopt(MPI_Comm comm) noexcept {
   if (Comm* found = find_comm(comm)) return found;
+  if (comm == MPI_COMM_NULL) return nullptr;  // the MPI says what it thinks of that
   const Attachment* attachment = attachment_of(comm);
-  if (attachment == nullptr || attachment->comm != nullptr) return nullptr;
+  if (attachment == nullptr) return mark_foreign(comm);
+  if (attachment->comm != nullptr) return nullptr;
   const std::uint64_t birth[2] = {attachment->birth[0], attachment->birth[1]};
   return adopt(comm, birth);
 }

@@ -20,6 +20,7 @@ struct Comm {
   int rank = 0;
   int size = 0;
   std::uint64_t id[2] = {0, 0};
+  bool foreign = false;  // not of the world, or of one rank: only remembered, so as not to ask again
   std::uint64_t children = 0;  // communicators made from this one; same count on all members
   std::atomic<bool> complained{false};  // an error on it has been explained
   // Operations in flight or persistent, plus one while the communicator exists. Changed by any thread.
@@ -36,7 +37,7 @@ inline Comm* find_comm(MPI_Comm comm) noexcept {
 }
 
 /// The same in a blocking collective over `comm`, where all members are: a communicator that
-/// MPI_Comm_idup made is taken up now.
+/// MPI_Comm_idup made is taken up now, any other is marked as the MPI's own.
 Comm* find_or_adopt(MPI_Comm comm) noexcept;
 
 /// Drops a reference; destroys the state with the last one.

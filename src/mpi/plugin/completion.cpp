@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "mpi/plugin/errors.hpp"
+#include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
 
@@ -414,9 +415,14 @@ int handle_Start(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Start(handle);
   Request* request = request_of(*handle);
   if (!request->persistent || request->started) return fail(request, MPI_ERR_REQUEST);
+  const double begin = state.report ? now() : 0;
   request->plan.begin();
   request->started = true;
   const Status status = state.job->restart(*request->operation);
+  if (state.report) {
+    count_taken(request->call, state.job->algorithm(*request->comm->team, request->plan.call),
+                request->plan.call.bytes, now() - begin);
+  }
   if (status.ok()) return MPI_SUCCESS;
   request->started = false;
   return raise(*request->comm, request->call, status);

@@ -9,9 +9,11 @@
 enum form { kBlocking, kNonblocking, kPersistent, kForms };
 
 static int rank, size;
-/* MPICH 5.0.2 and Intel MPI 2021.18 write beyond the buffer in MPI_Reduce_scatter_block with a padded type and
- * an operator that is not commutative, so this one is tested only when tutti serves it. */
-static int padded_scatter;
+/* Given "served", tutti serves all of it; otherwise the MPI does, and then what it gets wrong by itself is
+ * left out: MPICH 5.0.2 and Intel MPI 2021.18 write beyond the buffer in MPI_Reduce_scatter_block with a
+ * padded type and an operator that is not commutative; Intel's persistent collectives read buffers when they
+ * are made, not when they are started. */
+static int served;
 static MPI_Comm comm;
 static enum form form;
 
@@ -254,7 +256,7 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
   unsigned* send = malloc(sizeof(unsigned) * (size_t)(n * size * width + 1));
   unsigned* recv = malloc(sizeof(unsigned) * (size_t)(n * size * width + 1));
   for (int what = 0; what < 3; what++) {
-    if (what == 2 && padded && !padded_scatter) continue;
+    if (what == 2 && padded && !served) continue;
     for (int i = 0; i < n * size * width; i++) send[i] = recv[i] = 77;
     for (int i = 0; i < n * size; i++) {
       matrix(rank, i, send + i * width);
@@ -319,10 +321,17 @@ static void test_barrier(void) {
   RUN((void)0, Barrier, barrier, comm);
 }
 
+static int is_intel(void) {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length;
+  MPI_Get_library_version(version, &length);
+  return strstr(version, "Intel") != NULL;
+}
+
 int main(int argc, char** argv) {
   static const int counts[] = {0, 1, 2, 3, 15, 16, 17, 100, 1000, 4096, 20011, 70000};
   int most = argc > 1 ? atoi(argv[1]) : 70000;
-  padded_scatter = argc > 2 && strcmp(argv[2], "padded-scatter") == 0;
+  served = argc > 2 && strcmp(argv[2], "served") == 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   MPI_Comm_rank(comm, &rank);
@@ -331,6 +340,7 @@ int main(int argc, char** argv) {
 #ifndef HAVE_PERSISTENT
     if (f == kPersistent) continue;
 #endif
+    if (f == kPersistent && !served && is_intel()) continue;
     form = (enum form)f;
     test_barrier();
     for (size_t c = 0; c < sizeof counts / sizeof counts[0] && counts[c] <= most; c++) {
