@@ -8,4 +8,4 @@ output=$("$1" "$directory" 0 3) || exit 1
 wait $one || exit 1
 wait $two || exit 1
 echo "$output"
-case "$output" in "pi is about 3.14159265358"*) exit 0 ;; *) exit 1 ;; esac
+case "$output" in "pi is about 3.14159265359"*) exit 0 ;; *) exit 1 ;; esac
