@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,14 +18,18 @@
 #include "base/copy.hpp"
 #include "base/cores.hpp"
 #include "base/log.hpp"
+#include "fabric/key.hpp"
 
 namespace tutti::shm {
 namespace {
 
-// Kinds of memory in Key::words[0]; words[1] is an offset or an address, words[2] the length,
-// words[3] the owner's rank.
-constexpr std::uint64_t kArenaKey = 0x6172656e61;
-constexpr std::uint64_t kUserKey = 0x75736572;
+// Kinds of keys: words[1] is an offset or an address, words[2] the length, words[3] the owner's rank.
+constexpr std::uint32_t kArenaKey = 0x6172656e;
+constexpr std::uint32_t kUserKey = 0x75736572;
+
+Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes, std::int32_t owner) noexcept {
+  return seal_key(kind, start, bytes, static_cast<std::uint64_t>(owner));
+}
 
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
@@ -33,6 +38,22 @@ bool register_barrier() noexcept {
   const long commands = membarrier(MEMBARRIER_CMD_QUERY);
   return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0 &&
          membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+}
+
+/// False when the process `pid` that started at `start_time` (0: unknown) has ended.
+bool running(std::int32_t pid, std::uint64_t start_time) noexcept {
+  // A zombie still answers kill(pid, 0); its pidfd is readable.
+  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (descriptor < 0) {
+    // Out of descriptors or too old a kernel: a dead process is then seen once its parent has reaped it.
+    return errno != ESRCH && (kill(pid, 0) == 0 || errno != ESRCH);
+  }
+  pollfd entry{descriptor, POLLIN, 0};
+  const bool ended = poll(&entry, 1, 0) > 0;
+  close(descriptor);
+  if (ended) return false;
+  const std::uint64_t now = process_start_time(pid);  // another one: the number was given out again
+  return now == 0 || start_time == 0 || now == start_time;
 }
 
 void finished(Completion* completion) noexcept {
@@ -62,12 +83,11 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   slot_->start_time.store(process_start_time(getpid()), std::memory_order_relaxed);
   traits_.name = "shm";
   traits_.ordered_tail = true;
-  asymmetric_ = register_barrier();
-  fence_before_ring_ = !asymmetric_;
+  use_barrier(register_barrier());
   sleepers_ = &segment_->header().sleepers;
   arena_.base = segment_->arena(local);
   arena_.bytes = segment_->arena_bytes();
-  arena_.key = Key{{kArenaKey, 0, arena_.bytes, static_cast<std::uint64_t>(rank_)}};
+  arena_.key = make_key(kArenaKey, 0, arena_.bytes, rank_);
 }
 
 Status ShmFabric::create_threads(int ranks, const Settings& settings,
@@ -102,12 +122,13 @@ Status ShmFabric::expose(void* base, std::size_t bytes, Region* out) noexcept {
   const auto* start = static_cast<const std::byte*>(base);
   const auto* arena = static_cast<const std::byte*>(arena_.base);
   Region region{base, bytes, 0, {}};
-  if (start >= arena && start + bytes <= arena + arena_.bytes) {
-    region.key = Key{{kArenaKey, static_cast<std::uint64_t>(start - arena), bytes,
-                      static_cast<std::uint64_t>(rank_)}};
-  } else if (traits_.user_memory) {
-    region.key = Key{{kUserKey, reinterpret_cast<std::uint64_t>(base), bytes,
-                      static_cast<std::uint64_t>(rank_)}};
+  if (start >= arena && start <= arena + arena_.bytes &&
+      bytes <= static_cast<std::size_t>(arena + arena_.bytes - start)) {
+    region.key = make_key(kArenaKey, static_cast<std::uint64_t>(start - arena), bytes, rank_);
+  } else if (bytes > ~std::uint64_t{0} - reinterpret_cast<std::uint64_t>(base)) {
+    return Status::error(Code::invalid_argument, "the memory wraps around");
+  } else if (traits_.user_memory || bytes == 0) {
+    region.key = make_key(kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, rank_);
   } else {
     return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
   }
@@ -124,12 +145,13 @@ Status ShmFabric::arena_of(std::int32_t peer, Remote* out) noexcept {
   remote.peer = peer;
   remote.bytes = segment_->arena_bytes();
   remote.mapped = segment_->arena(local);
-  remote.key = Key{{kArenaKey, 0, remote.bytes, static_cast<std::uint64_t>(peer)}};
+  remote.key = make_key(kArenaKey, 0, remote.bytes, peer);
   *out = remote;
   return Status::success();
 }
 
 Status ShmFabric::reserve(std::size_t offset, std::size_t bytes) noexcept {
+  if (bytes == 0 && offset <= arena_.bytes) return Status::success();
   return segment_->reserve(local_, offset, bytes);
 }
 
@@ -138,37 +160,53 @@ Status ShmFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcep
   if (local < 0) return Status::error(Code::unsupported, "the peer is on another node");
   const std::uint64_t start = key.words[1];
   const std::uint64_t bytes = key.words[2];
+  const std::uint32_t kind = key_kind(key);
+  if (kind != kArenaKey && kind != kUserKey) {
+    return Status::error(Code::invalid_argument, "not a key of shared memory");
+  }
   if (key.words[3] != static_cast<std::uint64_t>(peer)) {
     return Status::error(Code::invalid_argument, "the key belongs to another rank");
   }
+  TUTTI_TRY(check_present(peer));
   Remote remote;
   remote.peer = peer;
   remote.bytes = bytes;
   remote.key = key;
-  if (key.words[0] == kArenaKey) {
+  if (kind == kArenaKey) {
     const std::size_t limit = segment_->arena_bytes();
     if (start > limit || bytes > limit - start) return Status::error(Code::truncated, "key outside the arena");
     remote.mapped = segment_->arena(local) + start;
-  } else if (key.words[0] == kUserKey) {
+  } else {
     if (bytes > ~std::uint64_t{0} - start) return Status::error(Code::truncated, "key wraps around");
-    if (!traits_.user_memory) return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
+    if (!traits_.user_memory && bytes != 0) return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
     remote.handle = start;
     if (threads_ || peer == rank_) remote.mapped = reinterpret_cast<void*>(start);
-  } else {
-    return Status::error(Code::invalid_argument, "not a key of shared memory");
   }
   *out = remote;
   return Status::success();
 }
 
+Status ShmFabric::check_present(std::int32_t peer) const noexcept {
+  if (segment_->slot(local_index(peer)).left.load(std::memory_order_relaxed) != 0) {
+    return Status::peer_lost(peer, "the process has ended");
+  }
+  return Status::success();
+}
+
 Status ShmFabric::check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept {
+  if (local_index(remote.peer) < 0) return Status::error(Code::invalid_argument, "not a peer of this node");
   if (offset > remote.bytes || bytes > remote.bytes - offset) {
     return Status::error(Code::truncated, "outside the remote region");
   }
-  if (segment_->slot(local_index(remote.peer)).left.load(std::memory_order_relaxed) != 0) {
-    return Status::peer_lost(remote.peer, "the process has ended");
+  return check_present(remote.peer);
+}
+
+Status ShmFabric::cross(Status status, std::int32_t peer) noexcept {
+  if (status.code == Code::peer_lost) {
+    status.peer = peer;
+    segment_->slot(local_index(peer)).left.store(1, std::memory_order_release);
   }
-  return Status::success();
+  return status;
 }
 
 Status ShmFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
@@ -181,9 +219,11 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
   if (target.mapped == nullptr) {
     const std::int32_t pid = segment_->slot(local_index(target.peer)).pid.load(std::memory_order_relaxed);
     auto* there = reinterpret_cast<char*>(target.handle);
-    if (bytes != 0) TUTTI_TRY(cma_write(pid, there + offset, source, bytes));
+    if (bytes != 0) TUTTI_TRY(cross(cma_write(pid, there + offset, source, bytes), target.peer));
     // The kernel copies the counter by itself after the data: two system calls keep their order.
-    if (tail != nullptr) TUTTI_TRY(cma_write(pid, there + tail->offset, &tail->value, sizeof tail->value));
+    if (tail != nullptr) {
+      TUTTI_TRY(cross(cma_write(pid, there + tail->offset, &tail->value, sizeof tail->value), target.peer));
+    }
   } else {
     auto* there = static_cast<std::byte*>(target.mapped);
     copy_bytes(there + offset, source, bytes);
@@ -198,17 +238,14 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
 
 Status ShmFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                       Completion* completion) noexcept {
-  if (offset > source.bytes || bytes > source.bytes - offset) {
-    return Status::error(Code::truncated, "outside the remote region");
-  }
+  if (completion == nullptr) return Status::error(Code::invalid_argument, "a get needs a completion");
+  TUTTI_TRY(check_range(source, offset, bytes));
   if (source.mapped != nullptr) {
     copy_bytes(destination, static_cast<const std::byte*>(source.mapped) + offset, bytes);
   } else if (bytes != 0) {
     const std::int32_t pid = segment_->slot(local_index(source.peer)).pid.load(std::memory_order_relaxed);
-    Status status =
-        cma_read(pid, reinterpret_cast<const char*>(source.handle) + offset, destination, bytes);
-    if (status.code == Code::peer_lost) status.peer = source.peer;
-    TUTTI_TRY(status);
+    const auto* there = reinterpret_cast<const char*>(source.handle);
+    TUTTI_TRY(cross(cma_read(pid, there + offset, destination, bytes), source.peer));
   }
   finished(completion);
   return Status::success();
@@ -229,7 +266,7 @@ std::uint32_t ShmFabric::arm() noexcept {
   segment_->header().sleepers.fetch_add(1, std::memory_order_seq_cst);
   // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes one
   // of the two sides see the other (Dekker), at the sleeper's cost.
-  if (asymmetric_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+  if (!adds_before_ring_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
   return ticket;
 }
 
@@ -246,18 +283,12 @@ void ShmFabric::disarm() noexcept {
 
 bool ShmFabric::alive(std::int32_t peer) noexcept {
   const int local = local_index(peer);
-  if (local < 0) return true;
+  if (local < 0) return peer >= 0 && peer < size_;  // on another node: nothing is known of it
   NodeSlot& slot = segment_->slot(local);
   if (slot.left.load(std::memory_order_acquire) != 0) return false;
   if (threads_ || peer == rank_) return true;
   const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
-  // A zombie still answers kill(pid, 0); its pidfd is readable.
-  const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (descriptor < 0) return errno != ESRCH;
-  pollfd entry{descriptor, POLLIN, 0};
-  const bool ended = poll(&entry, 1, 0) > 0;
-  close(descriptor);
-  if (!ended && process_start_time(pid) == slot.start_time.load(std::memory_order_relaxed)) return true;
+  if (running(pid, slot.start_time.load(std::memory_order_relaxed))) return true;
   slot.left.store(1, std::memory_order_release);  // so that everybody's next operation fails at once
   return false;
 }
