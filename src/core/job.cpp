@@ -62,7 +62,10 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
   return Status::success();
 }
 
-JobImpl::~JobImpl() = default;
+JobImpl::~JobImpl() {
+  engine_.stop_progress_thread();
+  for (Operation* operation : orphans_) delete operation;
+}
 
 Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
   Engine::Guard guard(engine_);
@@ -246,11 +249,12 @@ void JobImpl::progress() noexcept {
 }
 
 void JobImpl::release(Operation* operation) noexcept {
+  Engine::Guard guard(engine_);
+  // Under the lock: whoever has just finished the task may still be on its last steps in the frame.
   if (!operation->active.load(std::memory_order_acquire)) {
     delete operation;
     return;
   }
-  Engine::Guard guard(engine_);
   operation->released = true;
   orphans_.push_back(operation);
 }

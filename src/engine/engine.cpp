@@ -29,7 +29,13 @@ Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump,
   waiters_.previous = &waiters_;
 }
 
-Engine::~Engine() { delete progress_; }
+Engine::~Engine() { stop_progress_thread(); }
+
+void Engine::stop_progress_thread() noexcept {
+  progress_enabled_.store(false, std::memory_order_release);
+  delete progress_;
+  progress_ = nullptr;
+}
 
 void Engine::Guard::take() noexcept {
   // The holder may be off its core (more ranks than cores), so spinning is not enough.
@@ -67,7 +73,10 @@ bool Engine::poll() noexcept {
     Waiter* const next = waiter->next;
     if (waiter->reached()) {
       unlink(*waiter);
+      ++resumed_;
       waiter->handle.resume();
+      // Another thread of this rank may sleep until the operation that has just moved on is over.
+      if (threads_ && fabric_.sleepers()) fabric_.ring(fabric_.rank());
       any = true;
       break;
     }
@@ -109,9 +118,10 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     check_health();
   }
   if (waited >= policy_.active_ns) {
-    // From here on every call sleeps once: the caller's rounds are slices of sleep.
+    // From here on every call sleeps, until something is reached or another thread has moved on.
+    const std::uint64_t resumed = resumed_;
     const bool pumped = host_.pump != nullptr && host_.pending != nullptr && host_.pending(host_.self);
-    for (std::uint32_t i = 0; i < kRoundsPerClock && !any_reached(); ++i) {
+    for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
       sleep_slice(pumped ? kPumpedSlice : policy_.slice_ns, guard);
       if (host_.pump != nullptr) {
         guard.pause();
@@ -137,6 +147,7 @@ void Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept {
 
 void Engine::check_health() noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+    if (waiter->reached()) continue;
     auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
     for (int i = 0; i < members->size; ++i) {
       const std::int32_t peer = members->ranks[i];
@@ -157,7 +168,8 @@ void Engine::fail_waiters(Membership& members, Status why) noexcept {
   for (bool again = true; again;) {
     again = false;
     for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
-      if (waiter->owner != &members) continue;
+      // What has arrived counts: a peer may have left in good order after its last store.
+      if (waiter->owner != &members || waiter->reached()) continue;
       unlink(*waiter);
       waiter->outcome = why;
       waiter->handle.resume();
@@ -169,7 +181,11 @@ void Engine::fail_waiters(Membership& members, Status why) noexcept {
 
 void Engine::operation_started() noexcept {
   pending_.fetch_add(1, std::memory_order_release);
-  if (virtual_time_ || !progress_enabled_) return;
+  call_progress_thread();
+}
+
+void Engine::call_progress_thread() noexcept {
+  if (virtual_time_ || !progress_enabled_.load(std::memory_order_relaxed)) return;
   if (progress_ == nullptr) progress_ = new (std::nothrow) ProgressThread(*this, progress_cpu_);
   if (progress_ != nullptr) progress_->wake();
 }
@@ -177,9 +193,10 @@ void Engine::operation_started() noexcept {
 void Engine::set_progress_thread(bool enabled, int cpu) noexcept {
   Guard guard(*this);
   guard.escalate();
-  progress_enabled_ = enabled;
+  progress_enabled_.store(enabled, std::memory_order_release);
   progress_cpu_ = cpu;
-  if (progress_ != nullptr && enabled) progress_->bind(cpu);
+  if (progress_ != nullptr) progress_->bind(cpu);
+  if (enabled && pending() != 0) call_progress_thread();
 }
 
 }  // namespace tutti

@@ -132,8 +132,11 @@ class Engine {
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
-  /// Switches and binds the progress thread (cpu < 0: not bound). Any thread.
+  /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread, at any
+  /// time: operations that are pending then are taken up or left alone from now on.
   void set_progress_thread(bool enabled, int cpu) noexcept;
+  /// Ends the thread for good: before the tasks that it may be resuming are destroyed.
+  void stop_progress_thread() noexcept;
 
  private:
   friend class Reached;
@@ -144,9 +147,14 @@ class Engine {
   void unlink(Waiter& waiter) noexcept;
   bool any_reached() const noexcept;
   void check_health() noexcept;
+  void call_progress_thread() noexcept;
   void fail_waiters(Membership& members, Status why) noexcept;
   void sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept;
-  bool must_lock() const noexcept { return threads_ || pending() != 0; }
+  /// Read in this order: who holds the lock while the last operation ends still runs engine code after
+  /// `pending_` has fallen to 0.
+  bool must_lock() const noexcept {
+    return threads_ || pending() != 0 || locked_.load(std::memory_order_acquire);
+  }
 
   Fabric& fabric_;
   WaitPolicy policy_;
@@ -159,12 +167,13 @@ class Engine {
   Waiter waiters_;             // head of the circular list of suspended tasks
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
+  std::uint64_t resumed_ = 0;        // tasks resumed so far: a sleeper looks again at what it waits for
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};   // the lock
   std::atomic<std::uint32_t> inside_{0};   // application threads waiting inside; the progress thread keeps away
   alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
-  bool progress_enabled_ = true;
+  std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;
 };
 

@@ -25,6 +25,7 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint
 }  // namespace
 
 ProgressThread::ProgressThread(Engine& engine, int cpu) noexcept : engine_(engine) {
+  pthread_getaffinity_np(pthread_self(), sizeof inherited_, &inherited_);
   // Signals belong to the application's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -49,11 +50,15 @@ ProgressThread::~ProgressThread() {
 }
 
 void ProgressThread::bind(int cpu) noexcept {
-  if (!started_ || cpu < 0) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(cpu), &set);
-  if (pthread_setaffinity_np(thread_, sizeof set, &set) != 0) {
+  if (!started_ || (cpu < 0 && !bound_)) return;
+  cpu_set_t set = inherited_;
+  if (cpu >= 0) {
+    CPU_ZERO(&set);
+    if (cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &set);
+  }
+  if (pthread_setaffinity_np(thread_, sizeof set, &set) == 0) {
+    bound_ = cpu >= 0;
+  } else {
     log(LogLevel::warn, "cannot bind the progress thread to CPU %d", cpu);
   }
 }
@@ -74,7 +79,7 @@ void* ProgressThread::entry(void* self) noexcept {
 
 void ProgressThread::run() noexcept {
   while (!stop_.load(std::memory_order_acquire)) {
-    if (engine_.pending() == 0) {
+    if (!has_work()) {
       wait_for_work();
     } else if (engine_.inside_.load(std::memory_order_relaxed) != 0) {
       // The application polls by itself: keep out of its way.
@@ -85,10 +90,14 @@ void ProgressThread::run() noexcept {
   }
 }
 
+bool ProgressThread::has_work() const noexcept {
+  return engine_.pending() != 0 && engine_.progress_enabled_.load(std::memory_order_acquire);
+}
+
 void ProgressThread::wait_for_work() noexcept {
   const std::uint32_t seen = work_.load(std::memory_order_seq_cst);
   idle_.store(true, std::memory_order_seq_cst);
-  if (engine_.pending() == 0 && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
+  if (!has_work() && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
   idle_.store(false, std::memory_order_seq_cst);
   if (stop_.load(std::memory_order_acquire)) return;
   // An operation that completes at once needs no thread: give the application a moment first.
@@ -98,10 +107,10 @@ void ProgressThread::wait_for_work() noexcept {
 void ProgressThread::progress_once() noexcept {
   Engine::Guard guard(engine_);
   guard.escalate();
-  if (engine_.pending() == 0) return;  // checked again under the lock: without it nothing may be touched
+  if (!has_work()) return;  // checked again under the lock: without it nothing may be touched
   while (engine_.poll()) {
   }
-  if (engine_.pending() == 0 || stop_.load(std::memory_order_acquire)) return;
+  if (!has_work() || stop_.load(std::memory_order_acquire)) return;
   engine_.sleep_slice(kSleep, guard);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cstdint>
@@ -23,17 +24,21 @@ class ProgressThread {
 
   /// Something is pending now. Costs a system call only when the thread sleeps for lack of work.
   void wake() noexcept;
+  /// To one CPU, or back to those of the thread that made it (`cpu` < 0).
   void bind(int cpu) noexcept;
 
  private:
   static void* entry(void* self) noexcept;
   void run() noexcept;
+  bool has_work() const noexcept;
   void wait_for_work() noexcept;
   void progress_once() noexcept;
 
   Engine& engine_;
   pthread_t thread_{};
   bool started_ = false;
+  bool bound_ = false;
+  cpu_set_t inherited_{};                   // CPUs of the thread that made this one
   std::atomic<std::uint32_t> work_{0};      // futex; grows when something becomes pending
   std::atomic<bool> idle_{false};           // sleeping on work_
   std::atomic<bool> stop_{false};
