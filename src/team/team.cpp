@@ -108,7 +108,11 @@ Task Team::wait_done(std::uint64_t epoch) noexcept {
   co_return Status::success();
 }
 
-Task Team::wait_cell(const Ticket& ticket) noexcept { return wait_done(ticket.epoch - kCells + 1); }
+Task Team::wait_cell(const Ticket& ticket) noexcept {
+  const std::uint64_t epoch = ticket.epoch - kCells + 1;
+  TUTTI_CO_TRY(co_await wait_done(epoch));
+  co_return co_await engine().reached(own_board_->done, epoch, membership_, job_rank(rank_));
+}
 
 Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {
   const std::uint64_t n = ticket.first_item + item;

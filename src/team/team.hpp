@@ -87,7 +87,10 @@ class Team {
 
   /// True when the own cell of this epoch may be overwritten.
   bool cell_free(const Ticket& ticket) noexcept {
-    return ticket.epoch < kCells || done_floor_ + kCells > ticket.epoch || scan_done(ticket.epoch - kCells + 1);
+    if (ticket.epoch < kCells) return true;
+    // This rank counts too: it reads its own cell when it folds, maybe later than the others do.
+    if (next_done_ + kCells <= ticket.epoch) return false;
+    return done_floor_ + kCells > ticket.epoch || scan_done(ticket.epoch - kCells + 1);
   }
   /// Waits until it may.
   Task wait_cell(const Ticket& ticket) noexcept;
