@@ -21,6 +21,7 @@ TUTTI_ALGORITHM(reduce_memory);
 TUTTI_ALGORITHM(reduce_whole);
 TUTTI_ALGORITHM(reduce_degree_k);
 TUTTI_ALGORITHM(allreduce_flat);
+TUTTI_ALGORITHM(allreduce_blocks);
 TUTTI_ALGORITHM(allreduce_split);
 TUTTI_ALGORITHM(allreduce_memory);
 TUTTI_ALGORITHM(allreduce_whole);

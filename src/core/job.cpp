@@ -41,7 +41,7 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       fabric_(std::move(fabric)),
       engine_(*fabric_, policy, pump, threads),
       heap_(*fabric_, Directory::bytes()),
-      blocks_(heap_, settings.block),
+      blocks_(heap_, settings.block, settings.ring),
       resources_{engine_, heap_, directory_, blocks_} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,

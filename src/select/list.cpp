@@ -111,6 +111,7 @@ std::vector<Algorithm> make_list() {
       {"degree_k", Coll::reduce, reduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree1, kVia},
 
       {"flat", Coll::allreduce, allreduce_flat, nullptr, fits_cell, {}, kNone, kShared},
+      {"blocks", Coll::allreduce, allreduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
       {"split", Coll::allreduce, allreduce_split, split_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allreduce, allreduce_memory, two_items, reduces_by_memory, {}, kNone, kCma},
       {"whole", Coll::allreduce, allreduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},

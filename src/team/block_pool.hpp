@@ -1,8 +1,14 @@
-// Shared blocks of one process, used by all its teams: 64 KiB pieces of the own arena.
+// Shared memory for messages of one process, used by all its teams: a ring of chunks of the own arena, from
+// which pieces are cut one after the other.
+//
+// Memory that a peer has just read is slow to write again while it is still in that core's cache, so pieces
+// walk through the whole ring (1 MiB and more), whatever their size, and chunks come back in the order in
+// which they were given back (docs/decisions/0003-blocks.md).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "base/status.hpp"
@@ -10,34 +16,71 @@
 
 namespace tutti {
 
-/// Hands out blocks. Teams give them back when all readers have drained them. Never waits for another
-/// team's readers: it grows instead (two communicators must not be able to block each other). Under the
-/// engine's lock.
+/// A part of a chunk.
+struct Piece {
+  std::size_t offset = 0;   // in the own arena
+  std::uint32_t chunk = 0;  // where it was cut from
+};
+
+/// Hands out pieces. Teams give them back when all readers have drained them. Never waits for another team's
+/// readers: it grows instead (two communicators must not be able to block each other). Under the engine's
+/// lock.
 class BlockPool {
  public:
-  BlockPool(ArenaHeap& heap, std::size_t block_bytes) noexcept : heap_(heap), block_bytes_(block_bytes) {}
+  BlockPool(ArenaHeap& heap, std::size_t block_bytes, std::size_t ring_bytes) noexcept
+      : heap_(heap), block_bytes_(block_bytes), ring_chunks_(ring_bytes / block_bytes) {}
 
+  /// The largest piece.
   std::size_t block_bytes() const noexcept { return block_bytes_; }
 
-  Status take(std::size_t* offset) noexcept {
-    if (!free_.empty()) {
-      *offset = free_.back();
-      free_.pop_back();
-      return Status::success();
-    }
-    // Blocks of a power of two would all fall into the same sets of the caches: stagger them.
-    TUTTI_TRY(heap_.allocate(block_bytes_ + kStagger, offset));
-    free_.reserve(++blocks_);
+  Status take(std::size_t bytes, Piece* out) noexcept {
+    bytes = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk());
+    Chunk& chunk = chunks_[current_];
+    *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
+    chunk.left -= bytes;
+    ++chunk.pieces;
     return Status::success();
   }
-  void give(std::size_t offset) noexcept { free_.push_back(offset); }
+  void give(const Piece& piece) noexcept {
+    Chunk& chunk = chunks_[piece.chunk];
+    if (--chunk.pieces == 0 && piece.chunk != current_) free_.push_back(piece.chunk);
+  }
 
  private:
+  struct Chunk {
+    std::size_t offset;
+    std::size_t left;      // bytes not yet cut
+    std::uint32_t pieces;  // cut and not given back
+  };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  // Chunks at multiples of a power of two would all fall into the same sets of the caches.
   static constexpr std::size_t kStagger = 4096 + 2 * kCacheLine;
+
+  Status next_chunk() noexcept {
+    const std::uint32_t before = current_;
+    if (before != kNone && chunks_[before].pieces == 0) free_.push_back(before);
+    if (chunks_.size() < ring_chunks_ || free_.empty()) {
+      std::size_t offset = 0;
+      if (const Status status = heap_.allocate(block_bytes_ + kStagger, &offset); !status.ok()) {
+        if (free_.empty()) return status;
+      } else {
+        free_.push_front(static_cast<std::uint32_t>(chunks_.size()));
+        chunks_.push_back({offset, 0, 0});
+      }
+    }
+    current_ = free_.front();
+    free_.pop_front();
+    chunks_[current_].left = block_bytes_;
+    return Status::success();
+  }
+
   ArenaHeap& heap_;
   std::size_t block_bytes_;
-  std::size_t blocks_ = 0;
-  std::vector<std::size_t> free_;
+  std::size_t ring_chunks_;
+  std::uint32_t current_ = kNone;
+  std::vector<Chunk> chunks_;
+  std::deque<std::uint32_t> free_;
 };
 
 }  // namespace tutti

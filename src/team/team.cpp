@@ -137,7 +137,7 @@ Task Team::wait_drained(const Ticket& ticket, std::uint64_t item) noexcept {
 
 void Team::recycle_blocks() noexcept {
   while (outstanding_head_ < outstanding_.size() && outstanding_[outstanding_head_].item < drained_floor_) {
-    resources_.blocks.give(outstanding_[outstanding_head_].block);
+    resources_.blocks.give(outstanding_[outstanding_head_].piece);
     ++outstanding_head_;
   }
   if (outstanding_head_ == outstanding_.size()) {
@@ -146,35 +146,34 @@ void Team::recycle_blocks() noexcept {
   }
 }
 
-Status Team::take_scratch(std::byte** memory) noexcept {
+Status Team::take_scratch(std::byte** memory, Piece* piece) noexcept {
   auto* arena = static_cast<std::byte*>(fabric().arena().base);
-  std::size_t offset = 0;
-  if (!elided_) TUTTI_TRY(resources_.blocks.take(&offset));
-  *memory = arena + offset;
+  if (!elided_) TUTTI_TRY(resources_.blocks.take(block_bytes(), piece));
+  *memory = arena + piece->offset;
   return Status::success();
 }
 
-void Team::give_scratch(std::byte* memory) noexcept {
-  const auto* arena = static_cast<const std::byte*>(fabric().arena().base);
-  if (!elided_) resources_.blocks.give(static_cast<std::size_t>(memory - arena));
+void Team::give_scratch(const Piece& piece) noexcept {
+  if (!elided_) resources_.blocks.give(piece);
 }
 
-bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::byte** block, Status* status) noexcept {
+bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
+                     Status* status) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   if (!line_free(n)) return false;
   recycle_blocks();
-  std::size_t offset = 0;
-  *status = resources_.blocks.take(&offset);
+  Piece piece;
+  *status = resources_.blocks.take(bytes, &piece);
   if (!status->ok()) return false;
-  outstanding_.push_back({n, offset});
-  *block = static_cast<std::byte*>(fabric().arena().base) + offset;
+  outstanding_.push_back({n, piece});
+  *block = static_cast<std::byte*>(fabric().arena().base) + piece.offset;
   return true;
 }
 
-Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::byte** block) noexcept {
+Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
   Status status;
-  if (!try_block(ticket, item, block, &status)) {
+  if (!try_block(ticket, item, bytes, block, &status)) {
     co_return status.ok() ? Status::error(Code::internal, "a stream line is not free") : status;
   }
   co_return Status::success();
@@ -237,7 +236,7 @@ bool Team::try_reclaim() noexcept {
   // ... and keep the own memory until all of them have said so.
   if (entry_->releases.load(std::memory_order_acquire) != static_cast<std::uint32_t>(size_ - 1)) return false;
   for (; outstanding_head_ < outstanding_.size(); ++outstanding_head_) {
-    resources_.blocks.give(outstanding_[outstanding_head_].block);
+    resources_.blocks.give(outstanding_[outstanding_head_].piece);
   }
   resources_.directory.remove(*entry_);
   resources_.heap.free(own_offset_, sizeof(Board));

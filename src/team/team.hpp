@@ -68,8 +68,8 @@ class Team {
   bool elided() const noexcept { return elided_; }
 
   /// A block of the pool for private use.
-  Status take_scratch(std::byte** memory) noexcept;
-  void give_scratch(std::byte* memory) noexcept;
+  Status take_scratch(std::byte** memory, Piece* piece) noexcept;
+  void give_scratch(const Piece& piece) noexcept;
 
   /// Takes the next place in the team's order. `items`: stream items that the collective will use.
   Ticket take_ticket(std::uint64_t items) noexcept {
@@ -130,10 +130,11 @@ class Team {
   Engine::Reached turn(const Ticket& ticket) noexcept {
     return engine().reached(stream_turn_, ticket.first_item, membership_);
   }
-  /// A free block of the own arena for item `item` (counted from ticket.first_item). False: not yet, use
-  /// wait_block(), or out of memory (`*status`).
-  bool try_block(const Ticket& ticket, std::uint64_t item, std::byte** block, Status* status) noexcept;
-  Task wait_block(const Ticket& ticket, std::uint64_t item, std::byte** block) noexcept;
+  /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted from
+  /// ticket.first_item). False: not yet, use wait_block(), or out of memory (`*status`).
+  bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
+                 Status* status) noexcept;
+  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept;
   /// Publishes a block obtained from try_block/wait_block as item `item`.
   void post(const Ticket& ticket, std::uint64_t item, const std::byte* block, std::size_t bytes) noexcept;
   /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
@@ -223,7 +224,7 @@ class Team {
 
   struct Outstanding {
     std::uint64_t item;
-    std::size_t block;
+    Piece piece;
   };
 
   Engine& engine_;

@@ -20,45 +20,59 @@ Chunk chunk_of(const Call& call, int size, std::size_t chunk, std::uint64_t inde
   return {offset, Partition(std::min(chunk, call.bytes - offset), call.reduction->element_bytes, size)};
 }
 
-/// Copies what the other members will fold into an own block, and posts it.
+/// Copies what the other members will fold into an own block, and posts it: the parts below the own one,
+/// then those above it.
 Task contribute(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, std::uint64_t item) {
+  const Partition& parts = chunk.parts;
+  const std::size_t below = parts.begin(t.rank());
+  const std::size_t above = parts.begin(t.size()) - parts.begin(t.rank() + 1);
   std::byte* block = nullptr;
   Status status;
-  if (!t.try_block(k, item, &block, &status)) {
+  if (!t.try_block(k, item, below + above, &block, &status)) {
     TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item, &block));
+    TUTTI_CO_TRY(co_await t.wait_block(k, item, below + above, &block));
   }
-  for (int part = 0; part < t.size(); ++part) {
-    if (part == t.rank()) continue;
-    const std::size_t begin = chunk.parts.begin(part);
-    place(t, block + begin, at(call.send, chunk.offset + begin), chunk.parts.bytes(part));
-  }
-  t.post(k, item, block, chunk.parts.begin(t.size()));
+  place_shared(t, block, at(call.send, chunk.offset), below);
+  place_shared(t, block + below, at(call.send, chunk.offset + parts.begin(t.rank() + 1)), above);
+  t.post(k, item, block, below + above);
   co_return Status::success();
 }
 
-/// Folds the own part from all members' contributions into an own block, and posts it.
+/// Where part `part` lies in the contributions of `member`.
+std::size_t place_in_contribution(const Partition& parts, int member, int part) noexcept {
+  return part < member ? parts.begin(part) : parts.begin(part) - parts.bytes(member);
+}
+
+/// Folds the own part from all members' contributions, and posts it in an own block.
 Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, std::uint64_t item) {
-  std::byte* block = nullptr;
-  Status status;
-  if (!t.try_block(k, item + 1, &block, &status)) {
-    TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, &block));
-  }
   const std::size_t begin = chunk.parts.begin(t.rank());
   const std::size_t bytes = chunk.parts.bytes(t.rank());
-  Folder fold(t, *call.reduction, block, bytes);
+  std::byte* block = nullptr;
+  Status status;
+  if (!t.try_block(k, item + 1, bytes, &block, &status)) {
+    TUTTI_CO_TRY(status);
+    TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, bytes, &block));
+  }
+  // Folding in the receive buffer leaves the result in this core's cache, except where the own operand lies
+  // there and is not among the first two.
+  std::byte* const result = at(call.recv, chunk.offset + begin);
+  const bool aside = call.send == call.recv && t.rank() > 1;
+  Folder fold(t, *call.reduction, aside ? block : result, bytes);
   for (int member = 0; member < t.size(); ++member) {
     if (member == t.rank()) {
       fold(at(call.send, chunk.offset + begin));
       continue;
     }
     TUTTI_CO_TRY(co_await t.posted(k, item, member));
-    fold(t.block(k, item, member) + begin);
+    fold(t.block(k, item, member) + place_in_contribution(chunk.parts, member, t.rank()));
   }
   fold.finish();
+  if (aside) {
+    place(t, result, block, bytes);
+  } else {
+    place_shared(t, block, result, bytes);
+  }
   t.post(k, item + 1, block, bytes);
-  place(t, at(call.recv, chunk.offset + begin), block, bytes);
   co_return Status::success();
 }
 

@@ -43,11 +43,11 @@ Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void
       if (member == t.rank()) {
         std::byte* own = nullptr;
         Status status;
-        if (!t.try_block(k, item, &own, &status)) {
+        if (!t.try_block(k, item, length, &own, &status)) {
           TUTTI_CO_TRY(status);
-          TUTTI_CO_TRY(co_await t.wait_block(k, item, &own));
+          TUTTI_CO_TRY(co_await t.wait_block(k, item, length, &own));
         }
-        place(t, own, at(send, offset), length);
+        place_shared(t, own, at(send, offset), length);
         t.post(k, item, own, length);
         if (reads) take_part(t, vector, begin, bytes, offset, at(send, offset), length);
       } else if (reads) {

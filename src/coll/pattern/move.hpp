@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/copy_shared.hpp"
 #include "base/status.hpp"
 #include "fabric/fabric.hpp"
 #include "team/team.hpp"
@@ -16,6 +17,12 @@ inline void place(Team& t, void* destination, const void* source, std::size_t by
   if (destination == source || bytes == 0) return;
   t.fabric().spend(Work::copy, bytes);
   if (!t.elided()) copy_small(destination, source, bytes);
+}
+
+/// place() into a shared block that others will read.
+inline void place_shared(Team& t, void* destination, const void* source, std::size_t bytes) noexcept {
+  t.fabric().spend(Work::copy, bytes);
+  if (!t.elided()) copy_to_shared(destination, source, bytes);
 }
 
 /// get() from memory that this rank's own CPU reads: complete when it returns.
@@ -38,17 +45,18 @@ class Scratch {
  public:
   explicit Scratch(Team& team) noexcept : team_(team) {}
   ~Scratch() {
-    if (memory_ != nullptr) team_.give_scratch(memory_);
+    if (memory_ != nullptr) team_.give_scratch(piece_);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  Status take() noexcept { return team_.take_scratch(&memory_); }
+  Status take() noexcept { return team_.take_scratch(&memory_, &piece_); }
   std::byte* memory() const noexcept { return memory_; }
   std::size_t bytes() const noexcept { return team_.block_bytes(); }
 
  private:
   Team& team_;
   std::byte* memory_ = nullptr;
+  Piece piece_;
 };
 
 /// Private memory of any size, for vectors that an algorithm must keep whole.

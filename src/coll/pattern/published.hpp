@@ -83,15 +83,15 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
   for (std::uint64_t item = 0; item < k.items; ++item) {
     const std::size_t offset = item * chunk;
     if (publishes) {
-      std::byte* block = nullptr;
-      Status status;
-      if (!t.try_block(k, item, &block, &status)) {
-        TUTTI_CO_TRY(status);
-        TUTTI_CO_TRY(co_await t.wait_block(k, item, &block));
-      }
       const std::size_t total = length(t.rank());
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
-      place(t, block, own + offset, bytes);
+      std::byte* block = nullptr;
+      Status status;
+      if (!t.try_block(k, item, bytes, &block, &status)) {
+        TUTTI_CO_TRY(status);
+        TUTTI_CO_TRY(co_await t.wait_block(k, item, bytes, &block));
+      }
+      place_shared(t, block, own + offset, bytes);
       t.post(k, item, block, bytes);
     }
     if (!reads) continue;

@@ -10,7 +10,7 @@ Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void
                     Completion* sent) {
   const DegreeTree tree(t.rank(), t.size(), degree);
   Inbox& inbox = t.inbox();
-  place(t, accumulator, call.send, call.bytes);
+  const void* folded = call.send;  // the first fold takes the own vector from where it is
   for (int step = 0; step < tree.steps(); ++step) {
     for (int j = 1; j <= degree; ++j) {
       const int child = tree.child(step, j);
@@ -18,12 +18,14 @@ Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void
       const int block = tree.block_of(step, j);
       TUTTI_CO_TRY(co_await inbox.arrival(k, block, child));
       if (call.bytes == 0) continue;
-      fold_bytes(t, *call.reduction, accumulator, inbox.data(k, block, call.bytes), accumulator,
-                 call.bytes);
+      fold_bytes(t, *call.reduction, folded, inbox.data(k, block, call.bytes), accumulator, call.bytes);
+      folded = accumulator;
     }
   }
   if (tree.parent() >= 0) {
-    TUTTI_CO_TRY(inbox.put(k, tree.parent(), tree.block(), accumulator, call.bytes, sent));
+    TUTTI_CO_TRY(inbox.put(k, tree.parent(), tree.block(), folded, call.bytes, sent));
+  } else if (folded == call.send) {
+    place(t, accumulator, call.send, call.bytes);  // the only member
   }
   co_return Status::success();
 }
