@@ -1,0 +1,247 @@
+#include "fabric/sim/sim.hpp"
+
+#include <cstring>
+
+namespace tutti::sim {
+namespace {
+
+// Kinds of memory in Key::words[0]; words[1] is the address, words[2] the length, words[3] the owner's rank.
+constexpr std::uint64_t kArenaKey = 0x6172656e61;
+constexpr std::uint64_t kUserKey = 0x75736572;
+
+void count(Completion* completion) noexcept {
+  if (completion == nullptr) return;
+  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+}  // namespace
+
+SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks()), world_(world) {
+  traits_.name = "sim";
+  traits_.virtual_time = true;
+  traits_.ordered_tail = true;
+  traits_.user_memory = true;
+  traits_.elided_payload = world.spec().elided;
+  traits_.arena_scale = world.arena_scale_;
+  waiters_.next = &waiters_;
+  waiters_.previous = &waiters_;
+  arena_.base = world.arena_base(rank);
+  arena_.bytes = world.spec().arena_bytes;
+  arena_.key = Key{{kArenaKey, 0, arena_.bytes, static_cast<std::uint64_t>(rank)}};
+}
+
+Status SimFabric::expose(void* base, std::size_t bytes, Region* out) noexcept {
+  Region region{base, bytes, 0, {}};
+  region.key = Key{{kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, static_cast<std::uint64_t>(rank_)}};
+  *out = region;
+  return Status::success();
+}
+
+Status SimFabric::arena_of(std::int32_t peer, Remote* out) noexcept {
+  if (peer < 0 || peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
+  std::byte* const base = world_.arena_base(peer);
+  Remote remote;
+  remote.peer = peer;
+  remote.bytes = arena_.bytes;
+  remote.mapped = maps(peer) ? base : nullptr;
+  remote.handle = reinterpret_cast<std::uint64_t>(base);
+  remote.key = Key{{kArenaKey, 0, remote.bytes, static_cast<std::uint64_t>(peer)}};
+  *out = remote;
+  return Status::success();
+}
+
+Status SimFabric::reserve(std::size_t offset, std::size_t bytes) noexcept {
+  if (offset > arena_.bytes || bytes > arena_.bytes - offset) {
+    return Status::error(Code::no_memory, "the simulated arena is too small");
+  }
+  return Status::success();
+}
+
+Status SimFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
+  if (peer < 0 || peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
+  if (world_.fabric(peer).lost_) return Status::peer_lost(peer, "the rank is lost");
+  if (key.words[3] != static_cast<std::uint64_t>(peer)) {
+    return Status::error(Code::invalid_argument, "the key belongs to another rank");
+  }
+  const std::uint64_t start = key.words[1];
+  const std::uint64_t bytes = key.words[2];
+  Remote remote;
+  if (key.words[0] == kArenaKey) {
+    if (start > arena_.bytes || bytes > arena_.bytes - start) {
+      return Status::error(Code::truncated, "key outside the arena");
+    }
+    TUTTI_TRY(arena_of(peer, &remote));
+    remote.handle += start * world_.arena_scale_;
+    if (remote.mapped != nullptr) remote.mapped = reinterpret_cast<void*>(remote.handle);
+  } else if (key.words[0] == kUserKey) {
+    if (bytes > ~std::uint64_t{0} - start) return Status::error(Code::truncated, "key wraps around");
+    remote.handle = start;
+    if (peer == rank_) remote.mapped = reinterpret_cast<void*>(start);
+  } else {
+    return Status::error(Code::invalid_argument, "not a key of the simulation");
+  }
+  remote.peer = peer;
+  remote.bytes = bytes;
+  remote.key = key;
+  *out = remote;
+  return Status::success();
+}
+
+bool SimFabric::maps(std::int32_t peer) const noexcept {
+  return peer >= 0 && peer < size_ && world_.node_of(peer) == world_.node_of(rank_);
+}
+
+bool SimFabric::alive(std::int32_t peer) noexcept {
+  return peer >= 0 && peer < size_ && !world_.fabric(peer).lost_;
+}
+
+Status SimFabric::check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept {
+  // Without payload there is no place for data in an arena, only for counters.
+  if (!traits_.elided_payload && (offset > remote.bytes || bytes > remote.bytes - offset)) {
+    return Status::error(Code::truncated, "outside the remote region");
+  }
+  return world_.fabric(remote.peer).lost_ ? Status::peer_lost(remote.peer, "the rank is lost") : Status::success();
+}
+
+Word* SimFabric::word_of(const Remote& remote, std::size_t offset) const noexcept {
+  auto* base = reinterpret_cast<std::byte*>(remote.handle);
+  return reinterpret_cast<Word*>(base + offset * (world_.in_arenas(base) ? world_.arena_scale_ : 1));
+}
+
+Status SimFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                      const Tail* tail, Completion* completion) noexcept {
+  TUTTI_TRY(check(target, offset, bytes));
+  if (tail != nullptr) {
+    if (tail->offset > target.bytes - sizeof(Word)) return Status::error(Code::truncated, "tail outside the remote region");
+    if (tail->offset % sizeof(Word) != 0) return Status::error(Code::invalid_argument, "unaligned tail");
+  }
+  if (completion != nullptr) ++completion->posted;
+  if (maps(target.peer)) return put_within_node(target, offset, source, bytes, tail, completion);
+  const Network& network = world_.network();
+  Message& message = *world_.make();
+  message.kind = Message::Kind::put;
+  message.from = rank_;
+  message.to = target.peer;
+  message.bytes = bytes;
+  message.wire_bytes = bytes + (tail != nullptr ? network.counter_bytes : 0);
+  message.word = tail != nullptr ? word_of(target, tail->offset) : nullptr;
+  message.value = tail != nullptr ? tail->value : 0;
+  message.completion = completion;
+  message.source = static_cast<const std::byte*>(source);
+  message.destination = reinterpret_cast<std::byte*>(target.handle) + offset;
+  // Small messages leave from registered memory (VIA-2003, section 3.1: the static scheme).
+  if (bytes != 0 && bytes <= network.copied_bytes && !world_.in_arenas(source)) {
+    copy_to_registered(message, completion);
+  }
+  clock_ += network.Tm + network.Td;
+  world_.post(&message, clock_);
+  return Status::success();
+}
+
+void SimFabric::copy_to_registered(Message& message, Completion* completion) noexcept {
+  clock_ += world_.network().Tc.of(message.bytes);
+  if (!traits_.elided_payload) {
+    message.staged = new std::byte[message.bytes];
+    std::memcpy(message.staged, message.source, message.bytes);
+  }
+  message.source = nullptr;
+  message.completion = nullptr;
+  count(completion);
+}
+
+Status SimFabric::put_within_node(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                                  const Tail* tail, Completion* completion) noexcept {
+  spend_virtually(Work::copy, bytes);
+  if (target.mapped == nullptr) spend_virtually(Work::call, 0);
+  if (bytes != 0 && !traits_.elided_payload) {
+    std::memcpy(reinterpret_cast<std::byte*>(target.handle) + offset, source, bytes);
+  }
+  if (tail != nullptr) signal_virtually(target.peer, *word_of(target, tail->offset), tail->value);
+  count(completion);
+  return Status::success();
+}
+
+Status SimFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+                      Completion* completion) noexcept {
+  TUTTI_TRY(check(source, offset, bytes));
+  const auto* from = reinterpret_cast<const std::byte*>(source.handle) + offset;
+  ++completion->posted;
+  if (maps(source.peer)) {
+    spend_virtually(Work::copy, bytes);
+    if (source.mapped == nullptr) spend_virtually(Work::call, 0);
+    if (bytes != 0 && !traits_.elided_payload) std::memcpy(destination, from, bytes);
+    count(completion);
+    return Status::success();
+  }
+  Message& message = *world_.make();
+  message.kind = Message::Kind::request;
+  message.from = rank_;
+  message.to = source.peer;
+  message.bytes = bytes;
+  message.wire_bytes = 0;
+  message.word = nullptr;
+  message.completion = completion;
+  message.source = from;
+  message.destination = static_cast<std::byte*>(destination);
+  clock_ += world_.network().Tm + world_.network().Td;
+  world_.post(&message, clock_);
+  return Status::success();
+}
+
+void SimFabric::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
+  Message& message = *world_.make();
+  message.kind = Message::Kind::store;
+  message.from = rank_;
+  message.to = peer;
+  message.word = &word;
+  message.value = value;
+  world_.at(clock_ + world_.network().line, &message, World::kVisible);
+}
+
+void SimFabric::spend_virtually(Work work, std::size_t bytes) noexcept {
+  const Network& network = world_.network();
+  switch (work) {
+    case Work::copy: clock_ += network.Tc.of(bytes); break;
+    case Work::reduce: clock_ += network.To + network.To_byte.of(bytes); break;
+    case Work::match: clock_ += network.Tr; break;
+    case Work::interrupt: clock_ += network.Ti; break;
+    case Work::call: clock_ += network.call; break;
+  }
+}
+
+void SimFabric::watch(Waiter& waiter) noexcept {
+  waiter.previous = waiters_.previous;
+  waiter.next = &waiters_;
+  waiters_.previous->next = &waiter;
+  waiters_.previous = &waiter;
+}
+
+void SimFabric::unlink(Waiter& waiter) noexcept {
+  waiter.previous->next = waiter.next;
+  waiter.next->previous = waiter.previous;
+  waiter.next = nullptr;
+  waiter.previous = nullptr;
+}
+
+void SimFabric::settle(Time time) noexcept {
+  for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
+    const bool lost = waiter->peer >= 0 && waiter->peer != rank_ && world_.fabric(waiter->peer).lost_;
+    if (!waiter->reached() && !lost) {
+      waiter = waiter->next;
+      continue;
+    }
+    if (!waiter->reached()) waiter->outcome = Status::peer_lost(waiter->peer, "the rank is lost");
+    unlink(*waiter);
+    advance_to(time);
+    waiter->handle.resume();
+    waiter = waiters_.next;  // the list has changed
+  }
+}
+
+int SimFabric::waiting() const noexcept {
+  int count = 0;
+  for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) ++count;
+  return count;
+}
+
+}  // namespace tutti::sim

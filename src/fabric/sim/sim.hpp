@@ -1,0 +1,67 @@
+// The simulation's fabric: the contract in virtual time.
+//
+// Memory is real: every rank has an arena in this process, and puts store into it when the simulated
+// message becomes visible. Without payload only counters are stored, and the arenas of a machine with
+// several nodes lie interleaved (Traits::arena_scale), so that a rank costs the words that it uses.
+#pragma once
+
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "fabric/sim/world.hpp"
+
+namespace tutti::sim {
+
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(World& world, int rank) noexcept;
+  ~SimFabric() override = default;
+
+  Status expose(void* base, std::size_t bytes, Region* out) noexcept override;
+  void withdraw(Region& region) noexcept override { region = Region{}; }
+  Region& arena() noexcept override { return arena_; }
+  Status arena_of(std::int32_t peer, Remote* out) noexcept override;
+  Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
+  Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
+  bool maps(std::int32_t peer) const noexcept override;
+
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override;
+  Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+             Completion* completion) noexcept override;
+
+  bool alive(std::int32_t peer) noexcept override;
+  std::uint64_t now_ns() const noexcept override { return clock_ / 1000; }
+  void watch(Waiter& waiter) noexcept override;
+
+  /// This rank's own time. It is never before the event clock when the rank runs.
+  Time clock() const noexcept { return clock_; }
+  /// Lets the rank's processor work until `time` (a late start, computation).
+  void advance_to(Time time) noexcept {
+    if (time > clock_) clock_ = time;
+  }
+  void compute(Time duration) noexcept { clock_ += duration; }
+  /// Number of tasks of this rank that wait.
+  int waiting() const noexcept;
+
+ private:
+  friend class World;
+  void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
+  void spend_virtually(Work work, std::size_t bytes) noexcept override;
+  Status check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
+  Status put_within_node(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                         const Tail* tail, Completion* completion) noexcept;
+  void copy_to_registered(Message& message, Completion* completion) noexcept;
+  Word* word_of(const Remote& remote, std::size_t offset) const noexcept;
+  /// Resumes tasks whose words are reached, at `time` at the earliest, until there are none.
+  void settle(Time time) noexcept;
+  void unlink(Waiter& waiter) noexcept;
+
+  World& world_;
+  Time clock_ = 0;
+  Waiter waiters_;  // head of the circular list of this rank's waits
+  bool lost_ = false;
+  Region arena_;
+};
+
+}  // namespace tutti::sim

@@ -1,0 +1,229 @@
+#include "fabric/sim/world.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "fabric/sim/sim.hpp"
+
+namespace tutti::sim {
+namespace {
+
+constexpr std::uintptr_t kStepMask = 15;
+constexpr std::size_t kSlab = 1024;  // messages
+constexpr std::size_t kPage = 4096;
+
+}  // namespace
+
+World::World(const WorldSpec& spec) : spec_(spec), ranks_(spec.nodes * spec.ranks_per_node) {}
+
+World::~World() {
+  for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(fabrics_ + rank);
+  std::allocator<SimFabric>().deallocate(fabrics_, static_cast<std::size_t>(ranks_));
+  if (pool_ != nullptr) munmap(pool_, pool_bytes_);
+}
+
+Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::string* message) {
+  if (spec.nodes < 1 || spec.ranks_per_node < 1 || spec.nodes > (1 << 30) / spec.ranks_per_node) {
+    *message = "nodes and ranks per node must be from 1, and together at most 2^30 ranks";
+    return Status::error(Code::invalid_argument, "ranks");
+  }
+  std::unique_ptr<World> world(new World(spec));
+  world->spec_.arena_bytes = (spec.arena_bytes + kPage - 1) / kPage * kPage;
+  world->nics_.resize(static_cast<std::size_t>(spec.nodes));
+  if (spec.network.leaf_nodes > 0) {
+    const int leaves = (spec.nodes + spec.network.leaf_nodes - 1) / spec.network.leaf_nodes;
+    world->up_.resize(static_cast<std::size_t>(leaves) * static_cast<std::size_t>(spec.network.uplinks));
+    world->down_.resize(world->up_.size());
+  }
+  TUTTI_TRY(world->map_arenas(message));
+  world->fabrics_ = std::allocator<SimFabric>().allocate(static_cast<std::size_t>(world->ranks_));
+  for (int rank = 0; rank < world->ranks_; ++rank, ++world->constructed_) {
+    new (world->fabrics_ + rank) SimFabric(*world, rank);
+  }
+  *out = std::move(world);
+  return Status::success();
+}
+
+Status World::map_arenas(std::string* message) {
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  pool_bytes_ = spec_.arena_bytes * ranks;
+  if (spec_.elided && spec_.nodes > 1 && spec_.ranks_per_node == 1) arena_scale_ = ranks;
+  void* memory = mmap(nullptr, pool_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    *message = "no address space for the arenas of " + std::to_string(ranks_) + " ranks of " +
+               std::to_string(spec_.arena_bytes) + " bytes";
+    pool_bytes_ = 0;
+    return Status::error(Code::no_memory, "arenas");
+  }
+  pool_ = static_cast<std::byte*>(memory);
+  return Status::success();
+}
+
+SimFabric& World::fabric(int rank) noexcept { return fabrics_[rank]; }
+
+std::byte* World::arena_base(int rank) const noexcept {
+  return pool_ + static_cast<std::size_t>(rank) * (arena_scale_ == 1 ? spec_.arena_bytes : sizeof(Word));
+}
+
+Message* World::make() {
+  if (free_ == nullptr) {
+    slabs_.push_back(std::make_unique<Message[]>(kSlab));
+    for (std::size_t i = kSlab; i-- > 0;) {
+      slabs_.back()[i].next_free = free_;
+      free_ = &slabs_.back()[i];
+    }
+  }
+  Message* message = free_;
+  free_ = message->next_free;
+  return message;
+}
+
+void World::give(Message* message) noexcept {
+  delete[] message->staged;
+  message->staged = nullptr;
+  message->next_free = free_;
+  free_ = message;
+}
+
+void World::run() {
+  while (step()) {
+  }
+}
+
+bool World::step() {
+  if (queue_.empty()) return false;
+  const auto event = queue_.pop();
+  ++events_;
+  now_ = event.time;
+  auto* message = reinterpret_cast<Message*>(event.payload & ~kStepMask);
+  switch (static_cast<Step>(event.payload & kStepMask)) {
+    case kPost: send(message, now_); break;
+    case kRead: read_by_nic(message, now_); break;
+    case kUp: go_up(message, now_); break;
+    case kDown: go_down(message, now_); break;
+    case kArrive: arrive(message, now_); break;
+    case kTurn: turn_around(message, now_); break;
+    case kVisible: make_visible(message, now_); break;
+  }
+  return true;
+}
+
+void World::post(Message* message, Time time) {
+  // A NIC of one process sees its messages in the order of that process's own clock; one that is
+  // shared must not see those of a process that runs ahead before their time.
+  if (spec_.ranks_per_node == 1) {
+    send(message, time);
+  } else {
+    at(time, message, kPost);
+  }
+}
+
+void World::send(Message* message, Time time) {
+  const Network& n = spec_.network;
+  Nic& nic = nics_[static_cast<std::size_t>(node_of(message->from))];
+  const Time processed = std::max(time + n.Ts, nic.send_nic) + n.Tn;
+  nic.send_nic = processed;
+  const Time begin = std::max(processed, nic.send_link);
+  const Time end = begin + n.Tt.of(message->wire_bytes);
+  nic.send_link = end + n.Ta;
+  const bool to_be_read = message->kind != Message::Kind::request && message->source != nullptr;
+  if (to_be_read && (message->completion != nullptr || !spec_.elided)) at(end, message, kRead);
+  const bool through_spine =
+      n.leaf_nodes > 0 && leaf_of(node_of(message->from)) != leaf_of(node_of(message->to));
+  at(begin + n.Tl, message, through_spine ? kUp : kArrive);
+}
+
+void World::read_by_nic(Message* message, Time time) {
+  if (!spec_.elided && message->bytes != 0) {
+    message->staged = new std::byte[message->bytes];
+    std::memcpy(message->staged, message->source, message->bytes);
+  }
+  if (message->kind != Message::Kind::put || message->completion == nullptr) return;
+  Completion* completion = message->completion;
+  message->completion = nullptr;
+  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  fabric(message->from).settle(time);
+}
+
+void World::go_up(Message* message, Time time) {
+  // Destination-based routing: all messages to a node come down the same spine link.
+  const auto uplinks = static_cast<std::size_t>(spec_.network.uplinks);
+  const auto leaf = static_cast<std::size_t>(leaf_of(node_of(message->from)));
+  Time& link = up_[leaf * uplinks + static_cast<std::size_t>(node_of(message->to)) % uplinks];
+  const Time begin = std::max(time, link);
+  link = begin + spec_.network.Tt.of(message->wire_bytes);
+  at(begin + spec_.network.hop, message, kDown);
+}
+
+void World::go_down(Message* message, Time time) {
+  const auto uplinks = static_cast<std::size_t>(spec_.network.uplinks);
+  const auto node = static_cast<std::size_t>(node_of(message->to));
+  Time& link = down_[static_cast<std::size_t>(leaf_of(node_of(message->to))) * uplinks + node % uplinks];
+  const Time begin = std::max(time, link);
+  link = begin + spec_.network.Tt.of(message->wire_bytes);
+  at(begin + spec_.network.hop, message, kArrive);
+}
+
+void World::arrive(Message* message, Time time) {
+  const Network& n = spec_.network;
+  Nic& nic = nics_[static_cast<std::size_t>(node_of(message->to))];
+  const Time begin = std::max(time, nic.receive_link);
+  const Time end = begin + n.Tt.of(message->wire_bytes);
+  nic.receive_link = end + n.Tg;
+  const Time processed = std::max(end, nic.receive_nic) + n.Tn;
+  nic.receive_nic = processed;
+  if (message->kind == Message::Kind::request) {
+    at(processed, message, kTurn);
+  } else {
+    at(processed + n.Ts, message, kVisible);
+  }
+}
+
+void World::turn_around(Message* message, Time time) {
+  message->kind = Message::Kind::response;
+  std::swap(message->from, message->to);
+  message->wire_bytes = message->bytes;
+  send(message, time);
+}
+
+void World::make_visible(Message* message, Time time) {
+  if (message->staged != nullptr) std::memcpy(message->destination, message->staged, message->bytes);
+  // A word only grows, but the end of a rank's run-ahead may have stored a later value already.
+  if (message->word != nullptr && message->word->load(std::memory_order_relaxed) < message->value) {
+    message->word->store(message->value, std::memory_order_release);
+  }
+  const int rank = message->to;
+  if (message->kind == Message::Kind::response) {
+    Completion* completion = message->completion;
+    completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  message->completion = nullptr;
+  give(message);
+  settle_node_of(rank, time);
+}
+
+void World::settle_node_of(int rank, Time time) {
+  if (spec_.ranks_per_node == 1) {
+    fabric(rank).settle(time);
+    return;
+  }
+  const int first = node_of(rank) * spec_.ranks_per_node;
+  for (int neighbour = first; neighbour < first + spec_.ranks_per_node; ++neighbour) {
+    fabric(neighbour).settle(time);
+  }
+}
+
+void World::settle(int rank) { fabric(rank).settle(now_); }
+
+void World::lose(int rank) {
+  fabric(rank).lost_ = true;
+  for (int other = 0; other < ranks_; ++other) {
+    if (other != rank) fabric(other).settle(now_);
+  }
+}
+
+}  // namespace tutti::sim

@@ -1,0 +1,131 @@
+// The simulated machine: nodes with NICs, the network between them, and the clock.
+//
+// One thread runs everything. A rank that is resumed runs ahead of the event clock by the processor time that
+// it spends, until it waits; what it posts enters the machine at its own time, so that every server (NIC,
+// link) sees messages in the order of their times. What a rank sees of other ranks' stores is never
+// later than its own time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "fabric/fabric.hpp"
+#include "fabric/sim/event_queue.hpp"
+#include "fabric/sim/network.hpp"
+
+namespace tutti::sim {
+
+class SimFabric;
+
+struct WorldSpec {
+  int nodes = 1;
+  int ranks_per_node = 1;        // ranks of a node are consecutive and map each other's arenas
+  Network network;
+  bool elided = false;           // no payload: nothing is copied, only counters exist
+  std::size_t arena_bytes = std::size_t{1} << 26;  // address space of a rank's arena; memory as it is touched
+};
+
+/// A message on its way, or a store to shared memory. From a pool.
+struct alignas(16) Message {
+  enum class Kind : std::uint8_t { put, request, response, store };
+  Kind kind = Kind::put;
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::size_t bytes = 0;                // of data
+  std::size_t wire_bytes = 0;           // as transmitted
+  Word* word = nullptr;                 // the counter behind the data, or nullptr
+  std::uint64_t value = 0;
+  Completion* completion = nullptr;     // still to be counted
+  const std::byte* source = nullptr;    // until the NIC has read it
+  std::byte* destination = nullptr;
+  std::byte* staged = nullptr;          // the data as the NIC has read it
+  Message* next_free = nullptr;
+};
+
+class World {
+ public:
+  static Status create(const WorldSpec& spec, std::unique_ptr<World>* out, std::string* message);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int ranks() const noexcept { return ranks_; }
+  const WorldSpec& spec() const noexcept { return spec_; }
+  const Network& network() const noexcept { return spec_.network; }
+  SimFabric& fabric(int rank) noexcept;
+
+  /// Processes events until there are none. Tasks that wait are resumed as their words are reached.
+  void run();
+  /// Processes one event. False when there was none.
+  bool step();
+  /// Events processed so far.
+  std::uint64_t events() const noexcept { return events_; }
+  Time now() const noexcept { return now_; }
+
+  /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be called
+  /// after a task has been started from outside.
+  void settle(int rank);
+  /// The rank dies: operations towards it fail, waits for it end, at the present time.
+  void lose(int rank);
+
+ private:
+  friend class SimFabric;
+  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible };
+
+  /// Servers of a node's NIC: when each is free again.
+  struct Nic {
+    Time send_nic = 0;
+    Time send_link = 0;
+    Time receive_link = 0;
+    Time receive_nic = 0;
+  };
+
+  explicit World(const WorldSpec& spec);
+  Status map_arenas(std::string* message);
+
+  int node_of(int rank) const noexcept { return rank / spec_.ranks_per_node; }
+  int leaf_of(int node) const noexcept { return node / spec_.network.leaf_nodes; }
+  bool in_arenas(const void* address) const noexcept {
+    const auto* byte = static_cast<const std::byte*>(address);
+    return byte >= pool_ && byte < pool_ + pool_bytes_;
+  }
+  std::byte* arena_base(int rank) const noexcept;
+
+  Message* make();
+  void give(Message* message) noexcept;
+  void at(Time time, Message* message, Step step) {
+    queue_.push(time, reinterpret_cast<std::uintptr_t>(message) | step);
+  }
+  /// The sender's processor hands a message to its NIC at `time`.
+  void post(Message* message, Time time);
+  void send(Message* message, Time time);
+  void read_by_nic(Message* message, Time time);
+  void go_up(Message* message, Time time);
+  void go_down(Message* message, Time time);
+  void arrive(Message* message, Time time);
+  void turn_around(Message* message, Time time);
+  void make_visible(Message* message, Time time);
+  /// Resumes all tasks of the rank's node whose words are reached.
+  void settle_node_of(int rank, Time time);
+
+  WorldSpec spec_;
+  int ranks_;
+  std::byte* pool_ = nullptr;       // all arenas
+  std::size_t pool_bytes_ = 0;
+  std::size_t arena_scale_ = 1;
+  SimFabric* fabrics_ = nullptr;    // by rank
+  int constructed_ = 0;
+  std::vector<Nic> nics_;           // by node
+  std::vector<Time> up_, down_;     // fat tree: when each up-link and down-link of each leaf is free again
+  EventQueue<std::uintptr_t> queue_;
+  Time now_ = 0;
+  std::uint64_t events_ = 0;
+  Message* free_ = nullptr;
+  std::vector<std::unique_ptr<Message[]>> slabs_;
+};
+
+}  // namespace tutti::sim

@@ -1,0 +1,208 @@
+#include "sim/job.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <new>
+#include <numeric>
+
+namespace tutti::sim {
+namespace {
+
+constexpr std::uint64_t kTeamId[2] = {0x73696d, 1};
+constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+constexpr std::size_t kFramesPerRank = 1024;             // measured: coroutine frames of a collective that waits
+constexpr std::size_t kEventsPerRank = 256;              // messages and queue entries under way
+constexpr std::size_t kPayloadArena = std::size_t{1} << 26;
+
+std::size_t free_memory() noexcept {
+  // What the kernel thinks can be had without swapping; caches count as free.
+  std::size_t kib = 0;
+  if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
+    char line[128];
+    while (std::fgets(line, sizeof line, file) != nullptr && std::sscanf(line, "MemAvailable: %zu", &kib) != 1) {
+    }
+    std::fclose(file);
+  }
+  if (kib != 0) return kib << 10;
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string gib(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+}  // namespace
+
+/// What a rank is made of. The fabric is the world's.
+struct SimJob::Rank {
+  Rank(SimFabric& its_fabric, FramePool& frames, std::size_t heap_begin)
+      : fabric(its_fabric),
+        engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
+        heap(its_fabric, heap_begin),
+        blocks(heap, kBlockBytes),
+        resources{engine, heap, directory, blocks} {}
+  FramePool& frames() noexcept { return engine.frames(); }
+
+  SimFabric& fabric;
+  Engine engine;
+  ArenaHeap heap;
+  Directory directory;
+  BlockPool blocks;
+  TeamResources resources;
+  std::unique_ptr<Team> team;
+  Task task;
+  Call call;
+  Time started = 0;
+  Time finished = 0;
+};
+
+std::size_t SimJob::bytes_per_rank() noexcept {
+  return sizeof(SimFabric) + sizeof(Rank) + sizeof(Team) + kFramesPerRank + kEventsPerRank;
+}
+
+SimJob::~SimJob() {
+  for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(ranks_ + rank);
+  if (ranks_ != nullptr) std::allocator<Rank>().deallocate(ranks_, static_cast<std::size_t>(size()));
+}
+
+Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::string* message) {
+  if (spec.nodes < 1 || spec.ranks_per_node < 1 || spec.nodes > (1 << 30) / spec.ranks_per_node) {
+    *message = "nodes and ranks per node must be from 1, and together at most 2^30 ranks";
+    return Status::error(Code::invalid_argument, "ranks");
+  }
+  const int size = spec.nodes * spec.ranks_per_node;
+  const bool mapped = spec.nodes == 1;
+  std::size_t per_rank = bytes_per_rank();
+  if (!spec.elided || mapped) per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided);
+  const std::size_t needed = per_rank * static_cast<std::size_t>(size);
+  if (const std::size_t available = free_memory(); needed > available) {
+    *message = std::to_string(size) + " ranks need about " + gib(needed) + " of memory, " + gib(available) + " are free" +
+               (spec.elided ? "" : " (without payload it would be less)");
+    return Status::error(Code::no_memory, "memory");
+  }
+  std::unique_ptr<SimJob> job(new SimJob());
+  WorldSpec world{spec.nodes, spec.ranks_per_node, spec.network, spec.elided, kPayloadArena};
+  if (spec.elided && !mapped) world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
+  TUTTI_TRY(World::create(world, &job->world_, message));
+  job->members_.resize(static_cast<std::size_t>(size));
+  std::iota(job->members_.begin(), job->members_.end(), 0);
+  job->ranks_ = std::allocator<Rank>().allocate(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) {
+    Rank& rank = *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_, mapped ? Directory::bytes() : 0);
+    ++job->constructed_;
+    Status status = mapped ? Directory::create(rank.fabric, &rank.directory) : Status::success();
+    if (status.ok()) {
+      status = Team::create(rank.resources, kTeamId, i, size, job->members_.data(), true, &rank.team);
+    }
+    if (!status.ok()) {
+      *message = std::string("rank ") + std::to_string(i) + ": " + (status.detail != nullptr ? status.detail : name(status.code));
+      return status;
+    }
+  }
+  *out = std::move(job);
+  return Status::success();
+}
+
+Team& SimJob::team(int rank) noexcept { return *ranks_[rank].team; }
+Time SimJob::started(int rank) const noexcept { return ranks_[rank].started; }
+Time SimJob::finished(int rank) const noexcept { return ranks_[rank].finished; }
+
+namespace {
+
+Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcept {
+  Shape shape;
+  shape.coll = call.coll;
+  shape.bytes = call.bytes;
+  shape.size = team.size();
+  shape.mapped = team.mapped();
+  shape.user_memory = fabric.traits().user_memory;
+  shape.block_bytes = team.block_bytes();
+  if (call.reduction != nullptr) {
+    shape.element_bytes = call.reduction->element_bytes;
+    shape.divisible = call.reduction->divisible;
+    shape.commutative = call.reduction->commutative;
+  }
+  if (call.coll == Coll::allgatherv) {
+    shape.longest_block = *std::max_element(call.counts, call.counts + team.size());
+  }
+  return shape;
+}
+
+}  // namespace
+
+const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {
+  return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call), choice.parameters);
+}
+
+Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept {
+  Team& team = *rank.team;
+  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
+  for (int i = 0; i < repeat; ++i) {
+    const Ticket ticket = team.take_ticket(items);
+    TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
+  }
+  rank.finished = rank.fabric.clock();
+  co_return Status::success();
+}
+
+Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat, std::string* message) {
+  for (int i = 0; i < size(); ++i) ranks_[i].call = call_of(i);
+  const Shape shape = shape_of(team(0), ranks_[0].fabric, ranks_[0].call);
+  if (const char* why = choice.algorithm->restriction(shape, choice.parameters)) {
+    *message = std::string(name(choice.algorithm->coll)) + " " + choice.algorithm->name + " cannot run here: " + why;
+    return Status::error(Code::unsupported, why);
+  }
+  const std::uint64_t items = choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
+  for (int i = 0; i < size(); ++i) {
+    Rank& rank = ranks_[i];
+    rank.fabric.advance_to(world_->now());  // nobody acts in the past
+    rank.started = rank.fabric.clock();
+    rank.task = run_rank(rank, choice, items, repeat);
+    rank.task.start();
+    world_->settle(i);
+  }
+  world_->run();
+  return check_result(message);
+}
+
+Status SimJob::check_result(std::string* message) noexcept {
+  int waiting = 0, first = -1;
+  for (int i = 0; i < size(); ++i) {
+    const Task& task = ranks_[i].task;
+    if (!task.done()) {
+      if (waiting++ == 0) first = i;
+    } else if (const Status status = task.result(); !status.ok()) {
+      *message = "rank " + std::to_string(i) + ": " + name(status.code);
+      if (status.detail != nullptr) *message += std::string(": ") + status.detail;
+      return status;
+    }
+  }
+  if (waiting == 0) return Status::success();
+  *message = std::to_string(waiting) + " ranks wait for ever, the first of them is rank " + std::to_string(first);
+  return Status::error(Code::internal, "ranks wait for ever");
+}
+
+Time SimJob::duration() const noexcept {
+  Time first = std::numeric_limits<Time>::max(), last = 0;
+  for (int i = 0; i < size(); ++i) {
+    first = std::min(first, ranks_[i].started);
+    last = std::max(last, ranks_[i].finished);
+  }
+  return last - first;
+}
+
+void SimJob::align() noexcept {
+  Time latest = world_->now();
+  for (int i = 0; i < size(); ++i) latest = std::max(latest, ranks_[i].fabric.clock());
+  for (int i = 0; i < size(); ++i) ranks_[i].fabric.advance_to(latest);
+}
+
+void SimJob::delay(int rank, Time duration) noexcept { ranks_[rank].fabric.compute(duration); }
+
+}  // namespace tutti::sim

@@ -1,0 +1,73 @@
+// A job in virtual time: a simulated machine with a rank of a team on each of its processors, on which
+// collectives of the one list of algorithms are run unchanged.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/sim/sim.hpp"
+#include "fabric/sim/world.hpp"
+#include "select/select.hpp"
+#include "team/team.hpp"
+
+namespace tutti::sim {
+
+struct JobSpec {
+  int nodes = 1;
+  int ranks_per_node = 1;
+  Network network;
+  bool elided = true;  // no payload
+};
+
+/// One thread at a time.
+class SimJob {
+ public:
+  /// Fails with one line in `*message`: bad numbers, or more ranks than there is memory for.
+  static Status create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::string* message);
+  ~SimJob();
+  SimJob(const SimJob&) = delete;
+  SimJob& operator=(const SimJob&) = delete;
+
+  int size() const noexcept { return world_->ranks(); }
+  World& world() noexcept { return *world_; }
+  Team& team(int rank) noexcept;
+
+  /// nullptr when the algorithm can run this call here, else why not.
+  const char* restriction(const Choice& choice, const Call& call) noexcept;
+
+  /// Runs a collective `repeat` times on all ranks, back to back, each from its present time on, until nobody has
+  /// anything left to do. `call_of(rank)` is taken once per rank, in rank order; what it points to must
+  /// live until run() returns. On failure `*message` says why: the algorithm cannot run here, a rank
+  /// failed, ranks wait for ever.
+  Status run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat, std::string* message);
+
+  /// When the rank came to the last run() and when it was through with it.
+  Time started(int rank) const noexcept;
+  Time finished(int rank) const noexcept;
+  /// The latest of them; since the earliest rank came.
+  Time duration() const noexcept;
+  /// Gives all ranks the same time, the latest of theirs: an ideal barrier.
+  void align() noexcept;
+  /// Lets the rank come `duration` later to its next collective.
+  void delay(int rank, Time duration) noexcept;
+
+  /// Bytes per rank that a job needs, apart from payload. For the check of memory and for reports.
+  static std::size_t bytes_per_rank() noexcept;
+
+ private:
+  struct Rank;
+  SimJob() = default;
+  Status check_result(std::string* message) noexcept;
+  static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept;
+
+  std::unique_ptr<World> world_;
+  FramePool frames_;
+  std::vector<std::int32_t> members_;
+  Rank* ranks_ = nullptr;
+  int constructed_ = 0;
+};
+
+}  // namespace tutti::sim
