@@ -18,6 +18,7 @@
 #include "base/settings.hpp"
 #include "base/status.hpp"
 #include "core/core.hpp"
+#include "select/select.hpp"
 
 namespace {
 
@@ -36,8 +37,20 @@ std::vector<SettingTuple> describe() {
 /// Empty when environment and file are right, otherwise the one line that says what is not.
 std::string check() {
   tutti::Settings settings;
+  tutti::Forced forced;
   std::string message;
-  return tutti::load_settings(&settings, &message).ok() ? std::string() : message;
+  const bool right = tutti::load_settings(&settings, &message).ok() &&
+                     tutti::Forced::parse(settings.algorithm, &forced, &message).ok();
+  return right ? std::string() : message;
+}
+
+/// The algorithms of this build: (collective, name) each, in the order of the list.
+std::vector<std::tuple<std::string, std::string>> algorithms() {
+  std::vector<std::tuple<std::string, std::string>> names;
+  for (const tutti::Algorithm& algorithm : tutti::algorithms()) {
+    names.emplace_back(tutti::name(algorithm.coll), algorithm.name);
+  }
+  return names;
 }
 
 /// The bytes that a text such as "64K" stands for, or -1.
@@ -82,4 +95,5 @@ NB_MODULE(_core, module) {
   module.def("bytes_of", &bytes_of);
   module.def("memory", &memory);
   module.def("fabrics", &fabrics);
+  module.def("algorithms", &algorithms);
 }

@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from tutti import command as command_of_tutti
 from tutti import machine, mpis
 from tutti.bench import peers, program
 from tutti.errors import Failure, UserError
@@ -91,7 +92,7 @@ def run_one(case: Case, tutti: bool, binary: Path, seconds: float,
         arguments = [str(binary), "--side", str(SIDE), "--seconds", str(seconds), "--json", str(out)]
         command = peers.command_line(case.mpi, case.ranks, settings, arguments)
         if tutti:
-            command = [sys.executable, "-m", "tutti", "run", *command]
+            command = [*command_of_tutti(), "run", *command]
         try:
             answer = subprocess.run(command, env=peers.environment(case.mpi, settings), capture_output=True,
                                     text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)

@@ -3,13 +3,18 @@
 The command line is `tutti` (see `tutti --help`); the libraries that it preloads lie in
 `library_folder()`."""
 
-from importlib.metadata import PackageNotFoundError, version
+import sys
 from pathlib import Path
 
 try:
-    __version__ = version("tutti")
-except PackageNotFoundError:  # run from the source tree without being installed
+    from tutti._core import version as __version__
+except ImportError:  # an incomplete installation; the commands say so
     __version__ = "unknown"
+
+
+def command() -> list[str]:
+    """What starts this very tutti again, wherever it is installed."""
+    return [sys.executable, str(Path(__file__).absolute().parent / "__main__.py")]
 
 
 def library_folder() -> Path:

@@ -31,6 +31,7 @@ def collect() -> dict[str, Any]:
         "mpis": [{"name": mpi.name, "product": mpi.product, "version": mpi.version,
                   "launcher": str(mpi.launcher), "where": mpi.where} for mpi in mpis.discover()],
         "fabrics": _fabrics(),
+        "algorithms": native.algorithms(),
         "cpus": {**asdict(cpus), "usable": cpus.usable},
         "cma": {"permitted": permitted, "reason": reason},
         "memory_lock_bytes": machine.memory_lock_limit(),
@@ -60,6 +61,7 @@ def show(as_json: bool) -> None:
     console.print(Text(f"tutti {state['version']}", style="bold"))
     console.print(_machine_table(state))
     console.print(_mpi_table(state))
+    console.print(_algorithm_table(state))
     console.print(_settings_table(state))
 
 
@@ -96,6 +98,13 @@ def _mpi_table(state: dict[str, Any]) -> Table:
     for library in state["libraries"]:
         path = Path(library["path"])
         table.add_row(path.name, str(path.parent) if library["present"] else Text(f"missing: {path}", style="red"))
+    return table
+
+
+def _algorithm_table(state: dict[str, Any]) -> Table:
+    table = _grid("\nAlgorithms (to force one: tutti run --alg OP=NAME)")
+    for collective, names in state["algorithms"].items():
+        table.add_row(collective, ", ".join(names))
     return table
 
 

@@ -81,3 +81,11 @@ def memory() -> dict[str, int]:
 def fabrics() -> list[tuple[str, str]]:
     """(name, what it reaches or why it does not) of every fabric of this build."""
     return [tuple(fabric) for fabric in core().fabrics()]
+
+
+def algorithms() -> dict[str, list[str]]:
+    """The names of all algorithms, by collective."""
+    names: dict[str, list[str]] = {}
+    for collective, name in core().algorithms():
+        names.setdefault(collective, []).append(name)
+    return names

@@ -18,6 +18,7 @@ def test_json(tutti, tmp_path):
     assert state["version"] == state["core"]
     assert state["cpus"]["usable"] >= 1
     assert 0 < state["memory"]["per_team"] < 1 << 20
+    assert "flat" in state["algorithms"]["bcast"]
     assert "shm" in [fabric["name"] for fabric in state["fabrics"]]
 
 

@@ -125,6 +125,8 @@ def test_disable(tutti, fake_launcher):
     (["run", "LAUNCHER", TRUE], {"TUTTI_WIAT": "spin"}, "TUTTI_WAIT"),
     (["run", "LAUNCHER", TRUE], {"TUTTI_WAIT": "often"}, "TUTTI_WAIT"),
     (["run", "LAUNCHER", TRUE], {"TUTTI_CONFIG": "/nowhere.toml"}, "/nowhere.toml"),
+    (["run", "--alg", "bcast=fastest", "LAUNCHER", TRUE], {}, "fastest"),
+    (["run", "--alg", "broadcast=flat", "LAUNCHER", TRUE], {}, "broadcast"),
     (["run", "jsrun", "-n", "2", TRUE], {}, "not supported"),
     (["run", "OTHER", "-n", "2", TRUE], {}, "no supported MPI"),
     (["run"], {}, "LAUNCHER"),

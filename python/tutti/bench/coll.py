@@ -19,6 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tutti import command as command_of_tutti
 from tutti import machine, mpis, native
 from tutti.bench import peers, plot, program, table
 from tutti.errors import Failure, UserError
@@ -182,7 +183,7 @@ def _command(request: Request, launch: Launch, binary: Path, out: Path) -> list[
     arguments = [str(binary), "--ops", ",".join(request.ops), "--sizes", ",".join(map(str, request.sizes)),
                  "--time-ms", str(request.time_ms), "--sync", request.sync, "--out", str(out)]
     command = peers.command_line(launch.mpi, launch.ranks, launch.settings, arguments)
-    return [sys.executable, "-m", "tutti", "run", *command] if launch.tutti else command
+    return [*command_of_tutti(), "run", *command] if launch.tutti else command
 
 
 def _measure(request: Request, launch: Launch, binary: Path, folder: Path, results: Results) -> None:

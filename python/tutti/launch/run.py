@@ -37,7 +37,7 @@ def run(words: list[str], options: dict[str, str]) -> int:
         for note in plan.notes:
             say(note)
         status = _start(plan.command, plan.environment)
-        note = stamp.read_text().strip() if stamp.exists() else None
+        note = " ".join(stamp.read_text().split()) if stamp.exists() else None
         if note:
             say(note)
         elif plan.preload and status == 0 and note is None:
