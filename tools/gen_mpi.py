@@ -305,6 +305,7 @@ def preload_abis(constants):
         sonames = ", ".join(f'"{s}"' for s in SONAMES[abi])
         lines.append(f'    {{.name = "{PLUGIN_NAMES[abi]}",\n     .sonames = {{{sonames}}},\n'
                      f'     .comm_world = {fact("MPI_COMM_WORLD")},\n'
+                     f'     .request_null = {fact("MPI_REQUEST_NULL")},\n'
                      f'     .type_int = {fact("MPI_INT")},\n     .op_min = {fact("MPI_MIN")},\n'
                      f'     .status_bytes = {STATUS_BYTES[abi]},\n'
                      f'     .status_ignore = {by_name["MPI_STATUSES_IGNORE"].values[abi]},\n'

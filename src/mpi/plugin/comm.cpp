@@ -17,13 +17,11 @@ namespace {
 
 int keyval = MPI_KEYVAL_INVALID;
 
-// The value of tutti's attribute on a communicator. MPI hands it on to duplicates (on_copy) as a mere
-// birth, which is all that a duplicate needs to be taken up later, without any communication inside
-// MPI_Comm_idup.
+// The value of tutti's attribute on a communicator. MPI hands it on to duplicates (on_copy) without the
+// state: such a duplicate belongs to the world, and is taken up in its first blocking collective. That is
+// how MPI_Comm_idup is served, inside of which nothing may communicate.
 struct Attachment {
-  Comm* comm = nullptr;  // taken up; or null, and then:
-  std::uint64_t birth[2] = {0, 0};  // the identity that all members of the duplicate derived
-  std::uint64_t children = 0;       // duplicates made of it before it was taken up
+  Comm* comm = nullptr;
 };
 
 std::uint64_t mix(std::uint64_t value) {
@@ -40,18 +38,13 @@ void derive(const std::uint64_t parent[2], std::uint64_t child, std::uint64_t id
 }
 
 int on_copy(MPI_Comm, int, void*, void* in, void* out, int* flag) {
-  auto* source = static_cast<Attachment*>(in);
+  const auto* source = static_cast<const Attachment*>(in);
   *flag = 0;
   if (source->comm != nullptr && source->comm->foreign) return MPI_SUCCESS;
   auto* copy = new (std::nothrow) Attachment;
-  *flag = copy != nullptr;
   if (copy == nullptr) return MPI_SUCCESS;
-  if (source->comm != nullptr) {
-    derive(source->comm->id, source->comm->children++, copy->birth);
-  } else {
-    derive(source->birth, source->children++, copy->birth);
-  }
   *static_cast<void**>(out) = copy;
+  *flag = 1;
   return MPI_SUCCESS;
 }
 
@@ -163,6 +156,7 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2]) {
     comms.insert(key(handle), comm);
     return comm;
   }
+  log(LogLevel::info, "a communicator of %d ranks stays with the MPI: its members do not agree on it", size);
   if (mine.known) {
     native.Comm_delete_attr(handle, keyval);  // releases
   } else {
@@ -211,20 +205,25 @@ int create(MPI_Comm parent, MPI_Comm* newcomm, Create&& native_create) {
   return code;
 }
 
-// Duplicates bring their identity with them (on_copy).
-template <class Create>
-int duplicate(MPI_Comm* newcomm, Create&& native_create) {
-  const int code = native_create();
-  if (code == MPI_SUCCESS && *newcomm != MPI_COMM_NULL) find_or_adopt(*newcomm);
-  return code;
+// An identity for members that share no count of their parent's children: the first member gives it.
+bool ask_for_birth(MPI_Comm newcomm, std::uint64_t birth[2]) {
+  static std::atomic<long long> given{0};
+  int rank = 0;
+  native.Comm_rank(newcomm, &rank);
+  long long mine = LLONG_MAX, ticket = 0;
+  if (rank == 0) mine = (static_cast<long long>(state.rank) << 32) | given.fetch_add(1);
+  if (native.Allreduce(&mine, &ticket, 1, MPI_LONG_LONG, MPI_MIN, newcomm) != MPI_SUCCESS) return false;
+  birth[0] = mix(static_cast<std::uint64_t>(ticket));
+  birth[1] = 0x7469636b6574u;
+  return true;
 }
 
 int handle_Comm_dup(MPI_Comm comm, MPI_Comm* newcomm) {
-  return duplicate(newcomm, [&] { return native.Comm_dup(comm, newcomm); });
+  return create(comm, newcomm, [&] { return native.Comm_dup(comm, newcomm); });
 }
 
 int handle_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* newcomm) {
-  return duplicate(newcomm, [&] { return native.Comm_dup_with_info(comm, info, newcomm); });
+  return create(comm, newcomm, [&] { return native.Comm_dup_with_info(comm, info, newcomm); });
 }
 
 int handle_Comm_split(MPI_Comm comm, int color, int order, MPI_Comm* newcomm) {
@@ -240,21 +239,14 @@ int handle_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
   return create(comm, newcomm, [&] { return native.Comm_create(comm, group, newcomm); });
 }
 
-// Only the group's members call this, so the parent's counter does not serve: the leader counts.
+// Only the group's members call this, so the count of the parent's children does not serve.
 int handle_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
   const int code = native.Comm_create_group(comm, group, tag, newcomm);
   if (code != MPI_SUCCESS || *newcomm == MPI_COMM_NULL) return code;
-  const Attachment* parent = comm == MPI_COMM_WORLD ? nullptr : attachment_of(comm);
-  if (comm != MPI_COMM_WORLD && parent == nullptr) return code;
-  if (parent != nullptr && parent->comm != nullptr && parent->comm->foreign) return code;
-  static std::atomic<long long> led{0};
-  int rank = 0;
-  native.Comm_rank(*newcomm, &rank);
-  long long mine = LLONG_MAX, ticket = 0;
-  if (rank == 0) mine = (static_cast<long long>(state.rank) << 32) | led.fetch_add(1);
-  if (native.Allreduce(&mine, &ticket, 1, MPI_LONG_LONG, MPI_MIN, *newcomm) != MPI_SUCCESS) return code;
-  const std::uint64_t birth[2] = {mix(static_cast<std::uint64_t>(ticket)), 0x67726f7570u};
-  adopt(*newcomm, birth);
+  const Attachment* parent = attachment_of(comm);
+  if (parent == nullptr || (parent->comm != nullptr && parent->comm->foreign)) return code;
+  std::uint64_t birth[2];
+  if (ask_for_birth(*newcomm, birth)) adopt(*newcomm, birth);
   return code;
 }
 
@@ -309,8 +301,8 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept {
   const Attachment* attachment = attachment_of(comm);
   if (attachment == nullptr) return mark_foreign(comm);
   if (attachment->comm != nullptr) return nullptr;
-  const std::uint64_t birth[2] = {attachment->birth[0], attachment->birth[1]};
-  return adopt(comm, birth);
+  std::uint64_t birth[2];
+  return ask_for_birth(comm, birth) ? adopt(comm, birth) : nullptr;
 }
 
 void release(Comm* comm) noexcept {

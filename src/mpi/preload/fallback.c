@@ -112,11 +112,7 @@ static int get_status_all(int count, const void* requests, int* flag, void* stat
   return 0;
 }
 
-static int is_null(handle request) {
-  int (*c2f)(handle) = (int (*)(handle))tutti_native(TUTTI_MPI_Request_c2f, NULL);
-  void* null = tutti_library_symbol("ompi_request_null");
-  return null != NULL ? request == null : c2f(request) == 0x2c000000;
-}
+static handle null_request(void) { return tutti_constant_value(&tutti_library_abi()->request_null); }
 
 static int get_status_any(int count, const void* requests, int* index, int* flag, void* status) {
   *flag = 0;
@@ -124,7 +120,7 @@ static int get_status_any(int count, const void* requests, int* index, int* flag
   int live = 0;
   for (int i = 0; i < count; i++) {
     handle request = request_at(requests, i);
-    if (is_null(request)) continue;
+    if (request == null_request()) continue;
     live = 1;
     int code = get_status()(request, flag, status);
     if (code != 0) return code;
@@ -133,8 +129,8 @@ static int get_status_any(int count, const void* requests, int* index, int* flag
       return 0;
     }
   }
-  if (!live) *flag = 1;
-  return 0;
+  /* Nothing but null requests: true, and the empty status. */
+  return live ? 0 : get_status()(null_request(), flag, status);
 }
 
 static int get_status_some(int count, const void* requests, int* outcount, int* indices, void* statuses) {
@@ -142,7 +138,7 @@ static int get_status_some(int count, const void* requests, int* outcount, int* 
   int live = 0;
   for (int i = 0; i < count; i++) {
     handle request = request_at(requests, i);
-    if (is_null(request)) continue;
+    if (request == null_request()) continue;
     live = 1;
     int flag = 0;
     int code = get_status()(request, &flag, status_at(statuses, *outcount));

@@ -28,7 +28,7 @@ struct tutti_constant {
 struct tutti_abi {
   const char* name;
   const char* sonames[2];
-  struct tutti_constant comm_world, type_int, op_min;
+  struct tutti_constant comm_world, request_null, type_int, op_min;
   size_t status_bytes;
   uintptr_t status_ignore;
   int undefined, err_count, err_no_mem, err_unsupported;
