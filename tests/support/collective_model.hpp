@@ -1,0 +1,182 @@
+// The serial model of every collective, and one rank's buffers for a call: what tests of collectives on any
+// fabric compare with.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "select/select.hpp"
+
+namespace tutti::test {
+
+inline std::vector<std::int32_t> values_of(int rank, std::uint64_t round, std::size_t count) {
+  std::mt19937_64 generator(static_cast<std::uint64_t>(rank) * 1000003 + round * 7919 + count);
+  std::vector<std::int32_t> values(count);
+  for (auto& value : values) value = static_cast<std::int32_t>(generator());
+  return values;
+}
+
+/// What the collective must give at `rank`, from the inputs of all ranks. Elements are 32-bit integers and the
+/// reduction is a wrapping sum.
+class Model {
+ public:
+  Model(Coll coll, int size, int root, std::size_t count, std::uint64_t round)
+      : coll_(coll), size_(size), root_(root), count_(count) {
+    const bool vector_of_blocks = coll == Coll::scatter || coll == Coll::alltoall || coll == Coll::reduce_scatter_block;
+    send_count_ = vector_of_blocks ? count * static_cast<std::size_t>(size) : count;
+    for (int rank = 0; rank < size; ++rank) {
+      const std::size_t own = coll == Coll::allgatherv ? v_count(rank) : send_count_;
+      inputs_.push_back(values_of(rank, round, own));
+    }
+  }
+  std::size_t v_count(int rank) const { return count_ / static_cast<std::size_t>(rank + 1); }
+  const std::vector<std::int32_t>& input(int rank) const { return inputs_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<std::int32_t> sum(std::size_t begin, std::size_t count) const {
+    std::vector<std::uint32_t> total(count, 0);
+    for (const auto& input : inputs_) {
+      for (std::size_t i = 0; i < count; ++i) total[i] += static_cast<std::uint32_t>(input[begin + i]);
+    }
+    return {total.begin(), total.end()};
+  }
+  std::vector<std::int32_t> expected(int rank) const {
+    const auto own = static_cast<std::size_t>(rank) * count_;
+    switch (coll_) {
+      case Coll::bcast: return input(root_);
+      case Coll::reduce: return rank == root_ ? sum(0, count_) : std::vector<std::int32_t>{};
+      case Coll::allreduce: return sum(0, count_);
+      case Coll::reduce_scatter_block: return sum(own, count_);
+      case Coll::gather: if (rank != root_) return {}; [[fallthrough]];
+      case Coll::allgather:
+      case Coll::allgatherv: {
+        std::vector<std::int32_t> all;
+        for (const auto& input : inputs_) all.insert(all.end(), input.begin(), input.end());
+        return all;
+      }
+      case Coll::scatter: return slice(input(root_), own);
+      case Coll::alltoall: {
+        std::vector<std::int32_t> all;
+        for (const auto& input : inputs_) {
+          const auto part = slice(input, own);
+          all.insert(all.end(), part.begin(), part.end());
+        }
+        return all;
+      }
+      default: return {};
+    }
+  }
+  Coll coll() const { return coll_; }
+  int size() const { return size_; }
+  int root() const { return root_; }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::vector<std::int32_t> slice(const std::vector<std::int32_t>& from, std::size_t begin) const {
+    return {from.begin() + static_cast<std::ptrdiff_t>(begin), from.begin() + static_cast<std::ptrdiff_t>(begin + count_)};
+  }
+  Coll coll_;
+  int size_;
+  int root_;
+  std::size_t count_;
+  std::size_t send_count_;
+  std::vector<std::vector<std::int32_t>> inputs_;
+};
+
+/// The buffers and the call of one rank. In place as Call says.
+struct Case {
+  std::vector<std::int32_t> send, recv;
+  std::vector<std::size_t> counts, displs;
+  std::size_t result_begin = 0;
+  Call call;
+
+  Case(const Model& model, int rank, bool in_place, const Reduction& reduction) {
+    const Coll coll = model.coll();
+    const std::size_t count = model.count();
+    const auto size = static_cast<std::size_t>(model.size());
+    call.coll = coll;
+    call.root = model.root();
+    call.bytes = coll == Coll::barrier ? 0 : count * 4;
+    call.reduction = &reduction;
+    send = model.input(rank);
+    std::size_t own = 0;  // where the own block lies in the receive buffer
+    if (coll == Coll::allgatherv) {
+      std::size_t total = 0;
+      for (int r = 0; r < model.size(); ++r) {
+        counts.push_back(model.v_count(r) * 4);
+        displs.push_back(total * 4);
+        if (r == rank) own = total;
+        total += model.v_count(r);
+      }
+      call.bytes = total * 4;
+      call.counts = counts.data();
+      call.displs = displs.data();
+      recv.assign(total, -1);
+    } else if (coll == Coll::allgather || coll == Coll::alltoall || coll == Coll::gather) {
+      recv.assign(count * size, -1);
+      own = static_cast<std::size_t>(rank) * count;
+    } else {
+      recv.assign(coll == Coll::reduce_scatter_block ? count * size : count, -1);
+    }
+    call.send = send.data();
+    call.recv = recv.data();
+    const bool root = rank == model.root();
+    if (coll == Coll::bcast) {
+      if (root) recv = send;
+      call.recv = recv.data();
+    } else if (in_place) {
+      if (coll == Coll::scatter) {
+        if (root) {
+          result_begin = static_cast<std::size_t>(rank) * count;
+          call.recv = send.data() + result_begin;
+        }
+      } else if ((coll != Coll::gather && coll != Coll::reduce) || root) {
+        const std::size_t place = coll == Coll::allgather || coll == Coll::allgatherv || coll == Coll::gather ? own : 0;
+        std::copy(send.begin(), send.end(), recv.begin() + static_cast<std::ptrdiff_t>(place));
+        call.send = recv.data() + place;
+      }
+    }
+  }
+  std::vector<std::int32_t> result(std::size_t length) const {
+    const auto* begin = static_cast<const std::int32_t*>(
+        call.recv == recv.data() ? static_cast<const void*>(recv.data()) : call.recv);
+    if (call.coll == Coll::allgather || call.coll == Coll::gather) begin = recv.data();
+    return {begin, begin + length};
+  }
+};
+
+struct Combination {
+  const Algorithm* algorithm;
+  std::string forced;
+};
+
+/// Every algorithm of the list, with some parameters.
+inline std::vector<Combination> combinations() {
+  std::vector<Combination> all;
+  for (const Algorithm& algorithm : algorithms()) {
+    const std::string base = std::string(name(algorithm.coll)) + "=" + algorithm.name;
+    all.push_back({&algorithm, base});
+    if (algorithm.parameters[0] == nullptr) continue;
+    const std::string key = algorithm.parameters[0];
+    if (key == "degree") {
+      for (const char* degree : {"1", "7", "15"}) all.push_back({&algorithm, base + ":degree=" + degree});
+    } else {
+      all.push_back({&algorithm, base + ":block=1024"});
+    }
+  }
+  return all;
+}
+
+/// All roots where they differ and are few; else first, last and one that moves with the round.
+inline std::vector<int> roots(Coll coll, int size, std::uint64_t round) {
+  const bool rooted = coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather || coll == Coll::scatter;
+  if (!rooted) return {0};
+  std::vector<int> some = {0};
+  if (size > 1) some.push_back(size - 1);
+  if (size > 2) some.push_back(1 + static_cast<int>(round % static_cast<std::uint64_t>(size - 2)));
+  return some;
+}
+
+}  // namespace tutti::test
