@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kTeamId[2] = {0x73696d, 1};
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 constexpr std::size_t kFramesPerRank = 1024;             // measured: coroutine frames of a collective that waits
 constexpr std::size_t kEventsPerRank = 256;              // messages and queue entries under way
 constexpr std::size_t kPayloadArena = std::size_t{1} << 26;
@@ -45,7 +46,7 @@ struct SimJob::Rank {
       : fabric(its_fabric),
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, heap_begin),
-        blocks(heap, kBlockBytes),
+        blocks(heap, kBlockBytes, kRingBytes),
         resources{engine, heap, directory, blocks} {}
   FramePool& frames() noexcept { return engine.frames(); }
 
