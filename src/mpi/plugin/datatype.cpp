@@ -25,7 +25,7 @@ int keyval = MPI_KEYVAL_INVALID;
 
 // What the standard says a predefined type is; its size tells the rest.
 enum class Class {
-  none, opaque, byte, signed_, unsigned_, real, bfloat, long_double, complex, long_double_complex, bool_,
+  none, opaque, byte, signed_, unsigned_, integer, real, bfloat, long_double, complex, long_double_complex, bool_,
   logical, pair_f32_i32, pair_f64_i32, pair_i64_i32, pair_i16_i32, pair_i32_i32, pair_long_double_i32,
   pair_integer, pair_real
 };
@@ -41,6 +41,8 @@ constexpr BySize kReducible[] = {
     {Class::byte, 1, Type::byte},        {Class::bool_, 1, Type::bool8},
     {Class::signed_, 1, Type::i8},       {Class::signed_, 2, Type::i16},
     {Class::signed_, 4, Type::i32},      {Class::signed_, 8, Type::i64},
+    {Class::integer, 1, Type::i8},       {Class::integer, 2, Type::i16},
+    {Class::integer, 4, Type::i32},      {Class::integer, 8, Type::i64},
     {Class::unsigned_, 1, Type::u8},     {Class::unsigned_, 2, Type::u16},
     {Class::unsigned_, 4, Type::u32},    {Class::unsigned_, 8, Type::u64},
     {Class::real, 2, Type::f16},         {Class::bfloat, 2, Type::bf16},
@@ -104,6 +106,7 @@ void add_predefined(MPI_Datatype handle, Class type_class) {
   info->dense = extent == size;
   info->predefined = true;
   info->reduce_type = reduce_type(type_class, info->size, extent);
+  info->logical_ops = type_class != Class::integer;
   info->handle = handle;
   info->layout = predefined_layout(type_class, info->size);
   if (info->layout->size() != info->size) return;
@@ -191,6 +194,7 @@ void unpack(const TypeInfo& type, const void* packed, std::size_t count, void* u
 const Reduction* find_predefined_reduction(MPI_Op op, const TypeInfo& type) noexcept {
   const Op* found = operators.find(key(op));
   if (found == nullptr || type.reduce_type == kNotReducible) return nullptr;
+  if (!type.logical_ops && (*found == Op::land || *found == Op::lor || *found == Op::lxor)) return nullptr;
   const Reduction& reduction = reductions[static_cast<int>(*found)][type.reduce_type];
   return reduction.fold != nullptr ? &reduction : nullptr;
 }
@@ -201,6 +205,7 @@ void create_types() noexcept {
 #define TUTTI_TYPE(handle, type_class) add_predefined(handle, Class::TUTTI_CLASS_##type_class);
 #define TUTTI_CLASS_signed signed_
 #define TUTTI_CLASS_unsigned unsigned_
+#define TUTTI_CLASS_integer integer
 #define TUTTI_CLASS_bool bool_
 #define TUTTI_CLASS_none none
 #define TUTTI_CLASS_opaque opaque

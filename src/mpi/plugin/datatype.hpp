@@ -21,6 +21,7 @@ struct TypeInfo {
   bool dense = false;          // elements are consecutive bytes, beginning at the address
   bool predefined = false;
   int reduce_type = kNotReducible;  // Type of src/base/reduction.hpp, for predefined operators
+  bool logical_ops = true;  // not for Fortran integers and addresses: MPI-4.1 section 6.9.2
   MPI_Datatype handle{};
   Layout::Pointer layout;
   std::atomic<int> references{1};

@@ -24,7 +24,7 @@ static int failures = 0;
 
 /* To be called by all ranks at the end, before MPI_Finalize. Returns the exit status: not 0 on any rank
  * when something failed on one. */
-static int finish(const char* name) {
+__attribute__((unused)) static int finish(const char* name) {
   int all = 0, rank;
   MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -1,0 +1,48 @@
+/* Wrong arguments give the MPI's own error classes, on the communicator's error handler; on all ranks alike, so
+ * that nobody waits. */
+#include "check.h"
+
+static int rank, size, called;
+
+static void handler(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  called = *code;
+}
+
+static void expect(const char* what, int code, int wanted) {
+  int class = -1;
+  MPI_Error_class(code, &class);
+  CHECK(code != MPI_SUCCESS && class == wanted, "%s: class %d, not %d", what, class, wanted);
+  CHECK(called == code, "%s: the handler saw %d, the call returned %d", what, called, code);
+  called = 0;
+}
+
+int main(int argc, char** argv) {
+  MPI_Comm comm;
+  MPI_Errhandler errors;
+  int a = 1, b = 0, all[64];
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_create_errhandler(handler, &errors);
+  MPI_Comm_set_errhandler(comm, errors);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, errors);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, errors);
+  expect("negative count", MPI_Allreduce(&a, &b, -1, MPI_INT, MPI_SUM, comm), MPI_ERR_COUNT);
+  expect("root out of range", MPI_Bcast(&a, 1, MPI_INT, size, comm), MPI_ERR_ROOT);
+  /* MPICH 5.0.2 aborts on an assertion for a null type in MPI_Bcast. */
+  expect("null type", MPI_Allgather(&a, 1, MPI_DATATYPE_NULL, all, 1, MPI_INT, comm), MPI_ERR_TYPE);
+  expect("null operator", MPI_Allreduce(&a, &b, 1, MPI_INT, MPI_OP_NULL, comm), MPI_ERR_OP);
+  double x = 1, y = 0;
+  expect("bits of a double", MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_BAND, comm), MPI_ERR_OP);
+  int code = MPI_Barrier(MPI_COMM_NULL), class = -1;
+  MPI_Error_class(code, &class);
+  CHECK(class == MPI_ERR_COMM, "barrier on the null communicator: class %d", class);
+  /* And everything still works. */
+  MPI_Allreduce(&a, &b, 1, MPI_INT, MPI_SUM, comm);
+  CHECK(b == size, "after the errors");
+  MPI_Comm_free(&comm);
+  MPI_Errhandler_free(&errors);
+  return finish("errors");
+}

@@ -1,0 +1,47 @@
+/* Rank 1 kills itself in the middle of the collective named by the first argument; the others must be told by
+ * the error handler, in bounded time, instead of waiting for ever. They exit with status 7. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static double started;
+
+static void handler(MPI_Comm* comm, int* code, ...) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length, rank;
+  (void)comm;
+  MPI_Error_string(*code, text, &length);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  fprintf(stderr, "rank %d was told after %.1f s: %s\n", rank, MPI_Wtime() - started, text);
+  _exit(7);
+}
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "allreduce";
+  int bytes = argc > 2 ? atoi(argv[2]) : 8, rank, size;
+  MPI_Errhandler errors;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_create_errhandler(handler, &errors);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, errors);
+  char* a = calloc((size_t)size, (size_t)bytes);
+  char* b = calloc((size_t)size, (size_t)bytes);
+  for (int i = 0; i < 1000; i++) {
+    if (rank == 1 && i == 500) raise(SIGKILL);
+    if (i == 500) started = MPI_Wtime();
+    if (strcmp(what, "barrier") == 0) MPI_Barrier(MPI_COMM_WORLD);
+    if (strcmp(what, "bcast") == 0) MPI_Bcast(a, bytes, MPI_BYTE, 1, MPI_COMM_WORLD);
+    if (strcmp(what, "allreduce") == 0) MPI_Allreduce(a, b, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+    if (strcmp(what, "allgather") == 0) MPI_Allgather(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    if (strcmp(what, "alltoall") == 0) MPI_Alltoall(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    if (strcmp(what, "iallreduce") == 0) {
+      MPI_Request request;
+      MPI_Iallreduce(a, b, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+  }
+  MPI_Finalize();
+  return 0;
+}
