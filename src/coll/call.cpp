@@ -1,5 +1,7 @@
 #include "coll/call.hpp"
 
+#include <cstring>
+
 namespace tutti {
 
 const char* name(Coll coll) noexcept {
@@ -8,6 +10,13 @@ const char* name(Coll coll) noexcept {
       "allgatherv", "gather", "scatter", "reduce_scatter_block", "alltoall"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
+}
+
+void run_on_one_rank(const Call& call) noexcept {
+  if (call.coll == Coll::barrier || call.coll == Coll::bcast || call.bytes == 0) return;
+  auto* to = static_cast<std::byte*>(call.recv);
+  if (call.coll == Coll::allgatherv) to += call.displs[0];
+  if (call.send != to) std::memcpy(to, call.send, call.bytes);
 }
 
 }  // namespace tutti

@@ -36,4 +36,10 @@ struct Call {
   const std::size_t* displs = nullptr;   // allgatherv: offset of each block in recv, in bytes
 };
 
+/// True when no algorithm has to run: there are no bytes, and nobody has to wait for anybody.
+inline bool moves_nothing(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
+
+/// The collective of a team of one: the own block, put where it belongs. Algorithms need two members.
+void run_on_one_rank(const Call& call) noexcept;
+
 }  // namespace tutti
