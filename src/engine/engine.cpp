@@ -149,6 +149,11 @@ void Engine::check_health() noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (waiter->reached()) continue;
     auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
+    if (waiter->peer >= 0 && fabric_.left(waiter->peer)) {
+      if (waiter->reached()) continue;  // its last store came first
+      fail_waiters(*members, Status::peer_lost(waiter->peer, "the process has left"));
+      return;
+    }
     for (int i = 0; i < members->size; ++i) {
       const std::int32_t peer = members->ranks[i];
       if (peer != fabric_.rank() && !fabric_.alive(peer)) {

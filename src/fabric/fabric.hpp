@@ -191,10 +191,17 @@ class Fabric {
   }
   virtual void disarm() noexcept {}
 
-  /// False when `peer` is known to have died or cannot be reached. May cost a system call.
+  /// False when `peer` is known to have died or cannot be reached: every team that it is a member of is
+  /// broken. May cost a system call.
   virtual bool alive(std::int32_t peer) noexcept {
     static_cast<void>(peer);
     return true;
+  }
+  /// True when `peer` has left in good order: what it owed to others is done, and it will write no more words.
+  /// Only a wait for a word of its own is then in vain. Costs a load.
+  virtual bool left(std::int32_t peer) noexcept {
+    static_cast<void>(peer);
+    return false;
   }
   /// Nanoseconds since some fixed point: monotonic real time, or this rank's virtual time.
   virtual std::uint64_t now_ns() const noexcept = 0;

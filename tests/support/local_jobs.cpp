@@ -86,7 +86,7 @@ void run_threads(int ranks, const Settings& settings, const Body& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body) {
+std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body) {
   auto* shared = static_cast<ForkBootstrap::Shared*>(
       mmap(nullptr, sizeof(ForkBootstrap::Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (shared == MAP_FAILED) throw std::runtime_error("mmap");
@@ -100,15 +100,9 @@ std::vector<int> run_processes(int ranks, const Settings& settings, const Body& 
     const pid_t child = fork();
     if (child == 0) {
       ForkBootstrap bootstrap(rank, ranks, *shared);
-      std::unique_ptr<shm::ShmFabric> fabric;
-      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
-      if (!status.ok()) {
-        std::fprintf(stderr, "rank %d: %s: %s\n", rank, name(status.code), status.detail);
-        _exit(2);
-      }
-      run_rank(ranks, settings, std::move(fabric), false, body);
+      const int code = body(bootstrap);
       std::fflush(nullptr);
-      _exit(::testing::Test::HasFailure() ? 1 : 0);
+      _exit(code);
     }
     children.push_back(child);
   }
@@ -120,6 +114,19 @@ std::vector<int> run_processes(int ranks, const Settings& settings, const Body& 
   }
   munmap(shared, sizeof *shared);
   return statuses;
+}
+
+std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body) {
+  return fork_ranks(ranks, [&](Bootstrap& bootstrap) {
+    std::unique_ptr<shm::ShmFabric> fabric;
+    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    if (!status.ok()) {
+      std::fprintf(stderr, "rank %d: %s: %s\n", bootstrap.rank(), name(status.code), status.detail);
+      return 2;
+    }
+    run_rank(ranks, settings, std::move(fabric), false, body);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
 }
 
 bool all_exited(const std::vector<int>& statuses) {

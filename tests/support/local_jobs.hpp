@@ -8,6 +8,7 @@
 
 #include "base/settings.hpp"
 #include "core/job.hpp"
+#include "fabric/bootstrap.hpp"
 
 namespace tutti::test {
 
@@ -28,6 +29,9 @@ void run_threads(int ranks, const Settings& settings, const Body& body);
 /// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns exits with 0,
 /// or with 1 when a gtest expectation failed in it.
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
+
+/// Forks `ranks` processes that exit with what `body` returns; gives their wait statuses.
+std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body);
 
 /// True when all statuses are those of processes that exited with 0.
 bool all_exited(const std::vector<int>& statuses);

@@ -28,6 +28,9 @@ struct NodeHeader {
   alignas(kCacheLine) Word sleepers;
 };
 
+/// Values of NodeSlot::gone.
+inline constexpr std::uint32_t kLeft = 1, kDied = 2;
+
 /// One per rank, on cache lines of its own.
 struct alignas(2 * kCacheLine) NodeSlot {
   // Set by the owner before and after it sleeps (nesting count); read by whoever rings it.
@@ -37,8 +40,8 @@ struct alignas(2 * kCacheLine) NodeSlot {
   // Set by the owner: its process and when that started (to tell a reused pid).
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> start_time;
-  // Set by the owner when it leaves in good order, or by a test that plays its death.
-  std::atomic<std::uint32_t> left;
+  // kLeft is set by the owner when it leaves in good order, kDied by whoever finds it dead. Never reset.
+  std::atomic<std::uint32_t> gone;
   std::uint64_t probe;  // written by the owner before the cross-memory probe; read by a neighbour
 };
 

@@ -66,11 +66,11 @@ void finished(Completion* completion) noexcept {
 }  // namespace
 
 ShmFabric::~ShmFabric() {
-  if (slot_ != nullptr) leave();
+  if (slot_ != nullptr && slot_->gone.load(std::memory_order_relaxed) == 0) go(kLeft);
 }
 
-void ShmFabric::leave() noexcept {
-  slot_->left.store(1, std::memory_order_release);
+void ShmFabric::go(std::uint32_t how) noexcept {
+  slot_->gone.store(how, std::memory_order_release);
   if (segment_->header().sleepers.load(std::memory_order_seq_cst) == 0) return;
   for (const std::int32_t peer : neighbours_) ring(peer);
 }
@@ -187,7 +187,7 @@ Status ShmFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcep
 }
 
 Status ShmFabric::check_present(std::int32_t peer) const noexcept {
-  if (segment_->slot(local_index(peer)).left.load(std::memory_order_relaxed) != 0) {
+  if (segment_->slot(local_index(peer)).gone.load(std::memory_order_relaxed) != 0) {
     return Status::peer_lost(peer, "the process has ended");
   }
   return Status::success();
@@ -204,7 +204,7 @@ Status ShmFabric::check_range(const Remote& remote, std::size_t offset, std::siz
 Status ShmFabric::cross(Status status, std::int32_t peer) noexcept {
   if (status.code == Code::peer_lost) {
     status.peer = peer;
-    segment_->slot(local_index(peer)).left.store(1, std::memory_order_release);
+    segment_->slot(local_index(peer)).gone.store(kDied, std::memory_order_release);
   }
   return status;
 }
@@ -285,12 +285,18 @@ bool ShmFabric::alive(std::int32_t peer) noexcept {
   const int local = local_index(peer);
   if (local < 0) return peer >= 0 && peer < size_;  // on another node: nothing is known of it
   NodeSlot& slot = segment_->slot(local);
-  if (slot.left.load(std::memory_order_acquire) != 0) return false;
+  if (const std::uint32_t gone = slot.gone.load(std::memory_order_acquire); gone != 0) return gone == kLeft;
   if (threads_ || peer == rank_) return true;
   const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
   if (running(pid, slot.start_time.load(std::memory_order_relaxed))) return true;
-  slot.left.store(1, std::memory_order_release);  // so that everybody's next operation fails at once
-  return false;
+  // It may have left in good order just before it ended. If not: everybody's next operation fails at once.
+  std::uint32_t present = 0;
+  return !slot.gone.compare_exchange_strong(present, kDied, std::memory_order_acq_rel) && present == kLeft;
+}
+
+bool ShmFabric::left(std::int32_t peer) noexcept {
+  const int local = local_index(peer);
+  return local >= 0 && segment_->slot(local).gone.load(std::memory_order_acquire) == kLeft;
 }
 
 std::uint64_t ShmFabric::now_ns() const noexcept {

@@ -31,8 +31,8 @@ class ShmFabric final : public Fabric {
   const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
   /// Cores that the ranks of this node may use together.
   int node_cores() const noexcept { return node_cores_; }
-  /// Marks this rank as gone, as the end of its process would (fault injection, orderly end).
-  void leave() noexcept;
+  /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
+  void die() noexcept { go(kDied); }
 
   Status expose(void* base, std::size_t bytes, Region* out) noexcept override;
   void withdraw(Region& region) noexcept override;
@@ -52,6 +52,7 @@ class ShmFabric final : public Fabric {
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
   void disarm() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
+  bool left(std::int32_t peer) noexcept override;
   std::uint64_t now_ns() const noexcept override;
 
  private:
@@ -64,6 +65,7 @@ class ShmFabric final : public Fabric {
   /// Completes the status of a cross-memory copy and remembers a peer that has ended.
   Status cross(Status status, std::int32_t peer) noexcept;
   void attach_segment(std::shared_ptr<Segment> segment, int local) noexcept;
+  void go(std::uint32_t how) noexcept;
   Status check_present(std::int32_t peer) const noexcept;
   Status check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
 

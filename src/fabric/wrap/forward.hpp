@@ -1,0 +1,66 @@
+// The base of all decorators: a fabric that owns a fabric and passes everything on.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "fabric/fabric.hpp"
+
+namespace tutti::wrap {
+
+class Forward : public Fabric {
+ public:
+  /// `signals`: signal() comes through signal_virtually() of this object too. Costs a virtual call.
+  explicit Forward(std::unique_ptr<Fabric> inner, bool signals = false) noexcept
+      : Fabric(inner->rank(), inner->size()), inner_(std::move(inner)) {
+    mirror(*inner_);
+    if (signals) intercepts_signals_ = true;
+  }
+
+  Status expose(void* base, std::size_t bytes, Region* out) noexcept override {
+    return inner_->expose(base, bytes, out);
+  }
+  void withdraw(Region& region) noexcept override { inner_->withdraw(region); }
+  Region& arena() noexcept override { return inner_->arena(); }
+  Status arena_of(std::int32_t peer, Remote* out) noexcept override { return inner_->arena_of(peer, out); }
+  Status reserve(std::size_t offset, std::size_t bytes) noexcept override {
+    return inner_->reserve(offset, bytes);
+  }
+  Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override {
+    return inner_->attach(peer, key, out);
+  }
+  bool maps(std::int32_t peer) const noexcept override { return inner_->maps(peer); }
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
+             Completion* completion) noexcept override {
+    return inner_->put(target, offset, source, bytes, tail, completion);
+  }
+  Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+             Completion* completion) noexcept override {
+    return inner_->get(source, offset, destination, bytes, completion);
+  }
+  void progress() noexcept override { inner_->progress(); }
+  void ring(std::int32_t peer) noexcept override { inner_->ring(peer); }
+  std::uint32_t arm() noexcept override { return inner_->arm(); }
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
+    inner_->sleep(ticket, timeout_ns);
+  }
+  void disarm() noexcept override { inner_->disarm(); }
+  bool alive(std::int32_t peer) noexcept override { return inner_->alive(peer); }
+  bool left(std::int32_t peer) noexcept override { return inner_->left(peer); }
+  std::uint64_t now_ns() const noexcept override { return inner_->now_ns(); }
+  void watch(Waiter& waiter) noexcept override { inner_->watch(waiter); }
+  Datagrams* datagrams() noexcept override { return inner_->datagrams(); }
+
+ protected:
+  Fabric& inner() noexcept { return *inner_; }
+  const Fabric& inner() const noexcept { return *inner_; }
+  void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override {
+    inner_->signal(peer, word, value);
+  }
+  void spend_virtually(Work work, std::size_t bytes) noexcept override { inner_->spend(work, bytes); }
+
+ private:
+  std::unique_ptr<Fabric> inner_;
+};
+
+}  // namespace tutti::wrap
