@@ -157,7 +157,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);"""
 def abi_header(abi, constants):
     lines = [f"// {BANNER}",
              f"// The {abi} ABI as far as tutti uses it: our own description of public facts.",
-             "#pragma once", "", "#include <stddef.h>", "#include <stdint.h>", ""]
+             "// clang-format off", "#pragma once", "", "#include <stddef.h>", "#include <stdint.h>", ""]
     for handle in sorted(HANDLES):
         lines.append(f"typedef int {handle};" if abi == "mpich" else
                      f"typedef struct tutti_abi_{handle[4:].lower()}* {handle};")

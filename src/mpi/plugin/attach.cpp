@@ -1,4 +1,5 @@
-// Start and end of the plugin: everything that all ranks must agree on before tutti takes a single call.
+// Start and end of the plugin: everything that all ranks must agree on before tutti takes a single
+// call.
 #include <unistd.h>
 
 #include <climits>
@@ -27,8 +28,8 @@ std::uint64_t hash(const std::string& text) {
   return value;
 }
 
-// The settings that decide how ranks talk to each other, as text. Those that only concern one rank (log,
-// report, trace, binding) may differ.
+// The settings that decide how ranks talk to each other, as text. Those that only concern one rank
+// (log, report, trace, binding) may differ.
 std::string shared_settings(const Settings& s) {
   return s.algorithm + '|' + std::to_string(s.arena) + '|' + std::to_string(s.ring) + '|' +
          std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
@@ -38,7 +39,8 @@ std::string shared_settings(const Settings& s) {
 
 bool all_ranks(bool mine) {
   int in = mine, out = 0;
-  return native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && out != 0;
+  return native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS &&
+         out != 0;
 }
 
 // True when `value` is the same on all ranks.
@@ -91,7 +93,8 @@ class ErrorsReturn {
 
 bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
 
-// Settings and versions, which every rank reads for itself. False on all ranks when one has a problem.
+// Settings and versions, which every rank reads for itself. False on all ranks when one has a
+// problem.
 bool agree_on_settings() {
   std::string message;
   const bool loaded = load_settings(&state.settings, &message).ok();
@@ -141,7 +144,8 @@ void free_world_copies() {
   native.Comm_free(&state.pump_comm);
 }
 
-// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes' callbacks.
+// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
+// callbacks.
 void detach() {
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], nullptr, __ATOMIC_RELEASE);
@@ -180,8 +184,9 @@ bool fits(const tutti_preload& preload, const char* missing) {
   if (all_ranks(same && missing == nullptr)) return true;
   native.Comm_rank(MPI_COMM_WORLD, &state.rank);
   log_setup(LogLevel::warn, state.rank);
-  const std::string text = !same ? std::string(preload.plugin_path) + " is of another version than the preload"
-                                 : std::string("this MPI has no ") + (missing != nullptr ? missing : "");
+  const std::string text =
+      !same ? std::string(preload.plugin_path) + " is of another version than the preload"
+            : std::string("this MPI has no ") + (missing != nullptr ? missing : "");
   say_once(!same || missing != nullptr, text.c_str());
   return false;
 }
@@ -224,7 +229,8 @@ void pump_host() noexcept {
 
 }  // namespace tutti::mpi
 
-extern "C" __attribute__((visibility("default"))) int tutti_mpi_attach(const tutti_preload* preload) {
+extern "C" __attribute__((visibility("default"))) int tutti_mpi_attach(
+    const tutti_preload* preload) {
   using namespace tutti::mpi;
   const char* missing = load_native(*preload);
   return fits(*preload, missing) && attach(*preload);

@@ -50,12 +50,14 @@ Status run_plan(const char* call, Comm& comm, const Plan& plan) {
 template <class Args, class NativeCall>
 int run_blocking(const char* call, const Args& args, NativeCall&& call_native) {
   Comm* comm = find_comm(args.comm);
-  if (comm == nullptr) [[unlikely]] comm = find_or_adopt(args.comm);
+  if (comm == nullptr) [[unlikely]]
+    comm = find_or_adopt(args.comm);
   Plan plan;
   const Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]] {
     const Status status = run_plan(call, *comm, plan);
-    if (!status.ok()) [[unlikely]] return raise(*comm, call, status);
+    if (!status.ok()) [[unlikely]]
+      return raise(*comm, call, status);
     if (plan.staging && plan.staging->user) return plan.staging->user->error;
     return MPI_SUCCESS;
   }
@@ -86,7 +88,8 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
 }
 
 template <class Args, class NativeCall>
-int run_nonblocking(const char* call, const Args& args, MPI_Request* out, NativeCall&& call_native) {
+int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
+                    NativeCall&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
   if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);

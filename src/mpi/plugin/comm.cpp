@@ -17,9 +17,9 @@ namespace {
 
 int keyval = MPI_KEYVAL_INVALID;
 
-// The value of tutti's attribute on a communicator. MPI hands it on to duplicates (on_copy) without the
-// state: such a duplicate belongs to the world, and is taken up in its first blocking collective. That is
-// how MPI_Comm_idup is served, inside of which nothing may communicate.
+// The value of tutti's attribute on a communicator. MPI hands it on to duplicates (on_copy) without
+// the state: such a duplicate belongs to the world, and is taken up in its first blocking
+// collective. That is how MPI_Comm_idup is served, inside of which nothing may communicate.
 struct Attachment {
   Comm* comm = nullptr;
 };
@@ -30,8 +30,9 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Members of a new communicator know its parent and how many children that had before; communicators
-// that come out of one call have disjoint members, so the first member tells them apart.
+// Members of a new communicator know its parent and how many children that had before;
+// communicators that come out of one call have disjoint members, so the first member tells them
+// apart.
 void derive(const std::uint64_t parent[2], std::uint64_t child, std::uint64_t id[2]) {
   id[0] = mix(parent[0] + mix(child + 1));
   id[1] = mix(parent[1] ^ mix(id[0] + child));
@@ -82,10 +83,11 @@ bool all_reachable(const std::vector<std::int32_t>& members) {
   return true;
 }
 
-// What one rank brings to the agreement on a new communicator: the minimum of each over all members.
+// What one rank brings to the agreement on a new communicator: the minimum of each over all
+// members.
 struct Proposal {
-  long long known = 0;     // 1: all members belong to the world and the state is in place
-  long long served = 0;    // 1: the team exists here
+  long long known = 0;               // 1: all members belong to the world and the state is in place
+  long long served = 0;              // 1: the team exists here
   long long id = 0, complement = 0;  // equal ids have minima that are complements
 };
 
@@ -156,7 +158,8 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2]) {
     comms.insert(key(handle), comm);
     return comm;
   }
-  log(LogLevel::info, "a communicator of %d ranks stays with the MPI: its members do not agree on it", size);
+  log(LogLevel::info,
+      "a communicator of %d ranks stays with the MPI: its members do not agree on it", size);
   if (mine.known) {
     native.Comm_delete_attr(handle, keyval);  // releases
   } else {
@@ -186,8 +189,8 @@ const Attachment* attachment_of(MPI_Comm comm) {
   return static_cast<const Attachment*>(value);
 }
 
-// The identity of the next communicator made from `parent`, when that belongs to the world. Called by
-// all members of `parent`.
+// The identity of the next communicator made from `parent`, when that belongs to the world. Called
+// by all members of `parent`.
 bool next_birth(MPI_Comm parent, std::uint64_t birth[2]) {
   Comm* comm = find_or_adopt(parent);
   if (comm == nullptr || comm->foreign) return false;
@@ -205,14 +208,16 @@ int create(MPI_Comm parent, MPI_Comm* newcomm, Create&& native_create) {
   return code;
 }
 
-// An identity for members that share no count of their parent's children: the first member gives it.
+// An identity for members that share no count of their parent's children: the first member gives
+// it.
 bool ask_for_birth(MPI_Comm newcomm, std::uint64_t birth[2]) {
   static std::atomic<long long> given{0};
   int rank = 0;
   native.Comm_rank(newcomm, &rank);
   long long mine = LLONG_MAX, ticket = 0;
   if (rank == 0) mine = (static_cast<long long>(state.rank) << 32) | given.fetch_add(1);
-  if (native.Allreduce(&mine, &ticket, 1, MPI_LONG_LONG, MPI_MIN, newcomm) != MPI_SUCCESS) return false;
+  if (native.Allreduce(&mine, &ticket, 1, MPI_LONG_LONG, MPI_MIN, newcomm) != MPI_SUCCESS)
+    return false;
   birth[0] = mix(static_cast<std::uint64_t>(ticket));
   birth[1] = 0x7469636b6574u;
   return true;
@@ -252,9 +257,8 @@ int handle_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* 
 
 int handle_Cart_create(MPI_Comm comm, int ndims, const int* dims, const int* periods, int reorder,
                        MPI_Comm* newcomm) {
-  return create(comm, newcomm, [&] {
-    return native.Cart_create(comm, ndims, dims, periods, reorder, newcomm);
-  });
+  return create(comm, newcomm,
+                [&] { return native.Cart_create(comm, ndims, dims, periods, reorder, newcomm); });
 }
 
 int handle_Cart_sub(MPI_Comm comm, const int* remain, MPI_Comm* newcomm) {
@@ -263,14 +267,13 @@ int handle_Cart_sub(MPI_Comm comm, const int* remain, MPI_Comm* newcomm) {
 
 int handle_Graph_create(MPI_Comm comm, int nodes, const int* index, const int* edges, int reorder,
                         MPI_Comm* newcomm) {
-  return create(comm, newcomm, [&] {
-    return native.Graph_create(comm, nodes, index, edges, reorder, newcomm);
-  });
+  return create(comm, newcomm,
+                [&] { return native.Graph_create(comm, nodes, index, edges, reorder, newcomm); });
 }
 
 int handle_Dist_graph_create(MPI_Comm comm, int n, const int* sources, const int* degrees,
-                             const int* destinations, const int* weights, MPI_Info info, int reorder,
-                             MPI_Comm* newcomm) {
+                             const int* destinations, const int* weights, MPI_Info info,
+                             int reorder, MPI_Comm* newcomm) {
   return create(comm, newcomm, [&] {
     return native.Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder,
                                     newcomm);
@@ -283,7 +286,8 @@ int handle_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int* so
                                       MPI_Info info, int reorder, MPI_Comm* newcomm) {
   return create(comm, newcomm, [&] {
     return native.Dist_graph_create_adjacent(comm, indegree, sources, source_weights, outdegree,
-                                             destinations, destination_weights, info, reorder, newcomm);
+                                             destinations, destination_weights, info, reorder,
+                                             newcomm);
   });
 }
 

@@ -12,18 +12,20 @@ namespace tutti::mpi {
 
 /// A communicator inside the world of which all members run tutti. `team` is null when tutti cannot
 /// serve it (one rank, ranks of another node, no memory): its collectives are the MPI's, but
-/// communicators made from it may be served. Created and agreed on by all members; destroyed when it
-/// has been freed and its last operation is over.
+/// communicators made from it may be served. Created and agreed on by all members; destroyed when
+/// it has been freed and its last operation is over.
 struct Comm {
   Team* team = nullptr;
   MPI_Comm handle{};
   int rank = 0;
   int size = 0;
   std::uint64_t id[2] = {0, 0};
-  bool foreign = false;  // not of the world, or of one rank: only remembered, so as not to ask again
+  bool foreign =
+      false;  // not of the world, or of one rank: only remembered, so as not to ask again
   std::uint64_t children = 0;  // communicators made from this one; same count on all members
   std::atomic<bool> complained{false};  // an error on it has been explained
-  // Operations in flight or persistent, plus one while the communicator exists. Changed by any thread.
+  // Operations in flight or persistent, plus one while the communicator exists. Changed by any
+  // thread.
   std::atomic<int> references{1};
 };
 

@@ -1,5 +1,6 @@
-// Wait, Test, Start and the other functions on requests, for arrays that mix tutti's requests and the
-// MPI's. The MPI is never asked to block while one of tutti's is open: its engine would not progress ours.
+// Wait, Test, Start and the other functions on requests, for arrays that mix tutti's requests and
+// the MPI's. The MPI is never asked to block while one of tutti's is open: its engine would not
+// progress ours.
 #include <vector>
 
 #include "mpi/plugin/errors.hpp"
@@ -21,8 +22,8 @@ bool any_own(int count, const MPI_Request* requests) {
   return false;
 }
 
-// What MPI says of a request without anything to report. MPI_ERROR stays as it is: only calls that return
-// MPI_ERR_IN_STATUS set it.
+// What MPI says of a request without anything to report. MPI_ERROR stays as it is: only calls that
+// return MPI_ERR_IN_STATUS set it.
 void set_empty(MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;
@@ -37,8 +38,8 @@ MPI_Status* at(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
 
-// Completes a request whose operation is over, as the program sees it: data are unpacked, the handle
-// becomes null or inactive. Returns the outcome; the error handler has not been called.
+// Completes a request whose operation is over, as the program sees it: data are unpacked, the
+// handle becomes null or inactive. Returns the outcome; the error handler has not been called.
 Status finish(MPI_Request* handle, MPI_Status* status) {
   Request* request = request_of(*handle);
   Status outcome;
@@ -225,7 +226,8 @@ int handle_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* stat
 // What an array has to offer to Waitany and Testany.
 enum class Offer { nothing_active, pending, completed };
 
-Offer test_any(int count, MPI_Request* requests, NativePart* part, int* index, MPI_Status* status, int* code) {
+Offer test_any(int count, MPI_Request* requests, NativePart* part, int* index, MPI_Status* status,
+               int* code) {
   state.job->progress();
   bool live = false;
   *code = MPI_SUCCESS;
@@ -314,7 +316,8 @@ int test_some(int count, MPI_Request* requests, NativePart* part, int* outcount,
   return outcomes.result(code, native_positions);
 }
 
-int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indices, MPI_Status* statuses) {
+int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indices,
+                    MPI_Status* statuses) {
   if (!any_own(count, requests)) {
     return native.Waitsome(count, requests, outcount, indices, statuses);
   }
@@ -325,7 +328,8 @@ int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indice
   }
 }
 
-int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indices, MPI_Status* statuses) {
+int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indices,
+                    MPI_Status* statuses) {
   if (!any_own(count, requests)) {
     return native.Testsome(count, requests, outcount, indices, statuses);
   }
@@ -342,7 +346,8 @@ int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status
   return MPI_SUCCESS;
 }
 
-int handle_Request_get_status_all(int count, const MPI_Request* requests, int* flag, MPI_Status* statuses) {
+int handle_Request_get_status_all(int count, const MPI_Request* requests, int* flag,
+                                  MPI_Status* statuses) {
   if (!any_own(count, requests)) {
     return native.Request_get_status_all(count, requests, flag, statuses);
   }
@@ -385,8 +390,8 @@ int handle_Request_get_status_any(int count, const MPI_Request* requests, int* i
   return MPI_SUCCESS;
 }
 
-int handle_Request_get_status_some(int count, const MPI_Request* requests, int* outcount, int* indices,
-                                   MPI_Status* statuses) {
+int handle_Request_get_status_some(int count, const MPI_Request* requests, int* outcount,
+                                   int* indices, MPI_Status* statuses) {
   if (!any_own(count, requests)) {
     return native.Request_get_status_some(count, requests, outcount, indices, statuses);
   }

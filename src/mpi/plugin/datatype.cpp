@@ -15,19 +15,37 @@ namespace {
 constexpr int kTypes = static_cast<int>(Type::count_);
 constexpr int kOps = static_cast<int>(Op::no_op) + 1;
 
-SmallMap<TypeInfo*, 256> predefined;   // filled by create_types
+SmallMap<TypeInfo*, 256> predefined;  // filled by create_types
 SmallMap<Op, 32> operators;
-Reduction reductions[kOps][kTypes];    // fold is null where there is none
+Reduction reductions[kOps][kTypes];  // fold is null where there is none
 std::vector<std::unique_ptr<TypeInfo>> owned;
 HandleMap<TypeInfo> derived;
-std::mutex build_mutex;                // one thread flattens at a time
+std::mutex build_mutex;  // one thread flattens at a time
 int keyval = MPI_KEYVAL_INVALID;
 
 // What the standard says a predefined type is; its size tells the rest.
 enum class Class {
-  none, opaque, byte, signed_, unsigned_, integer, real, bfloat, long_double, complex, long_double_complex, bool_,
-  logical, pair_f32_i32, pair_f64_i32, pair_i64_i32, pair_i16_i32, pair_i32_i32, pair_long_double_i32,
-  pair_integer, pair_real
+  none,
+  opaque,
+  byte,
+  signed_,
+  unsigned_,
+  integer,
+  real,
+  bfloat,
+  long_double,
+  complex,
+  long_double_complex,
+  bool_,
+  logical,
+  pair_f32_i32,
+  pair_f64_i32,
+  pair_i64_i32,
+  pair_i16_i32,
+  pair_i32_i32,
+  pair_long_double_i32,
+  pair_integer,
+  pair_real
 };
 
 struct BySize {
@@ -38,20 +56,33 @@ struct BySize {
 
 // Fortran types have the size that the Fortran compiler gave them, so (class, size) decides.
 constexpr BySize kReducible[] = {
-    {Class::byte, 1, Type::byte},        {Class::bool_, 1, Type::bool8},
-    {Class::signed_, 1, Type::i8},       {Class::signed_, 2, Type::i16},
-    {Class::signed_, 4, Type::i32},      {Class::signed_, 8, Type::i64},
-    {Class::integer, 1, Type::i8},       {Class::integer, 2, Type::i16},
-    {Class::integer, 4, Type::i32},      {Class::integer, 8, Type::i64},
-    {Class::unsigned_, 1, Type::u8},     {Class::unsigned_, 2, Type::u16},
-    {Class::unsigned_, 4, Type::u32},    {Class::unsigned_, 8, Type::u64},
-    {Class::real, 2, Type::f16},         {Class::bfloat, 2, Type::bf16},
-    {Class::real, 4, Type::f32},         {Class::real, 8, Type::f64},
-    {Class::real, 16, Type::f128},       {Class::long_double, 16, Type::long_double},
-    {Class::complex, 8, Type::c32},      {Class::complex, 16, Type::c64},
+    {Class::byte, 1, Type::byte},
+    {Class::bool_, 1, Type::bool8},
+    {Class::signed_, 1, Type::i8},
+    {Class::signed_, 2, Type::i16},
+    {Class::signed_, 4, Type::i32},
+    {Class::signed_, 8, Type::i64},
+    {Class::integer, 1, Type::i8},
+    {Class::integer, 2, Type::i16},
+    {Class::integer, 4, Type::i32},
+    {Class::integer, 8, Type::i64},
+    {Class::unsigned_, 1, Type::u8},
+    {Class::unsigned_, 2, Type::u16},
+    {Class::unsigned_, 4, Type::u32},
+    {Class::unsigned_, 8, Type::u64},
+    {Class::real, 2, Type::f16},
+    {Class::bfloat, 2, Type::bf16},
+    {Class::real, 4, Type::f32},
+    {Class::real, 8, Type::f64},
+    {Class::real, 16, Type::f128},
+    {Class::long_double, 16, Type::long_double},
+    {Class::complex, 8, Type::c32},
+    {Class::complex, 16, Type::c64},
     {Class::long_double_complex, 32, Type::c_long_double},
-    {Class::logical, 1, Type::logical8}, {Class::logical, 2, Type::logical16},
-    {Class::logical, 4, Type::bool32},   {Class::logical, 8, Type::logical64},
+    {Class::logical, 1, Type::logical8},
+    {Class::logical, 2, Type::logical16},
+    {Class::logical, 4, Type::bool32},
+    {Class::logical, 8, Type::logical64},
     {Class::pair_f32_i32, 8, Type::pair_f32_i32},
     {Class::pair_f64_i32, 12, Type::pair_f64_i32},
     {Class::pair_i64_i32, 12, Type::pair_i64_i32},
@@ -77,7 +108,8 @@ constexpr Padded kPadded[] = {{Class::pair_f64_i32, 8, 8},
 Layout::Pointer predefined_layout(Class type_class, std::size_t size) {
   for (const Padded& pair : kPadded) {
     if (pair.type_class == type_class) {
-      return Layout::sequence({{0, Layout::bytes(pair.value_bytes)}, {pair.index_offset, Layout::bytes(4)}});
+      return Layout::sequence(
+          {{0, Layout::bytes(pair.value_bytes)}, {pair.index_offset, Layout::bytes(4)}});
     }
   }
   return Layout::bytes(size);
@@ -194,7 +226,8 @@ void unpack(const TypeInfo& type, const void* packed, std::size_t count, void* u
 const Reduction* find_predefined_reduction(MPI_Op op, const TypeInfo& type) noexcept {
   const Op* found = operators.find(key(op));
   if (found == nullptr || type.reduce_type == kNotReducible) return nullptr;
-  if (!type.logical_ops && (*found == Op::land || *found == Op::lor || *found == Op::lxor)) return nullptr;
+  if (!type.logical_ops && (*found == Op::land || *found == Op::lor || *found == Op::lxor))
+    return nullptr;
   const Reduction& reduction = reductions[static_cast<int>(*found)][type.reduce_type];
   return reduction.fold != nullptr ? &reduction : nullptr;
 }

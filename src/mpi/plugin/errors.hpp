@@ -9,8 +9,9 @@ namespace tutti::mpi {
 /// The MPI error class of a status.
 int error_class(const Status& status) noexcept;
 
-/// Says once per communicator what happened ("rank 3 (pid 123) died during MPI_Allreduce on ..."), calls
-/// the communicator's error handler and returns the error class (if the handler returns). Thread-safe.
+/// Says once per communicator what happened ("rank 3 (pid 123) died during MPI_Allreduce on ..."),
+/// calls the communicator's error handler and returns the error class (if the handler returns).
+/// Thread-safe.
 int raise(Comm& comm, const char* call, const Status& status) noexcept;
 
 /// The message alone.

@@ -9,7 +9,8 @@ namespace tutti::mpi {
 namespace {
 
 // The arguments of a type constructor (MPI-4.1 section 5.1.13). Types made by a large-count
-// constructor have their counts and displacements in `counts`, the others in `integers` and `addresses`.
+// constructor have their counts and displacements in `counts`, the others in `integers` and
+// `addresses`.
 struct Contents {
   int combiner = 0;
   std::vector<int> integers;
@@ -56,7 +57,8 @@ bool read_contents_large(MPI_Datatype type, Contents* out) {
   out->counts.resize(static_cast<std::size_t>(counts));
   std::vector<MPI_Datatype> inner(static_cast<std::size_t>(types));
   if (native.Type_get_contents_c(type, integers, addresses, counts, types, out->integers.data(),
-                                 out->addresses.data(), out->counts.data(), inner.data()) != MPI_SUCCESS) {
+                                 out->addresses.data(), out->counts.data(),
+                                 inner.data()) != MPI_SUCCESS) {
     return false;
   }
   out->types = std::move(inner);
@@ -68,7 +70,8 @@ bool read_contents(MPI_Datatype type, Contents* out) {
     return read_contents_large(type, out);
   }
   int integers = 0, addresses = 0, types = 0;
-  if (native.Type_get_envelope(type, &integers, &addresses, &types, &out->combiner) != MPI_SUCCESS) {
+  if (native.Type_get_envelope(type, &integers, &addresses, &types, &out->combiner) !=
+      MPI_SUCCESS) {
     return false;
   }
   if (types == 0) return true;
@@ -133,7 +136,8 @@ std::ptrdiff_t byte_displacement(const Contents& c, std::size_t in_counts, std::
   return c.addresses.empty() ? c.integers[in_integers + i] : c.addresses[i];
 }
 
-Layout::Pointer indexed_layout(const Contents& c, const Child& child, bool in_bytes, bool one_length) {
+Layout::Pointer indexed_layout(const Contents& c, const Child& child, bool in_bytes,
+                               bool one_length) {
   const Numbers numbers(c, 0, 0);
   const auto count = static_cast<std::size_t>(numbers[0]);
   const std::size_t first = one_length ? 2 : 1 + count;
@@ -141,9 +145,9 @@ Layout::Pointer indexed_layout(const Contents& c, const Child& child, bool in_by
   parts.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const MPI_Count length = numbers[one_length ? 1 : 1 + i];
-    const std::ptrdiff_t offset = in_bytes
-                                      ? byte_displacement(c, first, first, i)
-                                      : static_cast<std::ptrdiff_t>(numbers[first + i]) * child.extent;
+    const std::ptrdiff_t offset =
+        in_bytes ? byte_displacement(c, first, first, i)
+                 : static_cast<std::ptrdiff_t>(numbers[first + i]) * child.extent;
     parts.push_back({offset, elements(child, length)});
   }
   return Layout::sequence(std::move(parts));
@@ -156,7 +160,8 @@ Layout::Pointer struct_layout(const Contents& c) {
   for (std::size_t i = 0; i < count; ++i) {
     Child child;
     if (!read_child(c.types[i], &child)) return nullptr;
-    parts.push_back({byte_displacement(c, 1 + count, 1 + count, i), elements(child, numbers[1 + i])});
+    parts.push_back(
+        {byte_displacement(c, 1 + count, 1 + count, i), elements(child, numbers[1 + i])});
   }
   return Layout::sequence(std::move(parts));
 }
@@ -185,7 +190,8 @@ Layout::Pointer subarray_layout(const Contents& c, Child child) {
   for (const int dimension : dimension_order(static_cast<int>(n), order)) {
     const auto d = static_cast<std::size_t>(dimension);
     Layout::Pointer line = elements(child, subsizes[d]);
-    child.layout = Layout::sequence({{static_cast<std::ptrdiff_t>(starts[d]) * child.extent, line}});
+    child.layout =
+        Layout::sequence({{static_cast<std::ptrdiff_t>(starts[d]) * child.extent, line}});
     child.extent *= static_cast<std::ptrdiff_t>(sizes[d]);
   }
   return child.layout;

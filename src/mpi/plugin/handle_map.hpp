@@ -1,4 +1,5 @@
-// A hash table from MPI handles to state, for tables that are read by every call and written rarely.
+// A hash table from MPI handles to state, for tables that are read by every call and written
+// rarely.
 #pragma once
 
 #include <atomic>
@@ -11,8 +12,8 @@
 namespace tutti::mpi {
 
 /// Open addressing with linear probing; erasure moves later entries back, so that nothing piles up
-/// under thousands of creations and frees. Readers take no lock: a writer makes `version_` odd while
-/// it works, and a reader that saw it odd or changed tries again. Key 0 is not allowed.
+/// under thousands of creations and frees. Readers take no lock: a writer makes `version_` odd
+/// while it works, and a reader that saw it odd or changed tries again. Key 0 is not allowed.
 ///
 /// Shared state: slots, the table pointer and `version_` are written under `mutex_`, read by any
 /// thread. Tables that were outgrown stay allocated, because a reader may still look at one.

@@ -54,7 +54,8 @@ Layout::Pointer Layout::sequence(std::vector<Part> parts) {
     if (part.layout->is_block()) {
       const std::ptrdiff_t begin = part.offset + part.layout->shift_;
       if (!merged.empty() && merged.back().layout->is_block() &&
-          merged.back().offset + static_cast<std::ptrdiff_t>(merged.back().layout->size_) == begin) {
+          merged.back().offset + static_cast<std::ptrdiff_t>(merged.back().layout->size_) ==
+              begin) {
         merged.back().layout = bytes(merged.back().layout->size_ + part.layout->size_);
       } else {
         merged.push_back({begin, bytes(part.layout->size_)});
@@ -117,7 +118,8 @@ char* Layout::move(char* element, char* packed) const noexcept {
       }
       return packed;
     case Kind::sequence:
-      for (const Part& part : parts_) packed = part.layout->move<kPack>(element + part.offset, packed);
+      for (const Part& part : parts_)
+        packed = part.layout->move<kPack>(element + part.offset, packed);
       return packed;
   }
   return packed;

@@ -1,5 +1,5 @@
-// The layout of a datatype: which bytes of memory belong to one element, in the order of its type map.
-// Knows no MPI, so that it can be tested alone and used by threads that must not call the MPI.
+// The layout of a datatype: which bytes of memory belong to one element, in the order of its type
+// map. Knows no MPI, so that it can be tested alone and used by threads that must not call the MPI.
 #pragma once
 
 #include <cstddef>

@@ -82,10 +82,10 @@ Reason plan_predefined(const Reduction* reduction, const Data& data, const void*
   return Reason::none;
 }
 
-// User-defined operators see packed data between ranks (the others may have another type of the same
-// signature) and their own type in memory (fold_user).
-Reason plan_user(MPI_Op op, const Data& whole, std::size_t block_count, const void* send, void* recv,
-                 Plan* plan) {
+// User-defined operators see packed data between ranks (the others may have another type of the
+// same signature) and their own type in memory (fold_user).
+Reason plan_user(MPI_Op op, const Data& whole, std::size_t block_count, const void* send,
+                 void* recv, Plan* plan) {
   Staging& stage = staging(plan);
   stage.user = std::make_unique<UserReduction>();
   UserReduction& user = *stage.user;
@@ -96,7 +96,8 @@ Reason plan_user(MPI_Op op, const Data& whole, std::size_t block_count, const vo
   user.type = whole.type;
   stage.hold(whole.type);
   user.reduction.fold = &fold_user;
-  user.reduction.element_bytes = static_cast<std::uint32_t>(std::max<std::size_t>(whole.type->size, 1));
+  user.reduction.element_bytes =
+      static_cast<std::uint32_t>(std::max<std::size_t>(whole.type->size, 1));
   user.reduction.commutative = commutative != 0;
   user.reduction.divisible = false;
   user.reduction.any_thread = false;
@@ -122,8 +123,8 @@ Reason plan_user(MPI_Op op, const Data& whole, std::size_t block_count, const vo
   return Reason::none;
 }
 
-// `count` elements per block, `blocks` of them in the send buffer. `recv` is null where no result is
-// wanted.
+// `count` elements per block, `blocks` of them in the send buffer. `recv` is null where no result
+// is wanted.
 Reason plan_reduction(MPI_Op op, MPI_Datatype type, MPI_Count count, int blocks, const void* send,
                       void* recv, bool blocking, Plan* plan) {
   Data block, whole;
@@ -201,7 +202,8 @@ Reason make_plan(const BcastArgs& args, const Comm& comm, bool, Plan* plan) {
 
 Reason make_plan(const AllreduceArgs& args, const Comm&, bool blocking, Plan* plan) {
   const void* send = in_place(args.sendbuf) ? args.recvbuf : args.sendbuf;
-  if (in_place(args.recvbuf) || (args.recvbuf == nullptr && args.count > 0)) return Reason::arguments;
+  if (in_place(args.recvbuf) || (args.recvbuf == nullptr && args.count > 0))
+    return Reason::arguments;
   if (!in_place(args.sendbuf) && args.count > 0 && aliased(args.sendbuf, args.recvbuf, 1)) {
     return Reason::arguments;
   }
@@ -215,7 +217,8 @@ Reason make_plan(const ReduceArgs& args, const Comm& comm, bool blocking, Plan* 
   const void* send = args.sendbuf;
   if (root) {
     if (in_place(send)) send = args.recvbuf;
-    if (in_place(args.recvbuf) || (args.recvbuf == nullptr && args.count > 0)) return Reason::arguments;
+    if (in_place(args.recvbuf) || (args.recvbuf == nullptr && args.count > 0))
+      return Reason::arguments;
     if (args.count > 0 && aliased(args.sendbuf, args.recvbuf, 1)) return Reason::arguments;
   }
   plan->call.coll = Coll::reduce;
@@ -224,7 +227,8 @@ Reason make_plan(const ReduceArgs& args, const Comm& comm, bool blocking, Plan* 
                         blocking, plan);
 }
 
-Reason make_plan(const Reduce_scatter_blockArgs& args, const Comm& comm, bool blocking, Plan* plan) {
+Reason make_plan(const Reduce_scatter_blockArgs& args, const Comm& comm, bool blocking,
+                 Plan* plan) {
   const void* send = in_place(args.sendbuf) ? args.recvbuf : args.sendbuf;
   if (in_place(args.recvbuf) || (args.recvbuf == nullptr && args.recvcount > 0)) {
     return Reason::arguments;
@@ -233,13 +237,14 @@ Reason make_plan(const Reduce_scatter_blockArgs& args, const Comm& comm, bool bl
     return Reason::arguments;
   }
   plan->call.coll = Coll::reduce_scatter_block;
-  return plan_reduction(args.op, args.datatype, args.recvcount, comm.size, send, args.recvbuf, blocking,
-                        plan);
+  return plan_reduction(args.op, args.datatype, args.recvcount, comm.size, send, args.recvbuf,
+                        blocking, plan);
 }
 
 Reason make_plan(const AllgatherArgs& args, const Comm& comm, bool, Plan* plan) {
   Data recv, all, send;
-  if (!read_data(args.recvbuf, args.recvcount, args.recvtype, &recv) || !many(recv, comm.size, &all)) {
+  if (!read_data(args.recvbuf, args.recvcount, args.recvtype, &recv) ||
+      !many(recv, comm.size, &all)) {
     return Reason::arguments;
   }
   const bool own = in_place(args.sendbuf);
@@ -282,7 +287,8 @@ Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool, Plan* plan)
   for (int i = 0; i < comm.size; ++i) {
     Data& block = blocks[static_cast<std::size_t>(i)];
     // The buffer may be null when this rank's view of it is empty; the total is checked below.
-    if (!read_data(args.recvbuf, args.recvcounts[i], args.recvtype, &block)) return Reason::arguments;
+    if (!read_data(args.recvbuf, args.recvcounts[i], args.recvtype, &block))
+      return Reason::arguments;
     block.user += args.displs[i] * block.type->extent;
     stage.counts[static_cast<std::size_t>(i)] = block.bytes;
     if (__builtin_add_overflow(total, block.bytes, &total)) return Reason::arguments;
@@ -294,7 +300,8 @@ Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool, Plan* plan)
     return Reason::arguments;
   }
   const bool dense = mine.type->dense;
-  if (!reserve(stage, (dense ? 0 : total + 64) + (own ? 0 : scratch_for(send)))) return Reason::no_memory;
+  if (!reserve(stage, (dense ? 0 : total + 64) + (own ? 0 : scratch_for(send))))
+    return Reason::no_memory;
   // Displacements may be negative; the core counts from the lowest block.
   char* base = mine.user;
   for (const Data& block : blocks) base = std::min(base, block.user);
@@ -311,7 +318,8 @@ Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool, Plan* plan)
   plan->call.counts = stage.counts.data();
   plan->call.displs = stage.displs.data();
   plan->call.send = base + stage.displs[static_cast<std::size_t>(comm.rank)];
-  if (own && !dense) pack_before(stage, mine, base + stage.displs[static_cast<std::size_t>(comm.rank)]);
+  if (own && !dense)
+    pack_before(stage, mine, base + stage.displs[static_cast<std::size_t>(comm.rank)]);
   if (!own) plan->call.send = send.dense() ? send.user : pack_side(stage, send);
   return Reason::none;
 }

@@ -42,7 +42,7 @@ struct Transfer {
 struct UserReduction {
   MPI_Op op{};
   const TypeInfo* type = nullptr;
-  int error = MPI_SUCCESS;   // the first that the operator met
+  int error = MPI_SUCCESS;  // the first that the operator met
   Reduction reduction;
 };
 
@@ -70,11 +70,13 @@ struct Plan {
 
   /// Before the call starts (each time, when persistent): packs.
   void begin() const noexcept {
-    if (staging) [[unlikely]] run(staging->before, true);
+    if (staging) [[unlikely]]
+      run(staging->before, true);
   }
   /// After it has completed: unpacks.
   void finish() const noexcept {
-    if (staging) [[unlikely]] run(staging->after, false);
+    if (staging) [[unlikely]]
+      run(staging->after, false);
   }
 
  private:

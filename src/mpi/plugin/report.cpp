@@ -18,9 +18,12 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr const char* kReasonNames[] = {
-    "",           "MPI (communicator)", "MPI (user operator)", "MPI (no kernel)",
-    "MPI (arguments)", "MPI (memory)"};
+constexpr const char* kReasonNames[] = {"",
+                                        "MPI (communicator)",
+                                        "MPI (user operator)",
+                                        "MPI (no kernel)",
+                                        "MPI (arguments)",
+                                        "MPI (memory)"};
 static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));
 
 struct Counts {
@@ -61,8 +64,8 @@ std::string serialise() {
   std::string text;
   char line[256];
   for (const Row& row : rows) {
-    std::snprintf(line, sizeof line, "%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.9g\n", row.call, row.algorithm,
-                  row.counts.calls, row.counts.bytes, row.counts.seconds);
+    std::snprintf(line, sizeof line, "%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.9g\n", row.call,
+                  row.algorithm, row.counts.calls, row.counts.bytes, row.counts.seconds);
     text += line;
   }
   return text;
@@ -74,8 +77,8 @@ void add_lines(const char* text, Totals* totals) {
     const std::string line(text, end);
     const std::size_t first = line.find('\t'), second = line.find('\t', first + 1);
     Counts counts;
-    std::sscanf(line.c_str() + second + 1, "%" SCNu64 "\t%" SCNu64 "\t%lg", &counts.calls, &counts.bytes,
-                &counts.seconds);
+    std::sscanf(line.c_str() + second + 1, "%" SCNu64 "\t%" SCNu64 "\t%lg", &counts.calls,
+                &counts.bytes, &counts.seconds);
     Total& total = (*totals)[{line.substr(0, first), line.substr(first + 1, second - first - 1)}];
     total.counts.calls += counts.calls;
     total.counts.bytes += counts.bytes;
@@ -115,15 +118,17 @@ std::string library_version() {
 
 std::string table(const Totals& totals) {
   char line[256];
-  std::snprintf(line, sizeof line, "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
+  std::snprintf(line, sizeof line,
+                "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
                 TUTTI_VERSION, library_version().c_str(), state.size);
   std::string text = line;
-  std::snprintf(line, sizeof line, "%-28s %-24s %12s %16s %12s\n", "call", "algorithm", "calls", "bytes",
-                "seconds");
+  std::snprintf(line, sizeof line, "%-28s %-24s %12s %16s %12s\n", "call", "algorithm", "calls",
+                "bytes", "seconds");
   text += line;
   for (const auto& [key, total] : totals) {
-    std::snprintf(line, sizeof line, "%-28s %-24s %12" PRIu64 " %16" PRIu64 " %12.6f\n", key.first.c_str(),
-                  key.second.c_str(), total.counts.calls, total.counts.bytes, total.counts.seconds);
+    std::snprintf(line, sizeof line, "%-28s %-24s %12" PRIu64 " %16" PRIu64 " %12.6f\n",
+                  key.first.c_str(), key.second.c_str(), total.counts.calls, total.counts.bytes,
+                  total.counts.seconds);
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
@@ -141,14 +146,16 @@ std::string quoted(const std::string& text) {
 
 // The schema is described in docs/mpi.md.
 std::string json(const Totals& totals) {
-  std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) + ", \"mpi\": " + quoted(library_version()) +
+  std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) +
+                     ", \"mpi\": " + quoted(library_version()) +
                      ", \"ranks\": " + std::to_string(state.size) + ", \"rows\": [";
   const char* separator = "\n  ";
   char line[256];
   for (const auto& [key, total] : totals) {
     const bool taken = key.second.rfind("MPI (", 0) != 0;
     std::snprintf(line, sizeof line,
-                  ", \"ranks\": %d, \"calls\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.9g}",
+                  ", \"ranks\": %d, \"calls\": %" PRIu64 ", \"bytes\": %" PRIu64
+                  ", \"seconds\": %.9g}",
                   total.ranks, total.counts.calls, total.counts.bytes, total.counts.seconds);
     text += separator;
     text += "{\"call\": " + quoted(key.first) + ", \"algorithm\": " + quoted(key.second) +
@@ -160,7 +167,8 @@ std::string json(const Totals& totals) {
 
 void write_file(const std::string& path, const std::string& text) {
   std::FILE* file = std::fopen(path.c_str(), "w");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool written =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file == nullptr || std::fclose(file) != 0 || !written) {
     log(LogLevel::error, "cannot write the report to %s: %s", path.c_str(), std::strerror(errno));
   }
@@ -172,7 +180,8 @@ double now() noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void count_taken(const char* call, const char* algorithm, std::size_t bytes, double seconds) noexcept {
+void count_taken(const char* call, const char* algorithm, std::size_t bytes,
+                 double seconds) noexcept {
   count(call, algorithm, bytes, seconds);
 }
 
@@ -184,7 +193,8 @@ void leave_note() noexcept {
   const char* path = std::getenv("TUTTI_RUN_STAMP");
   std::FILE* file = path != nullptr ? std::fopen(path, "we") : nullptr;
   if (file == nullptr) return;  // started without `tutti run`, or on another node than it
-  std::fprintf(file, "took over the collectives of %d ranks on %s\n", state.size, library_version().c_str());
+  std::fprintf(file, "took over the collectives of %d ranks on %s\n", state.size,
+               library_version().c_str());
   std::fclose(file);
 }
 

@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint32_t kChunk = 1024;
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-// Requests by index, in chunks that never move. A chunk pointer is written once, under `mutex`, and read
-// by threads that hold a handle of that chunk, which they got after it was written.
+// Requests by index, in chunks that never move. A chunk pointer is written once, under `mutex`, and
+// read by threads that hold a handle of that chunk, which they got after it was written.
 std::atomic<Request*> chunks[kMostRequests / kChunk];
 std::uint32_t chunk_count = 0;    // guarded by mutex
 std::uint32_t free_list = kNone;  // guarded by mutex
@@ -39,7 +39,8 @@ bool create_handles([[maybe_unused]] std::uint32_t chunk) {
     if (range == MAP_FAILED) return false;
     handle_base = key(range);
   }
-  auto* words = reinterpret_cast<std::uint32_t*>(handle_base + std::uintptr_t{chunk} * kChunk * kHandleBytes);
+  auto* words =
+      reinterpret_cast<std::uint32_t*>(handle_base + std::uintptr_t{chunk} * kChunk * kHandleBytes);
   if (mprotect(words, kChunk * kHandleBytes, PROT_READ | PROT_WRITE) != 0) return false;
   constexpr std::size_t kWords = kHandleBytes / sizeof(std::uint32_t);
   for (std::uint32_t i = 0; i < kChunk; ++i) {

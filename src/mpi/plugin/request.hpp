@@ -10,15 +10,15 @@
 
 namespace tutti::mpi {
 
-/// A non-blocking or persistent collective. Owned by the program through its handle, and used by one
-/// thread at a time, as MPI demands.
+/// A non-blocking or persistent collective. Owned by the program through its handle, and used by
+/// one thread at a time, as MPI demands.
 struct Request {
   Operation* operation = nullptr;
   Comm* comm = nullptr;
   Plan plan;
   const char* call = nullptr;  // "MPI_Iallreduce"
   bool persistent = false;
-  bool started = false;        // between start and completion as the program has seen it
+  bool started = false;  // between start and completion as the program has seen it
   std::uint32_t index = 0;
   std::uint32_t next_free = 0;
 };
@@ -31,8 +31,8 @@ inline bool is_own(MPI_Request request) noexcept {
   return static_cast<unsigned>(request) - kFirstHandle < kMostRequests;
 }
 #else
-/// Handles are addresses in one reserved range. The memory there holds the Fortran index of the handle
-/// in every word, because Open MPI's Fortran layer reads it from inside the handle.
+/// Handles are addresses in one reserved range. The memory there holds the Fortran index of the
+/// handle in every word, because Open MPI's Fortran layer reads it from inside the handle.
 inline constexpr std::size_t kHandleBytes = 256;
 extern std::uintptr_t handle_base;  // 0 until the first request; written once under a lock
 inline bool is_own(MPI_Request request) noexcept {

@@ -6,8 +6,8 @@
 
 namespace tutti::mpi {
 
-/// A block of at least the size asked for, aligned to 64 bytes; given back when it goes out of scope.
-/// Thread-safe as a class; a value belongs to one thread.
+/// A block of at least the size asked for, aligned to 64 bytes; given back when it goes out of
+/// scope. Thread-safe as a class; a value belongs to one thread.
 class Scratch {
  public:
   Scratch() = default;

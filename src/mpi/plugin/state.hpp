@@ -19,9 +19,9 @@ struct State {
   bool report = false;       // count calls
   int rank = 0;              // in MPI_COMM_WORLD, which is the job
   int size = 1;
-  std::vector<int> pids;     // of every rank of the job
+  std::vector<int> pids;  // of every rank of the job
   Settings settings;
-  MPI_Comm pump_comm{};      // private duplicate of the world, only ever probed
+  MPI_Comm pump_comm{};  // private duplicate of the world, only ever probed
   MPI_Group world_group{};
   void** handlers = nullptr;
 };

@@ -22,7 +22,8 @@ void reduce(UserReduction& user, const char* in, char* inout, std::size_t count)
   }
 }
 
-void fold_dense(UserReduction& user, const char* left, const char* right, char* out, std::size_t count) {
+void fold_dense(UserReduction& user, const char* left, const char* right, char* out,
+                std::size_t count) {
   const std::size_t bytes = count * user.type->size;
   if (aligned(left) && aligned(out) && left != out) {
     if (right != out) std::memcpy(out, right, bytes);
@@ -41,7 +42,8 @@ void fold_dense(UserReduction& user, const char* left, const char* right, char* 
   std::memcpy(out, copy.data() + padded, bytes);
 }
 
-void fold_sparse(UserReduction& user, const char* left, const char* right, char* out, std::size_t count) {
+void fold_sparse(UserReduction& user, const char* left, const char* right, char* out,
+                 std::size_t count) {
   MPI_Aint true_lb = 0, true_extent = 0;
   native.Type_get_true_extent(user.type->handle, &true_lb, &true_extent);
   const std::ptrdiff_t reach = static_cast<std::ptrdiff_t>(count - 1) * user.type->extent;
@@ -67,8 +69,8 @@ void fold_user(const void* left, const void* right, void* out, std::size_t count
   UserReduction& user = *static_cast<UserReduction*>(reduction.context);
   if (count == 0 || user.type->size == 0) return;
   const auto fold = user.type->dense ? fold_dense : fold_sparse;
-  fold(user, static_cast<const char*>(left), static_cast<const char*>(right), static_cast<char*>(out),
-       count);
+  fold(user, static_cast<const char*>(left), static_cast<const char*>(right),
+       static_cast<char*>(out), count);
 }
 
 }  // namespace tutti::mpi

@@ -1,6 +1,6 @@
-/* Caller filter. ROMIO and other modules of an MPI call MPI functions through the PLT and so arrive in
- * the preload; such calls must stay native. The Fortran and C++ layers (libmpi_mpifh, libmpifort, ...)
- * speak for the program and are not filtered. */
+/* Caller filter. ROMIO and other modules of an MPI call MPI functions through the PLT and so arrive
+ * in the preload; such calls must stay native. The Fortran and C++ layers (libmpi_mpifh,
+ * libmpifort, ...) speak for the program and are not filtered. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -10,9 +10,9 @@
 
 uintptr_t tutti_program_begin, tutti_program_bytes;
 
-/* Known modules, appended under `lock`, read without it: `known` is stored after the entry. A module
- * that is unloaded keeps its entry; the worst that can follow, when another takes its place, is that a
- * caller's calls stay native or are handled, and both give right results. */
+/* Known modules, appended under `lock`, read without it: `known` is stored after the entry. A
+ * module that is unloaded keeps its entry; the worst that can follow, when another takes its place,
+ * is that a caller's calls stay native or are handled, and both give right results. */
 struct module {
   uintptr_t begin, end;
   int is_mpi;

@@ -8,7 +8,8 @@
 #include "mpi/preload/preload.h"
 
 static int raise_error(handle comm, int code) {
-  int (*call)(handle, int) = (int (*)(handle, int))tutti_library_symbol("PMPI_Comm_call_errhandler");
+  int (*call)(handle, int) =
+      (int (*)(handle, int))tutti_library_symbol("PMPI_Comm_call_errhandler");
   if (call != NULL) call(comm, code);
   return code;
 }
@@ -18,10 +19,13 @@ int tutti_count_error(handle comm) {
   return raise_error(comm, tutti_library_abi() != NULL ? tutti_library_abi()->err_count : 2);
 }
 
-int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs, handle comm) {
+int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs,
+                        handle comm) {
   const struct tutti_abi* abi = tutti_library_abi();
-  int (*size_of)(handle, int*) = (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_remote_size");
-  int (*is_inter)(handle, int*) = (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_test_inter");
+  int (*size_of)(handle, int*) =
+      (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_remote_size");
+  int (*is_inter)(handle, int*) =
+      (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_test_inter");
   int inter = 0, size = 0;
   int code = is_inter(comm, &inter);
   if (!inter) size_of = (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_size");
@@ -43,8 +47,8 @@ int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, con
   return 0;
 }
 
-/* Arrays of calls that may still run, by request handle. A request handle that comes back from a later
- * call shows that the earlier one is over. Guarded by `lock`. */
+/* Arrays of calls that may still run, by request handle. A request handle that comes back from a
+ * later call shows that the earlier one is over. Guarded by `lock`. */
 struct kept {
   handle request;
   int* arrays;
@@ -112,7 +116,9 @@ static int get_status_all(int count, const void* requests, int* flag, void* stat
   return 0;
 }
 
-static handle null_request(void) { return tutti_constant_value(&tutti_library_abi()->request_null); }
+static handle null_request(void) {
+  return tutti_constant_value(&tutti_library_abi()->request_null);
+}
 
 static int get_status_any(int count, const void* requests, int* index, int* flag, void* status) {
   *flag = 0;
@@ -133,7 +139,8 @@ static int get_status_any(int count, const void* requests, int* index, int* flag
   return live ? 0 : get_status()(null_request(), flag, status);
 }
 
-static int get_status_some(int count, const void* requests, int* outcount, int* indices, void* statuses) {
+static int get_status_some(int count, const void* requests, int* outcount, int* indices,
+                           void* statuses) {
   *outcount = 0;
   int live = 0;
   for (int i = 0; i < count; i++) {

@@ -36,8 +36,8 @@ static tutti_mpi_attach_function* open_plugin(char* path, size_t size) {
 static int agree(int mine) {
   const struct tutti_abi* abi = tutti_library_abi();
   int all = 0;
-  int (*allreduce)(const void*, void*, int, handle, handle, handle) =
-      (int (*)(const void*, void*, int, handle, handle, handle))tutti_library_symbol("PMPI_Allreduce");
+  int (*allreduce)(const void*, void*, int, handle, handle, handle) = (int (*)(
+      const void*, void*, int, handle, handle, handle))tutti_library_symbol("PMPI_Allreduce");
   int code = allreduce(&mine, &all, 1, tutti_constant_value(&abi->type_int),
                        tutti_constant_value(&abi->op_min), tutti_constant_value(&abi->comm_world));
   return code == 0 && all;
@@ -56,8 +56,10 @@ static void activate(int thread_level) {
   leave_stamp();
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
-      tutti_say("%s is not an MPI that tutti knows (libmpi.so.12, libmpi_abi.so.1 or libmpi.so.40); "
-                "the program runs on it without tutti", tutti_library_path());
+      tutti_say(
+          "%s is not an MPI that tutti knows (libmpi.so.12, libmpi_abi.so.1 or libmpi.so.40); "
+          "the program runs on it without tutti",
+          tutti_library_path());
     }
     return;
   }
@@ -68,11 +70,13 @@ static void activate(int thread_level) {
       tutti_say("another rank could not load tutti; the program runs on its own MPI");
     return;
   }
-  struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE, thread_level, path, tutti_find, tutti_handlers};
+  struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE, thread_level, path, tutti_find,
+                                  tutti_handlers};
   attach(&preload);
 }
 
-static int initialise(void* argc, void* argv, int required, int* provided, int threaded, void* caller) {
+static int initialise(void* argc, void* argv, int required, int* provided, int threaded,
+                      void* caller) {
   static int busy; /* some MPIs implement one of the two by calling the other */
   if (!tutti_find_library(caller)) {
     tutti_say("MPI_Init was called, but no MPI library is loaded in this process");
@@ -83,7 +87,8 @@ static int initialise(void* argc, void* argv, int required, int* provided, int t
   if (outermost) tutti_register();
   int code;
   if (threaded) {
-    code = ((int (*)(void*, void*, int, int*))tutti_library_symbol("PMPI_Init_thread"))(argc, argv, required, provided);
+    code = ((int (*)(void*, void*, int, int*))tutti_library_symbol("PMPI_Init_thread"))(
+        argc, argv, required, provided);
   } else {
     code = ((int (*)(void*, void*))tutti_library_symbol("PMPI_Init"))(argc, argv);
   }

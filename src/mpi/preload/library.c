@@ -1,14 +1,14 @@
 /* Finds the MPI of this process. A linked program has it in the global scope; mpi4py opens it with
- * RTLD_LOCAL, where neither RTLD_DEFAULT nor RTLD_NEXT sees it, so the module of the caller is asked
- * first, then the global scope, then every loaded library. */
+ * RTLD_LOCAL, where neither RTLD_DEFAULT nor RTLD_NEXT sees it, so the module of the caller is
+ * asked first, then the global scope, then every loaded library. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/preload/preload.h"
 #include "mpi/generated/preload_abis.h"
+#include "mpi/preload/preload.h"
 
 /* Written once by the first thread that finds the MPI (the values are the same for all), then
  * constant; `library` is stored last. */
@@ -31,7 +31,8 @@ static const struct tutti_abi* abi_of(const char* name) {
   for (size_t i = 0; i < sizeof abis / sizeof abis[0]; i++) {
     for (size_t k = 0; k < 2 && abis[i].sonames[k] != NULL; k++) {
       size_t length = strlen(abis[i].sonames[k]);
-      if (strncmp(name, abis[i].sonames[k], length) == 0 && (name[length] == '\0' || name[length] == '.'))
+      if (strncmp(name, abis[i].sonames[k], length) == 0 &&
+          (name[length] == '\0' || name[length] == '.'))
         return &abis[i];
     }
   }
@@ -110,7 +111,8 @@ static int accept_any_loaded(void) {
 
 int tutti_find_library(void* caller) {
   if (__atomic_load_n(&library, __ATOMIC_ACQUIRE) != NULL) return 1;
-  return accept_from_module_of(caller) || accept(dlsym(RTLD_NEXT, "PMPI_Init")) || accept_any_loaded();
+  return accept_from_module_of(caller) || accept(dlsym(RTLD_NEXT, "PMPI_Init")) ||
+         accept_any_loaded();
 }
 
 const struct tutti_abi* tutti_library_abi(void) { return abi; }
@@ -120,12 +122,13 @@ const char* tutti_library_path(void) { return path; }
 void* tutti_library_symbol(const char* name) {
   void* opened = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
   if (opened == NULL) return NULL;
-  /* Data first from the global scope: an executable that was linked without -fPIC holds its own copy
-     of Open MPI's predefined objects, and then that copy is what everybody uses. */
+  /* Data first from the global scope: an executable that was linked without -fPIC holds its own
+     copy of Open MPI's predefined objects, and then that copy is what everybody uses. */
   void* symbol = strncmp(name, "PMPI_", 5) == 0 ? NULL : dlsym(RTLD_DEFAULT, name);
   return symbol != NULL ? symbol : dlsym(opened, name);
 }
 
 handle tutti_constant_value(const struct tutti_constant* constant) {
-  return constant->symbol != NULL ? tutti_library_symbol(constant->symbol) : (handle)constant->value;
+  return constant->symbol != NULL ? tutti_library_symbol(constant->symbol)
+                                  : (handle)constant->value;
 }

@@ -1,8 +1,9 @@
-/* Mixed jobs. If one rank of a job ran without tutti, its collectives would meet those of the others in
- * the MPI and give wrong results, so tutti acts only where every rank of the node has the preload. No
- * collective can ask that question. Each rank binds an abstract socket before PMPI_Init, whose name
- * holds the job and its local rank, and looks for those of the others afterwards: PMPI_Init does not
- * return before all ranks have entered it. The kernel removes the name with the process. */
+/* Mixed jobs. If one rank of a job ran without tutti, its collectives would meet those of the
+ * others in the MPI and give wrong results, so tutti acts only where every rank of the node has the
+ * preload. No collective can ask that question. Each rank binds an abstract socket before
+ * PMPI_Init, whose name holds the job and its local rank, and looks for those of the others
+ * afterwards: PMPI_Init does not return before all ranks have entered it. The kernel removes the
+ * name with the process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,15 +24,16 @@ static int number_in(const char* first, const char* second) {
 static int local_size(void) { return number_in("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"); }
 static int local_rank(void) { return number_in("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"); }
 
-/* Something that is the same for the ranks of this job on this node, and for nobody else: PMIx's name
- * of the job, or the process that holds the other end of Hydra's PMI connection. */
+/* Something that is the same for the ranks of this job on this node, and for nobody else: PMIx's
+ * name of the job, or the process that holds the other end of Hydra's PMI connection. */
 static int job_key(char* key, size_t size) {
   const char* name = getenv("PMIX_NAMESPACE");
   if (name != NULL) return snprintf(key, size, "%.60s", name) > 0;
   int fd = number_in("PMI_FD", "PMI_FD");
   struct ucred peer;
   socklen_t length = sizeof peer;
-  if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return 0;
+  if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0)
+    return 0;
   return snprintf(key, size, "%ld", (long)peer.pid) > 0;
 }
 
@@ -88,8 +90,10 @@ int tutti_all_registered(void) {
     nanosleep(&pause, NULL);
   }
   if (lowest == local_rank()) {
-    tutti_say("%d of the %d ranks of this node run without tutti, so all of them use their own MPI; "
-              "start every executable of the job under tutti run", missing, size);
+    tutti_say(
+        "%d of the %d ranks of this node run without tutti, so all of them use their own MPI; "
+        "start every executable of the job under tutti run",
+        missing, size);
   }
   return 0;
 }

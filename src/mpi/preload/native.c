@@ -28,7 +28,8 @@ void* tutti_native(enum tutti_mpi_function index, void* caller) {
   void* function = __atomic_load_n(&tutti_natives[index], __ATOMIC_RELAXED);
   if (function != NULL) return function;
   if (!tutti_find_library(caller)) {
-    tutti_say("%s was called, but no MPI library is loaded in this process", tutti_function_names[index] + 1);
+    tutti_say("%s was called, but no MPI library is loaded in this process",
+              tutti_function_names[index] + 1);
     abort();
   }
   function = tutti_library_symbol(tutti_function_names[index]);
@@ -45,7 +46,8 @@ void* tutti_choose(enum tutti_mpi_function index, void* caller) {
 
 void* tutti_find(const char* name) {
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; i++) {
-    if (strcmp(tutti_function_names[i], name) == 0) return tutti_native((enum tutti_mpi_function)i, NULL);
+    if (strcmp(tutti_function_names[i], name) == 0)
+      return tutti_native((enum tutti_mpi_function)i, NULL);
   }
   return tutti_library_symbol(name);
 }

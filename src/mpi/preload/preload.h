@@ -1,9 +1,9 @@
 /* The preload: exports the MPI functions that tutti handles and passes each call either to the
  * plugin or to the MPI. Needs nothing but libc, so that it disturbs no library that the MPI brings.
  *
- * Handles are passed on as whole registers ("handle"): an int handle (MPICH ABI) and a pointer handle
- * (the others) travel in the same register or stack slot on every 64-bit Linux ABI, and the callee
- * reads the part that it knows. */
+ * Handles are passed on as whole registers ("handle"): an int handle (MPICH ABI) and a pointer
+ * handle (the others) travel in the same register or stack slot on every 64-bit Linux ABI, and the
+ * callee reads the part that it knows. */
 #ifndef TUTTI_MPI_PRELOAD_H_
 #define TUTTI_MPI_PRELOAD_H_
 
@@ -36,8 +36,8 @@ struct tutti_abi {
 
 /* ---- library.c: the MPI of this process */
 
-/* Finds the library that defines PMPI_Init, starting from the module that `caller` lies in. Returns 1
- * on success; later calls are free. Thread-safe. */
+/* Finds the library that defines PMPI_Init, starting from the module that `caller` lies in. Returns
+ * 1 on success; later calls are free. Thread-safe. */
 int tutti_find_library(void* caller);
 /* The ABI of that library, or NULL when it is none that tutti knows. */
 const struct tutti_abi* tutti_library_abi(void);
@@ -73,7 +73,8 @@ struct tutti_narrow {
   int* recvcounts;
   int* displs;
 };
-int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs, handle comm);
+int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs,
+                        handle comm);
 /* Frees the arrays; with a request, when the MPI has surely done with them. */
 void tutti_narrow_done(struct tutti_narrow* narrow, void* request);
 /* Raises MPI_ERR_COUNT on the communicator. */

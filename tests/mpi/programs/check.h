@@ -9,21 +9,21 @@
 
 static int failures = 0;
 
-#define CHECK(condition, ...)                                                   \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      int check_rank;                                                           \
-      MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);                               \
-      if (failures++ < 20) {                                                    \
+#define CHECK(condition, ...)                                                                \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      int check_rank;                                                                        \
+      MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);                                            \
+      if (failures++ < 20) {                                                                 \
         fprintf(stderr, "rank %d, %s:%d: %s: ", check_rank, __FILE__, __LINE__, #condition); \
-        fprintf(stderr, __VA_ARGS__);                                           \
-        fputc('\n', stderr);                                                    \
-      }                                                                         \
-    }                                                                           \
+        fprintf(stderr, __VA_ARGS__);                                                        \
+        fputc('\n', stderr);                                                                 \
+      }                                                                                      \
+    }                                                                                        \
   } while (0)
 
-/* To be called by all ranks at the end, before MPI_Finalize. Returns the exit status: not 0 on any rank
- * when something failed on one. */
+/* To be called by all ranks at the end, before MPI_Finalize. Returns the exit status: not 0 on any
+ * rank when something failed on one. */
 __attribute__((unused)) static int finish(const char* name) {
   int all = 0, rank;
   MPI_Reduce(&failures, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -1,5 +1,6 @@
-/* Every handled collective in its blocking, non-blocking and (where the MPI has it) persistent form, in
- * place and not, with dense and with derived types, against values that each rank computes itself. */
+/* Every handled collective in its blocking, non-blocking and (where the MPI has it) persistent
+ * form, in place and not, with dense and with derived types, against values that each rank computes
+ * itself. */
 #include "check.h"
 
 #if MPI_VERSION >= 4
@@ -9,47 +10,48 @@
 enum form { kBlocking, kNonblocking, kPersistent, kForms };
 
 static int rank, size;
-/* Given "served", tutti serves all of it; otherwise the MPI does, and then what it gets wrong by itself is
- * left out: MPICH 5.0.2 and Intel MPI 2021.18 write beyond the buffer in MPI_Reduce_scatter_block with a
- * padded type and an operator that is not commutative; Intel's persistent collectives read buffers when they
- * are made, not when they are started. */
+/* Given "served", tutti serves all of it; otherwise the MPI does, and then what it gets wrong by
+ * itself is left out: MPICH 5.0.2 and Intel MPI 2021.18 write beyond the buffer in
+ * MPI_Reduce_scatter_block with a padded type and an operator that is not commutative; Intel's
+ * persistent collectives read buffers when they are made, not when they are started. */
 static int served;
 static MPI_Comm comm;
 static enum form form;
 
-/* Runs one collective in the form under test; a persistent one twice, the buffers reset in between. */
+/* Runs one collective in the form under test; a persistent one twice, the buffers reset in between.
+ */
 #ifdef HAVE_PERSISTENT
-#define RUN(reset, name, iname, ...)                                 \
-  do {                                                               \
-    MPI_Request request = MPI_REQUEST_NULL;                          \
-    reset;                                                           \
-    if (form == kBlocking) {                                         \
-      MPI_##name(__VA_ARGS__);                                       \
-    } else if (form == kNonblocking) {                               \
-      MPI_I##iname(__VA_ARGS__, &request);                           \
-      MPI_Wait(&request, MPI_STATUS_IGNORE);                         \
-    } else {                                                         \
-      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &request);       \
-      for (int turn = 0; turn < 2; turn++) {                         \
-        reset;                                                       \
-        MPI_Start(&request);                                         \
-        MPI_Wait(&request, MPI_STATUS_IGNORE);                       \
-      }                                                              \
-      MPI_Request_free(&request);                                    \
-    }                                                                \
-    CHECK(request == MPI_REQUEST_NULL, "%s", #name);                 \
+#define RUN(reset, name, iname, ...)                           \
+  do {                                                         \
+    MPI_Request request = MPI_REQUEST_NULL;                    \
+    reset;                                                     \
+    if (form == kBlocking) {                                   \
+      MPI_##name(__VA_ARGS__);                                 \
+    } else if (form == kNonblocking) {                         \
+      MPI_I##iname(__VA_ARGS__, &request);                     \
+      MPI_Wait(&request, MPI_STATUS_IGNORE);                   \
+    } else {                                                   \
+      MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &request); \
+      for (int turn = 0; turn < 2; turn++) {                   \
+        reset;                                                 \
+        MPI_Start(&request);                                   \
+        MPI_Wait(&request, MPI_STATUS_IGNORE);                 \
+      }                                                        \
+      MPI_Request_free(&request);                              \
+    }                                                          \
+    CHECK(request == MPI_REQUEST_NULL, "%s", #name);           \
   } while (0)
 #else
-#define RUN(reset, name, iname, ...)                                 \
-  do {                                                               \
-    MPI_Request request = MPI_REQUEST_NULL;                          \
-    reset;                                                           \
-    if (form == kBlocking) {                                         \
-      MPI_##name(__VA_ARGS__);                                       \
-    } else {                                                         \
-      MPI_I##iname(__VA_ARGS__, &request);                           \
-      MPI_Wait(&request, MPI_STATUS_IGNORE);                         \
-    }                                                                \
+#define RUN(reset, name, iname, ...)         \
+  do {                                       \
+    MPI_Request request = MPI_REQUEST_NULL;  \
+    reset;                                   \
+    if (form == kBlocking) {                 \
+      MPI_##name(__VA_ARGS__);               \
+    } else {                                 \
+      MPI_I##iname(__VA_ARGS__, &request);   \
+      MPI_Wait(&request, MPI_STATUS_IGNORE); \
+    }                                        \
   } while (0)
 #endif
 
@@ -87,8 +89,8 @@ static void fill(int* buffer, int owner, int block, int elements) {
 static void expect(const char* what, const int* buffer, int owner, int block, int elements) {
   for (int i = 0; i < elements; i++) {
     if (buffer[i * stride] != value(owner, block, i)) {
-      CHECK(0, "%s form %d stride %d: element %d of %d is %d, not %d", what, form, stride, i, elements,
-            buffer[i * stride], value(owner, block, i));
+      CHECK(0, "%s form %d stride %d: element %d of %d is %d, not %d", what, form, stride, i,
+            elements, buffer[i * stride], value(owner, block, i));
       return;
     }
     for (int gap = 1; gap < stride; gap++) {
@@ -102,8 +104,8 @@ static void expect(const char* what, const int* buffer, int owner, int block, in
 
 static void test_bcast(int n, int root) {
   int* buffer = alloc(n);
-  RUN((clear(buffer, n), rank == root ? fill(buffer, root, 5, n) : (void)0), Bcast, bcast, buffer, n, type,
-      root, comm);
+  RUN((clear(buffer, n), rank == root ? fill(buffer, root, 5, n) : (void)0), Bcast, bcast, buffer,
+      n, type, root, comm);
   expect("bcast", buffer, root, 5, n);
   free(buffer);
 }
@@ -112,8 +114,8 @@ static void test_allgather(int n, int in_place) {
   int* send = alloc(n);
   int* recv = alloc(n * size);
   fill(send, rank, 2, n);
-  RUN((clear(recv, n * size), in_place ? fill(recv + rank * n * stride, rank, 2, n) : (void)0), Allgather,
-      allgather, in_place ? MPI_IN_PLACE : send, n, type, recv, n, type, comm);
+  RUN((clear(recv, n * size), in_place ? fill(recv + rank * n * stride, rank, 2, n) : (void)0),
+      Allgather, allgather, in_place ? MPI_IN_PLACE : send, n, type, recv, n, type, comm);
   for (int r = 0; r < size; r++) expect("allgather", recv + r * n * stride, r, 2, n);
   free(send);
   free(recv);
@@ -131,9 +133,10 @@ static void test_allgatherv(int n, int in_place) {
   int* send = alloc(counts[rank]);
   int* recv = alloc(total);
   fill(send, rank, 3, counts[rank]);
-  RUN((clear(recv, total), in_place ? fill(recv + displs[rank] * stride, rank, 3, counts[rank]) : (void)0),
-      Allgatherv, allgatherv, in_place ? MPI_IN_PLACE : send, counts[rank], type, recv, counts, displs,
-      type, comm);
+  RUN((clear(recv, total),
+       in_place ? fill(recv + displs[rank] * stride, rank, 3, counts[rank]) : (void)0),
+      Allgatherv, allgatherv, in_place ? MPI_IN_PLACE : send, counts[rank], type, recv, counts,
+      displs, type, comm);
   for (int r = 0; r < size; r++) {
     expect("allgatherv", recv + displs[r] * stride, r, 3, counts[r]);
     CHECK(recv[(displs[r] + counts[r]) * stride] == -1, "allgatherv wrote between blocks");
@@ -149,8 +152,8 @@ static void test_gather(int n, int root, int in_place) {
   int* send = alloc(n);
   int* recv = alloc(n * size);
   fill(send, rank, 4, n);
-  RUN((clear(recv, n * size), own ? fill(recv + rank * n * stride, rank, 4, n) : (void)0), Gather, gather,
-      own ? MPI_IN_PLACE : send, n, type, recv, n, type, root, comm);
+  RUN((clear(recv, n * size), own ? fill(recv + rank * n * stride, rank, 4, n) : (void)0), Gather,
+      gather, own ? MPI_IN_PLACE : send, n, type, recv, n, type, root, comm);
   for (int r = 0; r < size && rank == root; r++) expect("gather", recv + r * n * stride, r, 4, n);
   free(send);
   free(recv);
@@ -161,7 +164,8 @@ static void test_scatter(int n, int root, int in_place) {
   int* send = alloc(n * size);
   int* recv = alloc(n);
   for (int r = 0; r < size; r++) fill(send + r * n * stride, root, r, n);
-  RUN(clear(recv, n), Scatter, scatter, send, n, type, own ? MPI_IN_PLACE : recv, n, type, root, comm);
+  RUN(clear(recv, n), Scatter, scatter, send, n, type, own ? MPI_IN_PLACE : recv, n, type, root,
+      comm);
   if (!own) expect("scatter", recv, root, rank, n);
   for (int r = 0; r < size; r++) expect("scatter source", send + r * n * stride, root, r, n);
   free(send);
@@ -172,10 +176,12 @@ static void test_alltoall(int n, int in_place) {
   int* send = alloc(n * size);
   int* recv = alloc(n * size);
   for (int r = 0; r < size; r++) fill(send + r * n * stride, rank, r, n);
-  RUN({
-    clear(recv, n * size);
-    for (int r = 0; r < size && in_place; r++) fill(recv + r * n * stride, rank, r, n);
-  }, Alltoall, alltoall, in_place ? MPI_IN_PLACE : send, n, type, recv, n, type, comm);
+  RUN(
+      {
+        clear(recv, n * size);
+        for (int r = 0; r < size && in_place; r++) fill(recv + r * n * stride, rank, r, n);
+      },
+      Alltoall, alltoall, in_place ? MPI_IN_PLACE : send, n, type, recv, n, type, comm);
   for (int r = 0; r < size; r++) expect("alltoall", recv + r * n * stride, r, rank, n);
   free(send);
   free(recv);
@@ -189,13 +195,15 @@ static void test_reductions(int n, int root, int in_place) {
   double* send = malloc(sizeof(double) * (size_t)(n * size + 1));
   double* recv = malloc(sizeof(double) * (size_t)(n * size + 1));
   for (int i = 0; i < n * size; i++) send[i] = term(rank, i);
-#define RESET                                                                    \
+#define RESET \
   for (int i = 0; i < n * size; i++) recv[i] = in_place ? term(rank, i) : -1e9
-  RUN(RESET, Allreduce, allreduce, in_place ? MPI_IN_PLACE : send, recv, n, MPI_DOUBLE, MPI_SUM, comm);
+  RUN(RESET, Allreduce, allreduce, in_place ? MPI_IN_PLACE : send, recv, n, MPI_DOUBLE, MPI_SUM,
+      comm);
   for (int i = 0; i < n; i++) {
     double sum = 0;
     for (int r = 0; r < size; r++) sum += term(r, i);
-    CHECK(recv[i] == sum, "allreduce form %d n %d element %d: %g, not %g", form, n, i, recv[i], sum);
+    CHECK(recv[i] == sum, "allreduce form %d n %d element %d: %g, not %g", form, n, i, recv[i],
+          sum);
     if (recv[i] != sum) break;
   }
   int own = in_place && rank == root;
@@ -206,12 +214,13 @@ static void test_reductions(int n, int root, int in_place) {
     CHECK(recv[i] == most, "reduce form %d n %d element %d: %g, not %g", form, n, i, recv[i], most);
     if (recv[i] != most) break;
   }
-  RUN(RESET, Reduce_scatter_block, reduce_scatter_block, in_place ? MPI_IN_PLACE : send, recv, n, MPI_DOUBLE,
-      MPI_SUM, comm);
+  RUN(RESET, Reduce_scatter_block, reduce_scatter_block, in_place ? MPI_IN_PLACE : send, recv, n,
+      MPI_DOUBLE, MPI_SUM, comm);
   for (int i = 0; i < n; i++) {
     double sum = 0;
     for (int r = 0; r < size; r++) sum += term(r, rank * n + i);
-    CHECK(recv[i] == sum, "reduce_scatter_block form %d n %d element %d: %g, not %g", form, n, i, recv[i], sum);
+    CHECK(recv[i] == sum, "reduce_scatter_block form %d n %d element %d: %g, not %g", form, n, i,
+          recv[i], sum);
     if (recv[i] != sum) break;
   }
   free(send);
@@ -267,7 +276,8 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
       MPI_Reduce(in_place && rank == root ? MPI_IN_PLACE : send, recv, n, element, op, root, comm);
       if (rank != root) continue;
     }
-    if (what == 2) MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : send, recv, n, element, op, comm);
+    if (what == 2)
+      MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : send, recv, n, element, op, comm);
     for (int i = 0; i < n; i++) {
       unsigned product[4], next[4];
       int where = what == 2 ? rank * n + i : i, one = 1;
@@ -276,8 +286,8 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
         matrix(r, where, next);
         multiply(next, product, &one, NULL);
       }
-      CHECK(memcmp(product, recv + i * width, sizeof product) == 0, "user operator, call %d, element %d of %d, padded %d",
-            what, i, n, padded);
+      CHECK(memcmp(product, recv + i * width, sizeof product) == 0,
+            "user operator, call %d, element %d of %d, padded %d", what, i, n, padded);
       for (int gap = 4; gap < width; gap++) CHECK(recv[i * width + gap] == 77, "gap written");
     }
   }
@@ -288,7 +298,8 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
   MPI_Type_free(&contiguous);
 }
 
-/* Ranks describe the same signature differently: odd ranks as one vector, even ones as plain ints. */
+/* Ranks describe the same signature differently: odd ranks as one vector, even ones as plain ints.
+ */
 static void test_different_types(int n) {
   MPI_Datatype vector;
   MPI_Type_vector(n, 1, 3, MPI_INT, &vector);
@@ -306,7 +317,8 @@ static void test_different_types(int n) {
       MPI_Ibcast(plain, odd ? 1 : n, odd ? vector : MPI_INT, root, comm, &request);
       MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
-    for (int i = 0; i < n; i++) CHECK(plain[i * step] == value(root, 9, i), "bcast with different types");
+    for (int i = 0; i < n; i++)
+      CHECK(plain[i * step] == value(root, 9, i), "bcast with different types");
     MPI_Gather(plain, odd ? 1 : n, odd ? vector : MPI_INT, all, n, MPI_INT, root, comm);
     for (int i = 0; i < n * size && rank == root; i++) {
       CHECK(all[i] == value(root, 9, i % n), "gather with different types");
@@ -317,9 +329,7 @@ static void test_different_types(int n) {
   MPI_Type_free(&vector);
 }
 
-static void test_barrier(void) {
-  RUN((void)0, Barrier, barrier, comm);
-}
+static void test_barrier(void) { RUN((void)0, Barrier, barrier, comm); }
 
 static int is_intel(void) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];

@@ -96,7 +96,8 @@ static void test_origins(void) {
   MPI_Comm_free(&comm);
 
   int next = (rank + 1) % size, degree = 1;
-  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, unweighted, MPI_INFO_NULL, 0, &comm);
+  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &degree, &next, unweighted, MPI_INFO_NULL, 0,
+                        &comm);
   use(comm, "dist_graph_create");
   MPI_Comm_free(&comm);
   int previous = (rank + size - 1) % size;
@@ -135,8 +136,8 @@ static void test_inter(void) {
   MPI_Comm_free(&half);
 }
 
-/* Freed while a collective on it is pending; disconnected after one. Open MPI 5.0.11 by itself crashes when a
- * communicator is freed under a pending collective, so that part needs "served". */
+/* Freed while a collective on it is pending; disconnected after one. Open MPI 5.0.11 by itself
+ * crashes when a communicator is freed under a pending collective, so that part needs "served". */
 static int served;
 static void test_pending(void) {
   MPI_Comm comm;

@@ -1,12 +1,13 @@
-/* Every constructor of derived datatypes: what MPI_Bcast and MPI_Allgather deliver must be what MPI_Pack takes
- * and MPI_Unpack puts back. */
+/* Every constructor of derived datatypes: what MPI_Bcast and MPI_Allgather deliver must be what
+ * MPI_Pack takes and MPI_Unpack puts back. */
 #include "check.h"
 
 enum { kBytes = 1 << 16 };
 
 static int rank, size;
 
-/* Sends one count of `type` from each rank to all as packed data, receives into `type`, and the reverse. */
+/* Sends one count of `type` from each rank to all as packed data, receives into `type`, and the
+ * reverse. */
 static void test_type(const char* name, MPI_Datatype type, int count) {
   MPI_Type_commit(&type);
   int type_size;
@@ -21,7 +22,8 @@ static void test_type(const char* name, MPI_Datatype type, int count) {
   unsigned char* copy = malloc((size_t)bytes + 1);
   unsigned char* at = memory + kBytes / 4; /* room for negative displacements */
   for (int root = 0; root < size; root++) {
-    for (int i = 0; i < kBytes; i++) memory[i] = rank == root ? (unsigned char)(i * 7 + i / 256 + root) : 0xee;
+    for (int i = 0; i < kBytes; i++)
+      memory[i] = rank == root ? (unsigned char)(i * 7 + i / 256 + root) : 0xee;
     for (int i = 0; i < kBytes; i++) expected[i] = rank == root ? memory[i] : 0xee;
     for (int i = 0; i < bytes; i++) copy[i] = 0;
     int position = 0;
@@ -30,13 +32,15 @@ static void test_type(const char* name, MPI_Datatype type, int count) {
     if (rank == root) MPI_Pack(at, count, type, copy, bytes, &position, MPI_COMM_SELF);
     MPI_Bcast(copy, bytes, MPI_PACKED, root, world); /* the truth, as bytes */
     position = 0;
-    if (rank != root) MPI_Unpack(copy, bytes, &position, expected + kBytes / 4, count, type, MPI_COMM_SELF);
+    if (rank != root)
+      MPI_Unpack(copy, bytes, &position, expected + kBytes / 4, count, type, MPI_COMM_SELF);
     MPI_Bcast(at, count, type, root, world);
     CHECK(memcmp(memory, expected, kBytes) == 0, "bcast of %s from %d", name, root);
     /* As a send type only: the others receive bytes. */
     MPI_Allgather(at, count, type, packed, bytes, MPI_BYTE, world);
     for (int r = 0; r < size; r++) {
-      CHECK(memcmp(packed + r * bytes, copy, (size_t)bytes) == 0, "allgather of %s, block of %d", name, r);
+      CHECK(memcmp(packed + r * bytes, copy, (size_t)bytes) == 0, "allgather of %s, block of %d",
+            name, r);
     }
     /* As a receive type only. */
     memset(memory, 0xee, kBytes);
@@ -110,12 +114,14 @@ static void test_arrays(void) {
     int sizes[] = {5, 6, 7}, subsizes[] = {2, 3, 4}, starts[] = {1, 2, 3};
     MPI_Type_create_subarray(3, sizes, subsizes, starts, order, MPI_INT, &type);
     test_type("subarray", type, 2);
-    if (is_intel()) continue; /* its darray takes consecutive rows where the standard has a stride */
+    if (is_intel())
+      continue; /* its darray takes consecutive rows where the standard has a stride */
     int gsizes[] = {7, 9, 5}, grid[] = {2, 3, 1};
     int distributions[] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_NONE};
     int arguments[] = {2, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_DFLT_DARG};
     for (int r = 0; r < 6; r++) {
-      MPI_Type_create_darray(6, r, 3, gsizes, distributions, arguments, grid, order, MPI_INT, &type);
+      MPI_Type_create_darray(6, r, 3, gsizes, distributions, arguments, grid, order, MPI_INT,
+                             &type);
       test_type("darray", type, 1);
     }
   }

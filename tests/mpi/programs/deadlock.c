@@ -1,6 +1,6 @@
-/* Legal programs that hang when a collective waits on memory alone: rank 0 has sends pending inside the MPI
- * when it enters the collective, and rank 1 receives them before it does. Also the converse: a non-blocking
- * collective is pending while the program blocks in the MPI. */
+/* Legal programs that hang when a collective waits on memory alone: rank 0 has sends pending inside
+ * the MPI when it enters the collective, and rank 1 receives them before it does. Also the
+ * converse: a non-blocking collective is pending while the program blocks in the MPI. */
 #include "check.h"
 
 static int rank, size;
@@ -14,11 +14,13 @@ static void sends_pending(int messages, size_t bytes) {
   if (partner >= size) {
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   } else if (rank % 2 == 0) {
-    for (int i = 0; i < messages; i++) MPI_Isend(out, (int)bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < messages; i++)
+      MPI_Isend(out, (int)bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, &requests[i]);
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Waitall(messages, requests, MPI_STATUSES_IGNORE);
   } else {
-    for (int i = 0; i < messages; i++) MPI_Recv(in, (int)bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < messages; i++)
+      MPI_Recv(in, (int)bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
   CHECK(sum == size * (size - 1) / 2, "sum with %d sends of %zu pending", messages, bytes);
@@ -39,8 +41,10 @@ static void wait_mixed(size_t bytes, int polling) {
   }
   MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
   while (polling && !flag) MPI_Test(&requests[1], &flag, MPI_STATUS_IGNORE);
-  if (polling) MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
-  else MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  if (polling)
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  else
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
   CHECK(sum == size * (size - 1) / 2, "sum with %zu bytes, mixed", bytes);
 }
 

@@ -1,5 +1,5 @@
-/* Wrong arguments give the MPI's own error classes, on the communicator's error handler; on all ranks alike, so
- * that nobody waits. */
+/* Wrong arguments give the MPI's own error classes, on the communicator's error handler; on all
+ * ranks alike, so that nobody waits. */
 #include "check.h"
 
 static int rank, size, called;

@@ -1,5 +1,6 @@
-/* Rank 1 kills itself in the middle of the collective named by the first argument; the others must be told by
- * the error handler, in bounded time, instead of waiting for ever. They exit with status 7. */
+/* Rank 1 kills itself in the middle of the collective named by the first argument; the others must
+ * be told by the error handler, in bounded time, instead of waiting for ever. They exit with
+ * status 7. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,9 +34,12 @@ int main(int argc, char** argv) {
     if (i == 500) started = MPI_Wtime();
     if (strcmp(what, "barrier") == 0) MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(what, "bcast") == 0) MPI_Bcast(a, bytes, MPI_BYTE, 1, MPI_COMM_WORLD);
-    if (strcmp(what, "allreduce") == 0) MPI_Allreduce(a, b, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
-    if (strcmp(what, "allgather") == 0) MPI_Allgather(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
-    if (strcmp(what, "alltoall") == 0) MPI_Alltoall(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    if (strcmp(what, "allreduce") == 0)
+      MPI_Allreduce(a, b, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+    if (strcmp(what, "allgather") == 0)
+      MPI_Allgather(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    if (strcmp(what, "alltoall") == 0)
+      MPI_Alltoall(a, bytes, MPI_BYTE, b, bytes, MPI_BYTE, MPI_COMM_WORLD);
     if (strcmp(what, "iallreduce") == 0) {
       MPI_Request request;
       MPI_Iallreduce(a, b, bytes, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD, &request);

@@ -34,7 +34,9 @@ int main(int argc, char** argv) {
     now = wait_null(rounds);
     if (now < null) null = now;
   }
-  if (rank == 0) printf("allreduce %.1f ns, on MPI_COMM_SELF %.1f ns, wait for nothing %.1f ns\n", best, self, null);
+  if (rank == 0)
+    printf("allreduce %.1f ns, on MPI_COMM_SELF %.1f ns, wait for nothing %.1f ns\n", best, self,
+           null);
   MPI_Finalize();
   return 0;
 }

@@ -1,5 +1,5 @@
-/* Arrays that mix requests of collectives (tutti's) with point-to-point requests (the MPI's), null requests
- * and inactive persistent ones, through every completion function. */
+/* Arrays that mix requests of collectives (tutti's) with point-to-point requests (the MPI's), null
+ * requests and inactive persistent ones, through every completion function. */
 #include "check.h"
 
 enum { kCollectives = 3, kMessages = 4, kNulls = 2, kAll = kCollectives + kMessages + kNulls };
@@ -14,7 +14,8 @@ struct round {
   int expected[kMessages];
 };
 
-/* Starts everything, in an order that depends on `shuffle`, but collectives in the same order everywhere. */
+/* Starts everything, in an order that depends on `shuffle`, but collectives in the same order
+ * everywhere. */
 static void start(struct round* r, int seed, int shuffle) {
   int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   int collective = 0, message = 0;
@@ -25,13 +26,14 @@ static void start(struct round* r, int seed, int shuffle) {
     r->where[at] = -1;
     if (i % 3 == 0 && collective < kCollectives) {
       r->terms[collective] = rank + seed + collective;
-      MPI_Iallreduce(&r->terms[collective], &r->sums[collective], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                     &r->requests[at]);
+      MPI_Iallreduce(&r->terms[collective], &r->sums[collective], 1, MPI_INT, MPI_SUM,
+                     MPI_COMM_WORLD, &r->requests[at]);
       r->where[at] = collective++;
     } else if (message < kMessages && i % 3 != 0) {
       r->sent[message] = rank * 100 + message + seed;
       r->expected[message] = previous * 100 + message + seed;
-      MPI_Irecv(&r->received[message], 1, MPI_INT, previous, message, MPI_COMM_WORLD, &r->requests[at]);
+      MPI_Irecv(&r->received[message], 1, MPI_INT, previous, message, MPI_COMM_WORLD,
+                &r->requests[at]);
       r->where[at] = 100 + message++;
     }
   }
@@ -40,18 +42,22 @@ static void start(struct round* r, int seed, int shuffle) {
 
 static void check_one(struct round* r, int position, int seed, const MPI_Status* status) {
   int what = r->where[position];
-  CHECK(r->requests[position] == MPI_REQUEST_NULL, "request %d is not null after completion", position);
+  CHECK(r->requests[position] == MPI_REQUEST_NULL, "request %d is not null after completion",
+        position);
   CHECK(what >= 0, "a null request was reported as completed");
   if (what >= 100) {
     CHECK(r->received[what - 100] == r->expected[what - 100], "message %d", what - 100);
     if (status != NULL) {
       int count = -1;
       MPI_Get_count(status, MPI_INT, &count);
-      CHECK(status->MPI_SOURCE == (rank + size - 1) % size && status->MPI_TAG == what - 100 && count == 1,
-            "status of message %d: source %d tag %d count %d", what - 100, status->MPI_SOURCE, status->MPI_TAG, count);
+      CHECK(status->MPI_SOURCE == (rank + size - 1) % size && status->MPI_TAG == what - 100 &&
+                count == 1,
+            "status of message %d: source %d tag %d count %d", what - 100, status->MPI_SOURCE,
+            status->MPI_TAG, count);
     }
   } else if (what >= 0) {
-    CHECK(r->sums[what] == size * (size - 1) / 2 + size * (seed + what), "sum %d is %d", what, r->sums[what]);
+    CHECK(r->sums[what] == size * (size - 1) / 2 + size * (seed + what), "sum %d is %d", what,
+          r->sums[what]);
     if (status != NULL) {
       int cancelled = 1, elements = -1;
       MPI_Test_cancelled(status, &cancelled);
@@ -61,7 +67,19 @@ static void check_one(struct round* r, int position, int seed, const MPI_Status*
   }
 }
 
-enum way { kWaitall, kTestall, kWaitany, kTestany, kWaitsome, kTestsome, kWait, kTest, kGetStatus, kIgnore, kWays };
+enum way {
+  kWaitall,
+  kTestall,
+  kWaitany,
+  kTestany,
+  kWaitsome,
+  kTestsome,
+  kWait,
+  kTest,
+  kGetStatus,
+  kIgnore,
+  kWays
+};
 
 static void complete(struct round* r, int seed, enum way way) {
   MPI_Status statuses[kAll];
@@ -70,13 +88,17 @@ static void complete(struct round* r, int seed, enum way way) {
     case kWaitall:
       MPI_Waitall(kAll, r->requests, statuses);
       for (int i = 0; i < kAll; i++) {
-        if (r->where[i] >= 0) check_one(r, i, seed, &statuses[i]);
-        else CHECK(statuses[i].MPI_SOURCE == MPI_ANY_SOURCE && statuses[i].MPI_TAG == MPI_ANY_TAG, "empty status");
+        if (r->where[i] >= 0)
+          check_one(r, i, seed, &statuses[i]);
+        else
+          CHECK(statuses[i].MPI_SOURCE == MPI_ANY_SOURCE && statuses[i].MPI_TAG == MPI_ANY_TAG,
+                "empty status");
       }
       break;
     case kTestall:
       while (!flag) MPI_Testall(kAll, r->requests, &flag, statuses);
-      for (int i = 0; i < kAll; i++) if (r->where[i] >= 0) check_one(r, i, seed, &statuses[i]);
+      for (int i = 0; i < kAll; i++)
+        if (r->where[i] >= 0) check_one(r, i, seed, &statuses[i]);
       break;
     case kWaitany:
       for (; left > 0; left--) {
@@ -103,8 +125,10 @@ static void complete(struct round* r, int seed, enum way way) {
     case kWaitsome:
     case kTestsome:
       while (left > 0) {
-        if (way == kWaitsome) MPI_Waitsome(kAll, r->requests, &count, indices, statuses);
-        else MPI_Testsome(kAll, r->requests, &count, indices, statuses);
+        if (way == kWaitsome)
+          MPI_Waitsome(kAll, r->requests, &count, indices, statuses);
+        else
+          MPI_Testsome(kAll, r->requests, &count, indices, statuses);
         CHECK(count != MPI_UNDEFINED, "some: undefined too early");
         CHECK(way != kWaitsome || count > 0, "Waitsome returned nothing");
         if (count == MPI_UNDEFINED) return;
@@ -132,11 +156,13 @@ static void complete(struct round* r, int seed, enum way way) {
         CHECK(r->where[i] < 0 || r->requests[i] != MPI_REQUEST_NULL, "get_status freed a request");
       }
       MPI_Waitall(kAll, r->requests, MPI_STATUSES_IGNORE);
-      for (int i = 0; i < kAll; i++) if (r->where[i] >= 0) check_one(r, i, seed, NULL);
+      for (int i = 0; i < kAll; i++)
+        if (r->where[i] >= 0) check_one(r, i, seed, NULL);
       break;
     default:
       MPI_Waitall(kAll, r->requests, MPI_STATUSES_IGNORE);
-      for (int i = 0; i < kAll; i++) if (r->where[i] >= 0) check_one(r, i, seed, NULL);
+      for (int i = 0; i < kAll; i++)
+        if (r->where[i] >= 0) check_one(r, i, seed, NULL);
   }
 }
 
@@ -163,7 +189,8 @@ static void test_conversions(void) {
   MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
   MPI_Fint number = MPI_Request_c2f(request), other = MPI_Request_c2f(message);
   CHECK(number != other, "two requests with one number");
-  CHECK(MPI_Request_f2c(number) == request && MPI_Request_f2c(other) == message, "f2c(c2f(x)) is not x");
+  CHECK(MPI_Request_f2c(number) == request && MPI_Request_f2c(other) == message,
+        "f2c(c2f(x)) is not x");
   CHECK(MPI_Request_f2c(MPI_Request_c2f(MPI_REQUEST_NULL)) == MPI_REQUEST_NULL, "the null request");
   request = MPI_Request_f2c(number);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -178,13 +205,15 @@ static void test_conversions(void) {
 /* Persistent: inactive requests are ignored, Startall takes mixtures. */
 static void test_persistent(void) {
   MPI_Request requests[3];
-  int mine, sum, out, in, flag, index, next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  int mine, sum, out, in, flag, index, next = (rank + 1) % size,
+                                       previous = (rank + size - 1) % size;
   MPI_Status status;
   MPI_Send_init(&out, 1, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[0]);
   MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
   MPI_Recv_init(&in, 1, MPI_INT, previous, 3, MPI_COMM_WORLD, &requests[2]);
   MPI_Test(&requests[1], &flag, &status);
-  CHECK(flag && status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG, "inactive request");
+  CHECK(flag && status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG,
+        "inactive request");
   MPI_Waitany(3, requests, &index, &status);
   CHECK(index == MPI_UNDEFINED, "Waitany on inactive requests");
   for (int turn = 0; turn < 10; turn++) {
@@ -194,7 +223,8 @@ static void test_persistent(void) {
     MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
     CHECK(sum == size * (size - 1) / 2 + size * turn, "persistent sum, turn %d: %d", turn, sum);
     CHECK(in == previous * 10 + turn, "persistent message, turn %d", turn);
-    for (int i = 0; i < 3; i++) CHECK(requests[i] != MPI_REQUEST_NULL, "persistent request became null");
+    for (int i = 0; i < 3; i++)
+      CHECK(requests[i] != MPI_REQUEST_NULL, "persistent request became null");
   }
   for (int i = 0; i < 3; i++) MPI_Request_free(&requests[i]);
 }

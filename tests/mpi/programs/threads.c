@@ -1,5 +1,5 @@
-/* MPI_THREAD_MULTIPLE: threads use communicators of their own at the same time, blocking and not, while
- * others create and free communicators and types. */
+/* MPI_THREAD_MULTIPLE: threads use communicators of their own at the same time, blocking and not,
+ * while others create and free communicators and types. */
 #include <pthread.h>
 
 #include "check.h"
