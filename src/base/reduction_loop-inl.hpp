@@ -100,7 +100,7 @@ void fold(const void* left_operand, const void* right_operand, void* result, std
     const std::size_t head = elements_to_alignment<Lanes>(out, kStep);
     fold_rest<Lanes, Operator, kElements>(left, right, out, head);
     advance(head);
-    for (; count >= 4 * kElements; advance(4 * kElements)) {
+    while (count >= 4 * kElements) {
       const auto v0 = at(0);
       const auto v1 = at(1);
       const auto v2 = at(2);
@@ -109,9 +109,13 @@ void fold(const void* left_operand, const void* right_operand, void* result, std
       Lanes::store(d, v1, out + kStep);
       Lanes::store(d, v2, out + 2 * kStep);
       Lanes::store(d, v3, out + 3 * kStep);
+      advance(4 * kElements);
     }
   }
-  for (; count >= kElements; advance(kElements)) Lanes::store(d, at(0), out);
+  while (count >= kElements) {
+    Lanes::store(d, at(0), out);
+    advance(kElements);
+  }
   fold_rest<Lanes, Operator, kElements>(left, right, out, count);
 }
 
