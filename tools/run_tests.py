@@ -33,8 +33,7 @@ SHOWN_REASONS = 40
 SANITIZER_OPTIONS = {
     "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
              "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"},
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:"
-                             f"suppressions={ROOT / 'tests' / 'tsan.supp'}"},
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
 }
 
 
