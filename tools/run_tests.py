@@ -210,7 +210,6 @@ SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
     "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 1500, quick),
     "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 5400, quick),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),
 }
