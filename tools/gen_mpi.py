@@ -297,6 +297,7 @@ STATUS_BYTES = {"mpich": 20, "standard": 32, "openmpi": 24}
 def preload_abis(constants):
     by_name = {c.name: c for c in constants}
     lines = [f"/* {BANNER} */", "/* Included by src/mpi/preload/library.c only. */",
+             '#include "mpi/preload/preload.h"', "",
              "static const struct tutti_abi abis[] = {"]
     for abi in ABIS:
         def fact(name):
