@@ -22,16 +22,21 @@ std::vector<Preference> preferences(const Shape& s) {
       return {{"flat", kAny, 0}, {"degree_k", kAny, 3}};
     case Coll::bcast:
       return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 8 * Ki}, {"blocks", 128 * Ki, 16 * Ki},
-              {"blocks", 8 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"binomial", kAny, 3072}};
+              {"blocks", kAny, 0}, {"binomial", kAny, 3072}};
     case Coll::allreduce:
-      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 0}, {"split", 4 * Mi, 0}, {"memory", kAny, 0}, {"split", kAny, 0}, {"whole", kAny, 0},
+      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 0}, {"split", kAny, 0}, {"whole", kAny, 0},
               {"degree_k", Ki, 3}, {"degree_k", kAny, 1}};
     case Coll::reduce:
       return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}, {"degree_k", kAny, 1}};
     case Coll::reduce_scatter_block:
       return {{"flat", kAny, 0}, {"blocks", 64 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"whole", kAny, 0}};
+    case Coll::allgather:
+    case Coll::allgatherv:
+    case Coll::gather:
+    case Coll::scatter:
+      return {{"flat", kAny, 0}, {"blocks", 2 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
     default:
-      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 16 * Ki}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
+      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
   }
 }
 

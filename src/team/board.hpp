@@ -10,19 +10,24 @@
 
 namespace tutti {
 
-/// Collectives that may be in flight between the fastest and the slowest member before the fastest
-/// waits; the number of cells, and of stream lines.
+/// Messages whose data lies beside the flag. Cells are used in the order of epochs, so their number is how far
+/// the fastest member may be ahead of the slowest: many for the smallest messages, where that is what keeps a
+/// root from waiting when there are more ranks than cores.
+inline constexpr std::uint64_t kSmallCells = 64;
 inline constexpr std::uint64_t kCells = 16;
-inline constexpr std::uint64_t kStreamLines = 16;
-
-/// A small message beside its flag: the first 56 bytes share the flag's cache line, so that flag and
-/// data cross in one transfer.
+inline constexpr std::size_t kSmallCellBytes = 128;  // two lines, since lines are prefetched in pairs
 inline constexpr std::size_t kCellBytes = 1024;
-struct alignas(kCacheLine) Cell {
+
+template <std::size_t Bytes>
+struct alignas(2 * kCacheLine) CellOf {
   Word flag;  // epoch + 1 of the message inside; stored after the data (release)
-  std::byte data[kCellBytes - sizeof(Word)];
+  std::byte data[Bytes - sizeof(Word)];
 };
-static_assert(sizeof(Cell) == kCellBytes);
+using SmallCell = CellOf<kSmallCellBytes>;
+using Cell = CellOf<kCellBytes>;
+static_assert(sizeof(SmallCell) == kSmallCellBytes && sizeof(Cell) == kCellBytes);
+
+inline constexpr std::uint64_t kStreamLines = 16;
 
 /// Says where item n of a rank's stream is. Overwritten with item n + kStreamLines.
 struct alignas(kCacheLine) StreamLine {
@@ -38,6 +43,7 @@ struct Board {
   Word drained;                      // all stream items below this have been read here
   Word inbox;                        // 1 + offset of the inbox in the owner's arena; 0: none yet
   StreamLine stream[kStreamLines];
+  SmallCell small_cells[kSmallCells];
   Cell cells[kCells];
 };
 

@@ -108,8 +108,8 @@ Task Team::wait_done(std::uint64_t epoch) noexcept {
   co_return Status::success();
 }
 
-Task Team::wait_cell(const Ticket& ticket) noexcept {
-  const std::uint64_t epoch = ticket.epoch - kCells + 1;
+Task Team::wait_cell(const Ticket& ticket, std::size_t bytes) noexcept {
+  const std::uint64_t epoch = ticket.epoch - cells_for(bytes) + 1;
   TUTTI_CO_TRY(co_await wait_done(epoch));
   co_return co_await engine().reached(own_board_->done, epoch, membership_, job_rank(rank_));
 }

@@ -85,44 +85,44 @@ class Team {
 
   // ---- cells: small messages, published once and read by all ------------------------------------
 
+  // `bytes` is the size of the published message, the same for all publishers of an epoch.
+
+  static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
+
   /// True when the own cell of this epoch may be overwritten.
-  bool cell_free(const Ticket& ticket) noexcept {
-    if (ticket.epoch < kCells) return true;
+  bool cell_free(const Ticket& ticket, std::size_t bytes) noexcept {
+    const std::uint64_t cells = cells_for(bytes);
+    if (ticket.epoch < cells) return true;
     // This rank counts too: it reads its own cell when it folds, maybe later than the others do.
-    if (next_done_ + kCells <= ticket.epoch) return false;
-    return done_floor_ + kCells > ticket.epoch || scan_done(ticket.epoch - kCells + 1);
+    if (next_done_ + cells <= ticket.epoch) return false;
+    return done_floor_ + cells > ticket.epoch || scan_done(ticket.epoch - cells + 1);
   }
   /// Waits until it may.
-  Task wait_cell(const Ticket& ticket) noexcept;
-  std::byte* own_cell(const Ticket& ticket) noexcept { return cell_of(*own_board_, ticket).data; }
-  /// Sets the flag behind the data that was written into own_cell().
-  void publish_cell(const Ticket& ticket) noexcept {
-    fabric().signal(job_rank(rank_), cell_of(*own_board_, ticket).flag, ticket.epoch + 1);
-    ring_members();
-  }
+  Task wait_cell(const Ticket& ticket, std::size_t bytes) noexcept;
   /// Copies `bytes` (at most kCellCapacity) into the own cell and publishes it.
   void publish(const Ticket& ticket, const void* data, std::size_t bytes) noexcept {
+    const CellView cell = cell_of(*own_board_, ticket, bytes);
     fabric().spend(Work::copy, bytes);
-    if (!elided_) copy_small(own_cell(ticket), data, bytes);
-    publish_cell(ticket);
+    if (!elided_) copy_small(cell.data, data, bytes);
+    fabric().signal(job_rank(rank_), cell.flag, ticket.epoch + 1);
+    ring_members();
   }
   /// Awaits the cell of `member`.
-  Engine::Reached published(const Ticket& ticket, int member) noexcept {
-    return engine().reached(cell_of(*board(member), ticket).flag, ticket.epoch + 1, membership_,
+  Engine::Reached published(const Ticket& ticket, int member, std::size_t bytes) noexcept {
+    return engine().reached(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1, membership_,
                             job_rank(member));
   }
-  /// True when the cells of all `publishers` but this rank's are there, now or soon (Engine::soon).
-  bool soon_published(const Ticket& ticket, int first, int last) noexcept {
+  /// True when the cells of all members [first, last) but this rank's are there, now or soon (Engine::soon).
+  bool soon_published(const Ticket& ticket, int first, int last, std::size_t bytes) noexcept {
     for (int member = first; member < last; ++member) {
       if (member == rank_) continue;
-      if (!engine_.soon(cell_of(*board(member), ticket).flag, ticket.epoch + 1)) return false;
+      if (!engine_.soon(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1)) return false;
     }
     return true;
   }
-  const std::byte* cell(const Ticket& ticket, int member) noexcept {
-    return cell_of(*board(member), ticket).data;
+  const std::byte* cell(const Ticket& ticket, int member, std::size_t bytes) noexcept {
+    return cell_of(*board(member), ticket, bytes).data;
   }
-  static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
 
   // ---- streams: blocks of a rank, each with a flag line, read by all -----------------------------
 
@@ -209,8 +209,20 @@ class Team {
         rank_(rank),
         size_(size) {}
 
-  static Cell& cell_of(Board& board, const Ticket& ticket) noexcept {
-    return board.cells[ticket.epoch % kCells];
+  struct CellView {
+    Word& flag;
+    std::byte* data;
+  };
+  static constexpr std::uint64_t cells_for(std::size_t bytes) noexcept {
+    return bytes <= kSmallCellBytes - sizeof(Word) ? kSmallCells : kCells;
+  }
+  static CellView cell_of(Board& board, const Ticket& ticket, std::size_t bytes) noexcept {
+    if (cells_for(bytes) == kSmallCells) {
+      SmallCell& cell = board.small_cells[ticket.epoch % kSmallCells];
+      return {cell.flag, cell.data};
+    }
+    Cell& cell = board.cells[ticket.epoch % kCells];
+    return {cell.flag, cell.data};
   }
   Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
   std::byte* arena(int member) const noexcept { return arenas_[static_cast<std::size_t>(member)]; }

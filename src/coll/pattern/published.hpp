@@ -27,9 +27,10 @@ struct Publishers {
 
 /// Ends a collective through cells when all of them are there: the reader sees visit(member, data).
 template <class Visit>
-void read_cells(Team& t, const Ticket& k, Publishers publishers, bool reads, Visit& visit) noexcept {
+void read_cells(Team& t, const Ticket& k, Publishers publishers, std::size_t bytes, bool reads,
+                Visit& visit) noexcept {
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    visit(member, t.cell(k, member));
+    visit(member, t.cell(k, member, bytes));
   }
   t.finish(k);
 }
@@ -39,13 +40,13 @@ template <class Visit>
 Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published, const void* mine,
                     std::size_t bytes, bool reads, Visit visit) noexcept {
   if (!published) {
-    TUTTI_CO_TRY(co_await t.wait_cell(k));
+    TUTTI_CO_TRY(co_await t.wait_cell(k, bytes));
     t.publish(k, mine, bytes);
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member));
+    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member, bytes));
   }
-  read_cells(t, k, publishers, reads, visit);
+  read_cells(t, k, publishers, bytes, reads, visit);
   co_return Status::success();
 }
 
@@ -56,13 +57,13 @@ template <class Visit>
 Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
                    std::size_t bytes, bool reads, Visit visit) noexcept {
   if (publishers.has(t.rank())) {
-    if (!t.cell_free(k)) return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
+    if (!t.cell_free(k, bytes)) return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
     t.publish(k, mine, bytes);
   }
-  if (reads && !t.soon_published(k, publishers.first, publishers.last)) {
+  if (reads && !t.soon_published(k, publishers.first, publishers.last, bytes)) {
     return wait_for_cells(t, k, publishers, true, mine, bytes, reads, visit);
   }
-  read_cells(t, k, publishers, reads, visit);
+  read_cells(t, k, publishers, bytes, reads, visit);
   return Task::completed(Status::success());
 }
 
