@@ -67,6 +67,11 @@ const char* fits_inbox_block(const Shape& s, const Parameters& p) {
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
 
+const char* fits_packets(const Shape& s, const Parameters& p) {
+  if (const char* why = fits_inbox_blocks(s, p)) return why;
+  return s.fixed_order ? "folds in a tree, not from left to right" : nullptr;
+}
+
 // ---- stream items
 
 std::uint64_t one_item(const Shape&, const Parameters&) { return 1; }
@@ -88,13 +93,14 @@ std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
   return chunks(s.longest_block, block_of(s, p));
 }
 
+constexpr const char* kMvich = "MVICH's send/receive, which VIA-2003 compares with";
 constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
 constexpr const char* kShared = "shared memory";
 constexpr const char* kCma = "cross-memory attach";
 
 std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
-  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}};
+  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}};
   return {
       {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
@@ -103,6 +109,7 @@ std::vector<Algorithm> make_list() {
       {"blocks", Coll::bcast, bcast_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::bcast, bcast_memory, one_item, by_memory, {}, kNone, kCma},
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block"}, block3072, kVia},
+      {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
 
       {"flat", Coll::reduce, reduce_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::reduce, reduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
@@ -116,6 +123,7 @@ std::vector<Algorithm> make_list() {
       {"memory", Coll::allreduce, allreduce_memory, two_items, reduces_by_memory, {}, kNone, kCma},
       {"whole", Coll::allreduce, allreduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
       {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
+      {"sendrecv_binomial", Coll::allreduce, allreduce_sendrecv_binomial, nullptr, fits_packets, {"packet"}, packet1024, kMvich},
 
       {"flat", Coll::allgather, allgather_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allgather, allgather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},

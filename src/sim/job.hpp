@@ -60,6 +60,7 @@ class SimJob {
  private:
   struct Rank;
   SimJob() = default;
+  Status run_without_algorithm() noexcept;
   Status check_result(std::string* message) noexcept;
   static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept;
 

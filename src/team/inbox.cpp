@@ -29,7 +29,7 @@ Inbox::~Inbox() = default;
 FramePool& Inbox::frames() noexcept { return team_.frames(); }
 
 int Inbox::reduce_blocks(int size) noexcept {
-  int blocks = 0;
+  int blocks = kBcastBlocks * steps_of_degree(size, 1);
   for (const int degree : {1, 3, 7, 15}) {
     const int children = std::min(degree * steps_of_degree(size, degree), size - 1);
     blocks = std::max(blocks, children);

@@ -37,7 +37,8 @@ class Inbox {
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size` members.
+  /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size` members, and what
+  /// a binomial tree does whose messages are cut into kBcastBlocks packets.
   static int reduce_blocks(int size) noexcept;
   /// Shared bytes of an inbox; without the blocks' data where the payload is elided.
   static std::size_t bytes(int size, bool elided) noexcept;

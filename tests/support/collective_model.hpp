@@ -163,7 +163,7 @@ inline std::vector<Combination> combinations() {
     if (key == "degree") {
       for (const char* degree : {"1", "7", "15"}) all.push_back({&algorithm, base + ":degree=" + degree});
     } else {
-      all.push_back({&algorithm, base + ":block=1024"});
+      all.push_back({&algorithm, base + ":" + key + "=1024"});
     }
   }
   return all;

@@ -130,15 +130,16 @@ void World::send(Message* message, Time time) {
   const Time begin = std::max(processed, nic.send_link);
   const Time end = begin + n.Tt.of(message->wire_bytes);
   nic.send_link = end + n.Ta;
-  const bool to_be_read = message->kind != Message::Kind::request && message->source != nullptr;
-  if (to_be_read && (message->completion != nullptr || !spec_.elided)) at(end, message, kRead);
+  const bool carries = !spec_.elided && message->bytes != 0 && message->source != nullptr;
+  const bool counts = message->kind == Message::Kind::put && message->completion != nullptr;
+  if (message->kind != Message::Kind::request && (carries || counts)) at(end, message, kRead);
   const bool through_spine =
       n.leaf_nodes > 0 && leaf_of(node_of(message->from)) != leaf_of(node_of(message->to));
   at(begin + n.Tl, message, through_spine ? kUp : kArrive);
 }
 
 void World::read_by_nic(Message* message, Time time) {
-  if (!spec_.elided && message->bytes != 0) {
+  if (!spec_.elided && message->bytes != 0 && message->source != nullptr) {
     message->staged = new std::byte[message->bytes];
     std::memcpy(message->staged, message->source, message->bytes);
   }
