@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <new>
 
 #include "engine/progress_thread.hpp"
@@ -12,7 +13,8 @@ namespace {
 constexpr std::uint64_t kHealthInterval = 100'000'000;  // ns between looks at the peers' health
 constexpr std::uint32_t kPausesPerRound = 16;
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
-constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; sleep while the host has requests open
+constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; shortest sleep while the host may have requests open
+constexpr std::uint64_t kPumpedShare = 256;     // it grows to this part of the time waited
 
 }  // namespace
 
@@ -120,9 +122,12 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (waited >= policy_.active_ns) {
     // From here on every call sleeps, until something is reached or another thread has moved on.
     const std::uint64_t resumed = resumed_;
-    const bool pumped = host_.pump != nullptr && host_.pending != nullptr && host_.pending(host_.self);
+    // A host that may have requests open moves its data only when it is pumped: often at first.
+    const bool pumped = host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
+    const std::uint64_t slice =
+        pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns) : policy_.slice_ns;
     for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
-      sleep_slice(pumped ? kPumpedSlice : policy_.slice_ns, guard);
+      sleep_slice(slice, guard);
       if (host_.pump != nullptr) {
         guard.pause();
         host_.pump(host_.self);
