@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "core/job.hpp"
 #include "fabric/shm/shm.hpp"
+#include "fabric/wrap/decorate.hpp"
 
 namespace tutti {
 namespace {
@@ -44,8 +45,13 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap, std::un
         "the kernel refuses cross-memory attach between ranks (ptrace scope or seccomp): large "
         "messages are copied through shared memory instead");
   }
+  std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
+  if (!decorated) {
+    log(LogLevel::error, "%s", message.c_str());
+    return Status::error(Code::invalid_argument, "a setting is wrong");
+  }
   std::unique_ptr<JobImpl> job;
-  TUTTI_TRY(JobImpl::create(settings, std::move(fabric), node_ranks, cores,
+  TUTTI_TRY(JobImpl::create(settings, std::move(decorated), node_ranks, cores,
                             HostPump{host.self, host.pump, host.host_pending}, threads, &job));
   *out = std::move(job);
   return Status::success();

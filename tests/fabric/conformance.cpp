@@ -575,7 +575,7 @@ void linger(std::mt19937& generator) {
 /// Waits by arm, look, sleep, disarm. True when a sleep ran out: nobody rang.
 bool sleep_for(Node& n, const Word& word, std::uint64_t value, std::uint64_t* sleeps) {
   constexpr std::uint64_t kLong = 2'000'000'000;
-  while (word.load(std::memory_order_acquire) < value) {
+  for (; word.load(std::memory_order_acquire) < value; n.fabric.progress()) {
     const std::uint32_t ticket = n.fabric.arm();
     bool missed = false;
     if (word.load(std::memory_order_acquire) < value) {
@@ -717,13 +717,14 @@ Task survivors(Node& n) {
 
   // The two that are left.
   Remote peer;
+  Completion sent;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(1 - n.rank(), &peer));
   for (std::uint64_t round = 1; round <= 100; ++round) {
     const Tail tail{kHello, round};
-    TUTTI_REQUIRE_OK(n.fabric.put(peer, 0, nullptr, 0, &tail, nullptr));
+    TUTTI_REQUIRE_OK(n.fabric.put(peer, 0, nullptr, 0, &tail, &sent));
     TUTTI_REQUIRE_OK(co_await n.engine.reached(n.word(kHello), round, whole, 1 - n.rank()));
   }
-  co_return Status::success();
+  co_return co_await n.engine.reached(sent.finished, sent.posted, whole);
 }
 
 TEST_P(Conformance, ADeathIsReportedAndTheOthersGoOn) {
@@ -743,19 +744,21 @@ Task leavers(Node& n) {
   const Tail last{kLast, 1}, slow{kSlow, 1};
   Remote zero;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(0, &zero));
+  Completion sent;
   if (n.rank() == 1) {
-    TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &last, nullptr));
-    co_return Status::success();
+    TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &last, &sent));
+    co_return co_await n.completed(sent);
   }
   if (n.rank() == 2) {
     // Long enough for rank 0 to look after the health of its peers several times.
     const std::uint64_t until = n.fabric.now_ns() + 500'000'000;
     for (std::uint64_t i = 1; !n.fabric.traits().virtual_time && n.fabric.now_ns() < until; ++i) {
       const Tail again{kLast + 128, i};
-      TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &again, nullptr));
+      TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &again, &sent));
+      TUTTI_REQUIRE_OK(co_await n.completed(sent));
     }
-    TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &slow, nullptr));
-    co_return Status::success();
+    TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &slow, &sent));
+    co_return co_await n.completed(sent);
   }
   TUTTI_REQUIRE_OK(co_await n.reached(n.word(kSlow), 1, 2));
   TUTTI_REQUIRE_OK(co_await n.reached(n.word(kLast), 1, 1));

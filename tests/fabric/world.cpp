@@ -35,10 +35,11 @@ Task Node::barrier() {
     Remote peer;
     TUTTI_CO_TRY(fabric.arena_of((rank() + distance) % size(), &peer));
     const Tail tail{offset, barriers_};
-    TUTTI_CO_TRY(fabric.put(peer, 0, nullptr, 0, &tail, nullptr));
+    TUTTI_CO_TRY(fabric.put(peer, 0, nullptr, 0, &tail, &posted_));
     TUTTI_CO_TRY(co_await reached(word(offset), barriers_, (rank() - distance + size()) % size()));
   }
-  co_return Status::success();
+  // A fabric may carry puts out only while it is looked after.
+  co_return co_await completed(posted_);
 }
 
 Status Node::send(int peer, const void* data, std::size_t bytes) {
@@ -48,7 +49,7 @@ Status Node::send(int peer, const void* data, std::size_t bytes) {
   std::memcpy(outgoing_[peer], data, bytes);
   const std::size_t offset = mailbox(rank());
   const Tail tail{offset, ++sent_[peer]};
-  return fabric.put(arena, offset + kCacheLine, outgoing_[peer], bytes, &tail, nullptr);
+  return fabric.put(arena, offset + kCacheLine, outgoing_[peer], bytes, &tail, &posted_);
 }
 
 Task Node::receive(int peer, void* data, std::size_t bytes) {

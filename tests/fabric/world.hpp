@@ -47,7 +47,7 @@ class Node {
     return engine.reached(completion.finished, completion.posted, members);
   }
 
-  /// A dissemination barrier of all ranks, of puts without data.
+  /// A dissemination barrier of all ranks, of puts without data. Awaits the completion of all messages too.
   Task barrier();
   /// Puts a message into the peer's mailbox for this rank. The previous one must have been received.
   Status send(int peer, const void* data, std::size_t bytes);
@@ -61,6 +61,7 @@ class Node {
 
  private:
   std::vector<std::int32_t> ranks_;
+  Completion posted_;  // of barriers and messages
   std::uint64_t barriers_ = 0;
   std::uint64_t sent_[kMostRanks] = {};
   std::uint64_t received_[kMostRanks] = {};

@@ -1,0 +1,194 @@
+#include "fabric/wrap/fault.hpp"
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::wrap {
+namespace {
+
+bool wants_signals(const FaultSpec& spec) {
+  return std::any_of(spec.rules.begin(), spec.rules.end(), [](const FaultRule& rule) {
+    const bool of_operations = rule.action != FaultAction::deaf && rule.action != FaultAction::nocma;
+    return of_operations && (rule.op == FaultOp::signal || rule.op == FaultOp::any);
+  });
+}
+
+bool inside(const Remote& remote, std::size_t offset, std::size_t bytes) {
+  return offset <= remote.bytes && bytes <= remote.bytes - offset;
+}
+
+void count(Completion* completion, const Status& status) noexcept {
+  if (completion == nullptr) return;
+  if (!status.ok() && completion->status.ok()) completion->status = status;
+  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+}  // namespace
+
+Fault::Fault(std::unique_ptr<Fabric> wrapped, const FaultSpec& spec)
+    : Forward(std::move(wrapped), wants_signals(spec)) {
+  for (const FaultRule& rule : spec.rules) {
+    if (rule.rank >= 0 && rule.rank != rank_) continue;
+    deaf_ = deaf_ || rule.action == FaultAction::deaf;
+    nocma_ = nocma_ || rule.action == FaultAction::nocma;
+    if (rule.action != FaultAction::deaf && rule.action != FaultAction::nocma) rules_.push_back(rule);
+  }
+  if (nocma_) traits_.user_memory = false;
+}
+
+Fault::~Fault() {
+  for (Held& held : held_) carry_out(held);
+}
+
+const FaultRule* Fault::next(FaultOp op) noexcept {
+  const std::uint64_t of_kind = ++seen_[static_cast<std::size_t>(op)];
+  const std::uint64_t of_any = ++seen_[static_cast<std::size_t>(FaultOp::any)];
+  for (const FaultRule& rule : rules_) {
+    if (rule.op != op && rule.op != FaultOp::any) continue;
+    const std::uint64_t number = rule.op == FaultOp::any ? of_any : of_kind;
+    if (number < rule.at || (rule.count != 0 && number - rule.at >= rule.count)) continue;
+    if (rule.action == FaultAction::kill) raise(SIGKILL);
+    return &rule;
+  }
+  return nullptr;
+}
+
+bool Fault::outside_arena(const void* base, std::size_t bytes) noexcept {
+  const Region& own = inner().arena();
+  const auto start = reinterpret_cast<std::uintptr_t>(base);
+  const auto arena = reinterpret_cast<std::uintptr_t>(own.base);
+  return bytes != 0 && (start < arena || start - arena > own.bytes || bytes > own.bytes - (start - arena));
+}
+
+Status Fault::expose(void* base, std::size_t bytes, Region* out) noexcept {
+  if (const FaultRule* rule = next(FaultOp::expose)) return Status::error(rule->code, "injected fault");
+  if (nocma_ && outside_arena(base, bytes)) {
+    return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
+  }
+  return inner().expose(base, bytes, out);
+}
+
+Status Fault::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
+  if (const FaultRule* rule = next(FaultOp::attach)) return Status::error(rule->code, "injected fault");
+  return inner().attach(peer, key, out);
+}
+
+Status Fault::reserve(std::size_t offset, std::size_t bytes) noexcept {
+  if (const FaultRule* rule = next(FaultOp::reserve)) return Status::error(rule->code, "injected fault");
+  return inner().reserve(offset, bytes);
+}
+
+Status Fault::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+                  Completion* completion) noexcept {
+  if (const FaultRule* rule = next(FaultOp::get)) return {rule->code, source.peer, "injected fault"};
+  return inner().get(source, offset, destination, bytes, completion);
+}
+
+Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
+                  Completion* completion) noexcept {
+  const FaultRule* rule = next(FaultOp::put);
+  if (rule == nullptr && !holds(target.peer)) return inner().put(target, offset, source, bytes, tail, completion);
+  if (rule != nullptr && rule->action == FaultAction::fail) return {rule->code, target.peer, "injected fault"};
+  // From here on inner() sees the put late or not at all, but what is wrong with it is said now.
+  if (!inside(target, offset, bytes) || (tail != nullptr && !inside(target, tail->offset, sizeof(Word)))) {
+    return Status::error(Code::truncated, "outside the remote region");
+  }
+  if (tail != nullptr && tail->offset % sizeof(Word) != 0) {
+    return Status::error(Code::invalid_argument, "unaligned tail");
+  }
+  TUTTI_TRY(inner().put(target, 0, nullptr, 0, nullptr, nullptr));
+  switch (rule == nullptr ? FaultAction::delay : rule->action) {
+    case FaultAction::drop:
+      if (completion != nullptr) ++completion->posted;
+      count(completion, Status::success());
+      return Status::success();
+    case FaultAction::duplicate:
+      TUTTI_TRY(inner().put(target, offset, source, bytes, tail, nullptr));
+      return inner().put(target, offset, source, bytes, tail, completion);
+    case FaultAction::corrupt:
+      return put_corrupted(target, offset, source, bytes, tail, completion);
+    default:
+      return hold(target, offset, source, bytes, tail, completion,
+                  now_ns() + (rule == nullptr ? 0 : rule->delay_ns));
+  }
+}
+
+Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                            const Tail* tail, Completion* completion) noexcept {
+  if (bytes == 0) return inner().put(target, offset, source, bytes, tail, completion);
+  std::vector<std::byte> wrong(static_cast<const std::byte*>(source), static_cast<const std::byte*>(source) + bytes);
+  wrong[bytes / 2] ^= std::byte{0x10};
+  // The copy must outlive the put: wait for it here. Local by nature where faults are injected.
+  Completion local;
+  TUTTI_TRY(inner().put(target, offset, wrong.data(), bytes, tail, &local));
+  while (local.finished.load(std::memory_order_acquire) < local.posted) inner().progress();
+  if (completion != nullptr) ++completion->posted;
+  count(completion, local.status);
+  return Status::success();
+}
+
+bool Fault::holds(std::int32_t peer) const noexcept {
+  return std::any_of(held_.begin(), held_.end(), [peer](const Held& held) { return held.target.peer == peer; });
+}
+
+Status Fault::hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
+                   Completion* completion, std::uint64_t due_ns) {
+  Held held{target, offset, source, {}, bytes, tail != nullptr, tail != nullptr ? *tail : Tail{}, completion, due_ns};
+  if (completion != nullptr) {
+    ++completion->posted;
+  } else {
+    const auto* first = static_cast<const std::byte*>(source);
+    held.copy.assign(first, first + bytes);
+  }
+  held_.push_back(std::move(held));
+  return Status::success();
+}
+
+void Fault::carry_out(Held& held) noexcept {
+  Completion local;
+  const void* const source = held.completion != nullptr ? held.source : held.copy.data();
+  Status status = inner().put(held.target, held.offset, source, held.bytes, held.has_tail ? &held.tail : nullptr, &local);
+  while (status.ok() && local.finished.load(std::memory_order_acquire) < local.posted) inner().progress();
+  if (status.ok()) status = local.status;
+  count(held.completion, status);
+}
+
+void Fault::progress() noexcept {
+  inner().progress();
+  if (held_.empty()) return;
+  const std::uint64_t now = now_ns();
+  // In order: what follows to the same peer was given no earlier time, and waits behind.
+  std::vector<std::int32_t> blocked;
+  for (auto held = held_.begin(); held != held_.end();) {
+    const bool waits = std::find(blocked.begin(), blocked.end(), held->target.peer) != blocked.end();
+    if (waits || held->due_ns > now) {
+      if (!waits) blocked.push_back(held->target.peer);
+      ++held;
+      continue;
+    }
+    carry_out(*held);
+    held = held_.erase(held);
+  }
+}
+
+void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+  // A put that is due soon must not wait for the sleeper's next look. Other threads may add to held_ meanwhile, so
+  // only the shortest delay of the rules is considered, not the list.
+  for (const FaultRule& rule : rules_) {
+    if (rule.action == FaultAction::delay) timeout_ns = std::min(timeout_ns, rule.delay_ns);
+  }
+  if (!deaf_) return inner().sleep(ticket, timeout_ns);
+  const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000), static_cast<long>(timeout_ns % 1'000'000'000)};
+  nanosleep(&time, nullptr);
+}
+
+void Fault::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
+  const FaultRule* rule = next(FaultOp::signal);
+  if (rule != nullptr && rule->action == FaultAction::drop) return;
+  inner().signal(peer, word, value);
+}
+
+}  // namespace tutti::wrap
