@@ -17,6 +17,7 @@
 
 #include "base/settings.hpp"
 #include "base/status.hpp"
+#include "bindings_sim.hpp"
 #include "core/core.hpp"
 #include "select/select.hpp"
 
@@ -96,4 +97,5 @@ NB_MODULE(_core, module) {
   module.def("memory", &memory);
   module.def("fabrics", &fabrics);
   module.def("algorithms", &algorithms);
+  bind_simulation(module);
 }

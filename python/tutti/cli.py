@@ -10,6 +10,7 @@ from typing import Annotated, Optional
 import typer
 
 import tutti
+from tutti import model, paper, sim
 from tutti.errors import Failure, UserError
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -20,6 +21,9 @@ app = typer.Typer(
     help="One-sided communication for the MPI you already have.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measure tutti and its peers, interleaved in one run.")
 app.add_typer(bench_app, name="bench")
+app.command("sim")(sim.command)
+app.command("model")(model.command)
+app.command("paper")(paper.command)
 
 
 def _version(wanted: bool) -> None:

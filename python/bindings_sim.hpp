@@ -1,0 +1,6 @@
+// The simulation and the models, for the module tutti._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_simulation(nanobind::module_& module);

@@ -1,0 +1,88 @@
+"""tutti sim, model and paper: the commands, and what they say to bad input."""
+
+import json
+
+import pytest
+from tutti import cli, model, networks, paper, sim
+from tutti.errors import UserError
+
+
+def run(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    captured = capsys.readouterr()
+    return exit_.value.code, captured.out, captured.err
+
+
+def test_broadcast_takes_the_published_time():
+    # 4 stages of 1.3 + 0.6 + 2 (2 + 1.52) + 5 x 0.01 us, and two copies of 4 bytes.
+    assert sim.simulate("bcast", "binomial", "via2003", 16)["us"] == pytest.approx(4 * 8.99 + 8 * 0.0027, abs=1e-6)
+    assert model.broadcast("via2003", 16, 4, 3072) == pytest.approx(4 * 8.99 + 8 * 0.0027, abs=1e-6)
+
+
+def test_per_rank_times_grow_with_depth():
+    result = sim.simulate("bcast", "binomial", "via2003", 8, per_rank=True)
+    assert len(result["per_rank_us"]) == 8
+    assert max(result["per_rank_us"]) == pytest.approx(result["us"])
+    assert result["per_rank_us"][7] > result["per_rank_us"][1]
+
+
+def test_sim_writes_rows(tmp_path, capsys):
+    out = tmp_path / "rows.json"
+    code, text, _ = run(["sim", "allreduce", "--alg", "degree_k:degree=3", "--nodes", "4,16", "--bytes", "4,1K",
+                         "--json", str(out)], capsys)
+    assert code == 0 and "degree_k" in text
+    rows = json.loads(out.read_text())
+    assert [(row["nodes"], row["bytes"]) for row in rows] == [(4, 4), (4, 1024), (16, 4), (16, 1024)]
+    assert all(row["us"] > 0 and row["events"] > 0 and row["bench"] == "sim" for row in rows)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["--alg", "nope", "--nodes", "4"], "bcast has no algorithm 'nope'"),
+    (["--alg", "flat", "--nodes", "4"], "cannot run here: members do not share memory"),
+    (["--alg", "binomial", "--nodes", "0"], "nodes and ranks per node must be from 1"),
+    (["--alg", "binomial", "--nodes", "x"], "--nodes takes whole numbers"),
+    (["--alg", "binomial", "--nodes", "4", "--root", "4"], "the root must be a rank"),
+    (["--alg", "binomial", "--nodes", "4", "--net", "nope"], "there is no network profile 'nope'; there are"),
+    (["--alg", "binomial", "--nodes", "500000000"], "ranks need about"),
+    (["--alg", "binomial", "--nodes", "4", "--bytes", "1M"], "larger than the inbox blocks"),
+])
+def test_bad_input_is_one_line(arguments, said, capsys):
+    code, _, err = run(["sim", "bcast", *arguments], capsys)
+    assert code == 2
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_profile_with_a_missing_or_negative_term_is_one_line(tmp_path, capsys):
+    text = open(networks.path_of("via2003")).read()  # noqa: PTH123, SIM115
+    for change, said in ((lambda t: t.replace("Ts = 2.0", "#"), "'Ts' is missing"),
+                         (lambda t: t.replace("Ts = 2.0", "Ts = -2.0"), "Ts in [via] is negative")):
+        profile = tmp_path / "bad.toml"
+        profile.write_text(change(text))
+        code, _, err = run(["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--net", str(profile)], capsys)
+        assert code == 2 and said in err and len(err.strip().splitlines()) == 1
+
+
+def test_model_of_an_operation_without_one():
+    with pytest.raises(UserError, match="not of 'gather'"):
+        model.command("gather", "4")
+
+
+def test_every_claim_is_there_once_and_every_evaluation_belongs_to_one():
+    ids = [claim["id"] for claim in paper.claims()]
+    assert len(ids) == len(set(ids)) == 38
+    assert set(paper.EVALUATIONS) <= set(ids)
+
+
+def test_claims_are_evaluated_and_not_believed():
+    """A claim that is wrong must not hold."""
+    claim = next(c for c in paper.claims() if c["id"] == "via.bcast.16.4608B")
+    assert paper.evaluate(claim)["holds"]
+    assert not paper.evaluate({**claim, "benefit": claim["benefit"] + 0.1})["holds"]
+    assert not paper.evaluate({**claim, "benefit": claim["benefit"] - 0.1})["holds"]
+
+
+def test_what_is_not_built_does_not_hold():
+    rows = [paper.evaluate(claim) for claim in paper.claims() if claim["id"] not in paper.EVALUATIONS]
+    assert rows and all(row["why"] == "not built yet" and not row["holds"] for row in rows)
