@@ -208,7 +208,7 @@ def pytest_suite(name: str, folder: str, limit_s: float, quick: bool) -> Outcome
 
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 1500, quick),
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, quick),
     "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),

@@ -46,7 +46,7 @@ def outcomes(mpi: mpis.Mpi, suite: Path, ranks: int, tutti: bool) -> tuple[mpis.
 @pytest.mark.mpi
 @pytest.mark.slow
 @pytest.mark.timeout(2600)
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_same_outcomes(libraries, suite, mpi, ranks):
     description = mpis.MPIS[mpi]
