@@ -8,8 +8,9 @@ namespace {
 constexpr std::size_t kReserveStep = std::size_t{256} << 10;  // fewer, larger fallocate calls
 }
 
-Status ArenaHeap::allocate(std::size_t bytes, std::size_t* offset) noexcept {
+Status ArenaHeap::allocate(std::size_t bytes, std::size_t* offset, bool* fresh) noexcept {
   bytes = rounded(bytes);
+  if (fresh != nullptr) *fresh = false;
   for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
     if (hole->second < bytes) continue;
     *offset = hole->first;
@@ -27,6 +28,7 @@ Status ArenaHeap::allocate(std::size_t bytes, std::size_t* offset) noexcept {
     TUTTI_TRY(fabric_.reserve(reserved_, target - reserved_));
     reserved_ = target;
   }
+  if (fresh != nullptr) *fresh = true;
   *offset = end_;
   end_ += bytes;
   used_ += bytes;

@@ -17,7 +17,8 @@ class ArenaHeap {
   ArenaHeap(Fabric& fabric, std::size_t begin) noexcept : fabric_(fabric), end_(begin), reserved_(begin) {}
 
   /// `*offset` is set only on success. The memory is zero when it has never been used before.
-  Status allocate(std::size_t bytes, std::size_t* offset) noexcept;
+  /// `fresh` (may be nullptr) says whether that is so.
+  Status allocate(std::size_t bytes, std::size_t* offset, bool* fresh = nullptr) noexcept;
   void free(std::size_t offset, std::size_t bytes) noexcept;
 
   std::size_t used() const noexcept { return used_; }

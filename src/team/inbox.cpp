@@ -48,11 +48,12 @@ Status Inbox::open() noexcept {
   capacity_ = elided ? 0 : kBlockBytes;
   stride_ = stride_of(capacity_);
   const std::size_t total = bytes(team_.size(), elided);
-  TUTTI_TRY(team_.resources_.heap.allocate(total, &offset_));
+  bool fresh = false;
+  TUTTI_TRY(team_.resources_.heap.allocate(total, &offset_, &fresh));
   team_.shared_bytes_ += total;
   scale_ = team_.fabric().traits().arena_scale;
   base_ = static_cast<std::byte*>(team_.fabric().arena().base) + offset_ * scale_;
-  if (!elided) clear();  // without payload, arenas are used once and are zero
+  if (!fresh) clear();  // never used memory is zero, and stays untouched until a block is used
   team_.inbox_in_use_ = true;
   finished(team_.next_done_);
   if (team_.mapped_) {
