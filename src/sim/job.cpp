@@ -91,6 +91,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   WorldSpec world{spec.nodes, spec.ranks_per_node, spec.network, spec.elided, kPayloadArena};
   if (spec.elided && !mapped) world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
   TUTTI_TRY(World::create(world, &job->world_, message));
+  job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
   job->ranks_ = std::allocator<Rank>().allocate(static_cast<std::size_t>(size));
@@ -139,6 +140,13 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
 
 const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {
   return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call), choice.parameters);
+}
+
+bool SimJob::depends_on(const void* membership, int lost) noexcept {
+  auto& members = *static_cast<Membership*>(const_cast<void*>(membership));
+  const bool concerned = std::find(members.ranks, members.ranks + members.size, lost) != members.ranks + members.size;
+  if (concerned) members.broken = Status::peer_lost(lost, "the rank is lost");
+  return concerned;
 }
 
 Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept {

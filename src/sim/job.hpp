@@ -54,6 +54,9 @@ class SimJob {
   /// Lets the rank come `duration` later to its next collective.
   void delay(int rank, Time duration) noexcept;
 
+  /// For World::on_lost: true when the rank belongs to this Membership, which is then broken.
+  static bool depends_on(const void* membership, int lost) noexcept;
+
   /// Bytes per rank that a job needs, apart from payload. For the check of memory and for reports.
   static std::size_t bytes_per_rank() noexcept;
 

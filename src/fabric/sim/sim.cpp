@@ -2,12 +2,14 @@
 
 #include <cstring>
 
+#include "fabric/key.hpp"
+
 namespace tutti::sim {
 namespace {
 
-// Kinds of memory in Key::words[0]; words[1] is the address, words[2] the length, words[3] the owner's rank.
-constexpr std::uint64_t kArenaKey = 0x6172656e61;
-constexpr std::uint64_t kUserKey = 0x75736572;
+// Kinds of keys. Their words are the start (offset in the arena, or address), the length and the owner's rank.
+constexpr std::uint32_t kArenaKey = 0x73696d61;
+constexpr std::uint32_t kUserKey = 0x73696d75;
 
 void count(Completion* completion) noexcept {
   if (completion == nullptr) return;
@@ -27,12 +29,19 @@ SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks
   waiters_.previous = &waiters_;
   arena_.base = world.arena_base(rank);
   arena_.bytes = world.spec().arena_bytes;
-  arena_.key = Key{{kArenaKey, 0, arena_.bytes, static_cast<std::uint64_t>(rank)}};
+  arena_.key = seal_key(kArenaKey, 0, arena_.bytes, static_cast<std::uint64_t>(rank));
 }
 
 Status SimFabric::expose(void* base, std::size_t bytes, Region* out) noexcept {
+  const auto* start = static_cast<const std::byte*>(base);
+  const auto* arena = static_cast<const std::byte*>(arena_.base);
+  const auto owner = static_cast<std::uint64_t>(rank_);
   Region region{base, bytes, 0, {}};
-  region.key = Key{{kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, static_cast<std::uint64_t>(rank_)}};
+  if (world_.arena_scale_ == 1 && start >= arena && start + bytes <= arena + arena_.bytes) {
+    region.key = seal_key(kArenaKey, static_cast<std::uint64_t>(start - arena), bytes, owner);
+  } else {
+    region.key = seal_key(kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, owner);
+  }
   *out = region;
   return Status::success();
 }
@@ -45,7 +54,7 @@ Status SimFabric::arena_of(std::int32_t peer, Remote* out) noexcept {
   remote.bytes = arena_.bytes;
   remote.mapped = maps(peer) ? base : nullptr;
   remote.handle = reinterpret_cast<std::uint64_t>(base);
-  remote.key = Key{{kArenaKey, 0, remote.bytes, static_cast<std::uint64_t>(peer)}};
+  remote.key = seal_key(kArenaKey, 0, remote.bytes, static_cast<std::uint64_t>(peer));
   *out = remote;
   return Status::success();
 }
@@ -63,17 +72,18 @@ Status SimFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcep
   if (key.words[3] != static_cast<std::uint64_t>(peer)) {
     return Status::error(Code::invalid_argument, "the key belongs to another rank");
   }
+  const std::uint32_t kind = key_kind(key);
   const std::uint64_t start = key.words[1];
   const std::uint64_t bytes = key.words[2];
   Remote remote;
-  if (key.words[0] == kArenaKey) {
+  if (kind == kArenaKey) {
     if (start > arena_.bytes || bytes > arena_.bytes - start) {
       return Status::error(Code::truncated, "key outside the arena");
     }
     TUTTI_TRY(arena_of(peer, &remote));
     remote.handle += start * world_.arena_scale_;
     if (remote.mapped != nullptr) remote.mapped = reinterpret_cast<void*>(remote.handle);
-  } else if (key.words[0] == kUserKey) {
+  } else if (kind == kUserKey) {
     if (bytes > ~std::uint64_t{0} - start) return Status::error(Code::truncated, "key wraps around");
     remote.handle = start;
     if (peer == rank_) remote.mapped = reinterpret_cast<void*>(start);
@@ -96,6 +106,7 @@ bool SimFabric::alive(std::int32_t peer) noexcept {
 }
 
 Status SimFabric::check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept {
+  if (remote.peer < 0 || remote.peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
   // Without payload there is no place for data in an arena, only for counters.
   if (!traits_.elided_payload && (offset > remote.bytes || bytes > remote.bytes - offset)) {
     return Status::error(Code::truncated, "outside the remote region");
@@ -112,7 +123,9 @@ Status SimFabric::put(const Remote& target, std::size_t offset, const void* sour
                       const Tail* tail, Completion* completion) noexcept {
   TUTTI_TRY(check(target, offset, bytes));
   if (tail != nullptr) {
-    if (tail->offset > target.bytes - sizeof(Word)) return Status::error(Code::truncated, "tail outside the remote region");
+    if (target.bytes < sizeof(Word) || tail->offset > target.bytes - sizeof(Word)) {
+      return Status::error(Code::truncated, "tail outside the remote region");
+    }
     if (tail->offset % sizeof(Word) != 0) return Status::error(Code::invalid_argument, "unaligned tail");
   }
   if (completion != nullptr) ++completion->posted;
@@ -164,6 +177,7 @@ Status SimFabric::put_within_node(const Remote& target, std::size_t offset, cons
 Status SimFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                       Completion* completion) noexcept {
   TUTTI_TRY(check(source, offset, bytes));
+  if (completion == nullptr) return Status::error(Code::invalid_argument, "a get needs a completion");
   const auto* from = reinterpret_cast<const std::byte*>(source.handle) + offset;
   ++completion->posted;
   if (maps(source.peer)) {
@@ -225,12 +239,25 @@ void SimFabric::unlink(Waiter& waiter) noexcept {
 
 void SimFabric::settle(Time time) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
-    const bool lost = waiter->peer >= 0 && waiter->peer != rank_ && world_.fabric(waiter->peer).lost_;
-    if (!waiter->reached() && !lost) {
+    if (!waiter->reached()) {
       waiter = waiter->next;
       continue;
     }
-    if (!waiter->reached()) waiter->outcome = Status::peer_lost(waiter->peer, "the rank is lost");
+    unlink(*waiter);
+    advance_to(time);
+    waiter->handle.resume();
+    waiter = waiters_.next;  // the list has changed
+  }
+}
+
+void SimFabric::fail_waits_on(std::int32_t lost, Time time) noexcept {
+  for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
+    const bool concerned = waiter->peer == lost || (world_.on_lost && world_.on_lost(waiter->owner, lost));
+    if (!concerned) {
+      waiter = waiter->next;
+      continue;
+    }
+    waiter->outcome = Status::peer_lost(lost, "the rank is lost");
     unlink(*waiter);
     advance_to(time);
     waiter->handle.resume();

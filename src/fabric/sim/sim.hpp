@@ -55,6 +55,7 @@ class SimFabric final : public Fabric {
   Word* word_of(const Remote& remote, std::size_t offset) const noexcept;
   /// Resumes tasks whose words are reached, at `time` at the earliest, until there are none.
   void settle(Time time) noexcept;
+  void fail_waits_on(std::int32_t lost, Time time) noexcept;
   void unlink(Waiter& waiter) noexcept;
 
   World& world_;

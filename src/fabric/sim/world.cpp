@@ -15,6 +15,7 @@ namespace {
 constexpr std::uintptr_t kStepMask = 15;
 constexpr std::size_t kSlab = 1024;  // messages
 constexpr std::size_t kPage = 4096;
+constexpr Time kNoticed = 100'000'000'000;  // 100 ms, as often as an engine looks after its peers' health
 
 }  // namespace
 
@@ -108,6 +109,7 @@ bool World::step() {
     case kArrive: arrive(message, now_); break;
     case kTurn: turn_around(message, now_); break;
     case kVisible: make_visible(message, now_); break;
+    case kLost: notice_loss(message, now_); break;
   }
   return true;
 }
@@ -222,8 +224,16 @@ void World::settle(int rank) { fabric(rank).settle(now_); }
 
 void World::lose(int rank) {
   fabric(rank).lost_ = true;
+  Message* message = make();
+  message->to = rank;
+  at(std::max(now_, fabric(rank).clock()) + kNoticed, message, kLost);
+}
+
+void World::notice_loss(Message* message, Time time) {
+  const int rank = message->to;
+  give(message);
   for (int other = 0; other < ranks_; ++other) {
-    if (other != rank) fabric(other).settle(now_);
+    if (other != rank) fabric(other).fail_waits_on(rank, time);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,12 +70,16 @@ class World {
   /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be called
   /// after a task has been started from outside.
   void settle(int rank);
-  /// The rank dies: operations towards it fail, waits for it end, at the present time.
+  /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the others notice,
+  /// 100 ms later. What it has sent arrives.
   void lose(int rank);
+  /// Whether a wait with this Waiter::owner depends on the lost rank. Set by whoever owns the engines;
+  /// without it only waits that name the rank as their peer end.
+  std::function<bool(const void* owner, int lost)> on_lost;
 
  private:
   friend class SimFabric;
-  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible };
+  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible, kLost };
 
   /// Servers of a node's NIC: when each is free again.
   struct Nic {
@@ -109,6 +114,7 @@ class World {
   void arrive(Message* message, Time time);
   void turn_around(Message* message, Time time);
   void make_visible(Message* message, Time time);
+  void notice_loss(Message* message, Time time);
   /// Resumes all tasks of the rank's node whose words are reached.
   void settle_node_of(int rank, Time time);
 
