@@ -154,17 +154,18 @@ void Engine::check_health() noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (waiter->reached()) continue;
     auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
-    if (waiter->peer >= 0 && fabric_.left(waiter->peer)) {
-      if (waiter->reached()) continue;  // its last store came first
-      fail_waiters(*members, Status::peer_lost(waiter->peer, "the process has left"));
-      return;
-    }
     for (int i = 0; i < members->size; ++i) {
       const std::int32_t peer = members->ranks[i];
       if (peer != fabric_.rank() && !fabric_.alive(peer)) {
         fail_waiters(*members, Status::peer_lost(peer, "the process has ended"));
         return;  // the list has changed; the next look sees the rest
       }
+    }
+    // Looked at after deaths: who has noticed one leaves too, but is not to blame.
+    if (waiter->peer >= 0 && fabric_.left(waiter->peer)) {
+      if (waiter->reached()) continue;  // its last store came first
+      fail_waiters(*members, Status::peer_lost(waiter->peer, "the process has left"));
+      return;
     }
     if (policy_.deadline_ns != 0 && fabric_.now_ns() - wait_began_ns_ > policy_.deadline_ns) {
       fail_waiters(*members, Status::timeout(waiter->peer, "the deadline has passed"));

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,7 @@
 
 #include "base/cores.hpp"
 #include "fabric/shm/shm.hpp"
+#include "fabric/wrap/decorate.hpp"
 
 namespace tutti::test {
 namespace {
@@ -56,8 +58,11 @@ void run_rank(int ranks, const Settings& settings, std::unique_ptr<shm::ShmFabri
               const Body& body) {
   const int rank = fabric->rank();
   const int cores = fabric->node_cores();
+  std::string message;
+  std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
+  if (!decorated) throw std::runtime_error(message);
   std::unique_ptr<JobImpl> job;
-  Status status = JobImpl::create(settings, std::move(fabric), ranks, cores, HostPump{}, threads, &job);
+  Status status = JobImpl::create(settings, std::move(decorated), ranks, cores, HostPump{}, threads, &job);
   if (!status.ok()) throw std::runtime_error(status.detail);
   const auto members = iota(ranks);
   Team* team = nullptr;
@@ -106,11 +111,14 @@ std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& bod
     }
     children.push_back(child);
   }
-  std::vector<int> statuses;
-  for (const pid_t child : children) {
+  // In the order in which they end: a launcher does not leave the dead lying around either.
+  std::vector<int> statuses(children.size(), -1);
+  for (std::size_t left = children.size(); left != 0;) {
     int status = 0;
-    waitpid(child, &status, 0);
-    statuses.push_back(status);
+    const auto place = std::find(children.begin(), children.end(), waitpid(-1, &status, 0));
+    if (place == children.end()) continue;
+    statuses[static_cast<std::size_t>(place - children.begin())] = status;
+    --left;
   }
   munmap(shared, sizeof *shared);
   return statuses;

@@ -1,0 +1,126 @@
+// A rank is killed in the middle of every collective with every algorithm: the others are told which one, in
+// bounded time, and nothing is left behind.
+#include <dirent.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/collective_model.hpp"
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Case;
+using test::Combination;
+using test::Model;
+using test::Rank;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRanks = 3;
+constexpr double kBound = 2;  // seconds until a survivor knows
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::vector<std::string> files_of_tutti() {
+  std::vector<std::string> names;
+  if (DIR* folder = opendir("/dev/shm")) {
+    while (const dirent* entry = readdir(folder)) {
+      if (std::strstr(entry->d_name, "tutti") != nullptr) names.push_back(entry->d_name);
+    }
+    closedir(folder);
+  }
+  return names;
+}
+
+/// Runs the collective until it fails; the failure must name the victim and come in time.
+void survive(Rank& r, const Combination& combination, int victim, std::size_t count, bool waits) {
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  for (std::uint64_t round = 0; round < 20'000; ++round) {
+    const Model model(combination.algorithm->coll, r.size, 0, count, 1);
+    Case mine(model, r.rank, false, reduction);
+    const auto begin = Clock::now();
+    Status status;
+    if (waits) {
+      Operation* operation = nullptr;
+      status = r.job.start(r.team, mine.call, &operation);
+      if (status.ok()) {
+        status = r.job.wait(*operation);
+        r.job.release(operation);
+      }
+    } else {
+      status = r.job.run(r.team, mine.call);
+    }
+    if (status.ok()) continue;
+    EXPECT_EQ(status.code, Code::peer_lost) << name(status.code);
+    EXPECT_EQ(status.peer, victim);
+    EXPECT_LT(seconds_since(begin), kBound);
+    const auto again = Clock::now();
+    EXPECT_EQ(r.job.run(r.team, Call{}).code, Code::peer_lost) << "the team is broken for good";
+    EXPECT_LT(seconds_since(again), kBound);
+    return;
+  }
+  ADD_FAILURE() << "the death was never noticed";
+}
+
+class Death : public ::testing::TestWithParam<Combination> {};
+
+TEST_P(Death, OfARankInTheMiddleIsReportedInTime) {
+  const auto index = static_cast<int>(std::hash<std::string>{}(GetParam().forced) % 1000);
+  // Where it can run: sizes for the small and for the large path of the algorithm.
+  for (const std::size_t count : {std::size_t{60}, std::size_t{20'000}}) {
+    const int victim = index % kRanks;
+    Settings settings;
+    settings.arena = std::size_t{128} << 20;
+    settings.algorithm = GetParam().forced;
+    settings.deadline_s = 30;
+    settings.spin_us = 100;
+    settings.segment = index % 2 == 0 ? SegmentKind::memfd : SegmentKind::posix;
+    settings.fault = "kill:op=any:at=" + std::to_string(30 + index % 37) + ":rank=" + std::to_string(victim);
+    const auto statuses = test::run_processes(kRanks, settings, [&](Rank& r) {
+      survive(r, GetParam(), victim, count, index % 3 == 0);
+    });
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const int status = statuses[static_cast<std::size_t>(rank)];
+      if (rank == victim) {
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the victim lived on: " << status;
+      } else {
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "survivor " << rank << ": " << status;
+      }
+    }
+    EXPECT_EQ(files_of_tutti(), std::vector<std::string>{});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Death, ::testing::ValuesIn(test::combinations()), [](const auto& combination) {
+  std::string text = combination.param.forced;
+  for (char& c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return text;
+});
+
+// Deadlines: a rank that stays away without dying.
+TEST(Deadline, NamesTheRankThatIsMissing) {
+  Settings settings;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 0.5;
+  settings.fault = "drop:op=signal:at=3:count=0:rank=1";  // lives, but is never heard again
+  const auto statuses = test::run_processes(2, settings, [&](Rank& r) {
+    const auto begin = Clock::now();
+    Status status;
+    for (int round = 0; round < 20'000 && status.ok(); ++round) status = r.job.run(r.team, Call{});
+    if (r.rank == 1) return;
+    EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+    EXPECT_EQ(status.peer, 1);
+    EXPECT_LT(seconds_since(begin), 10);
+  });
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+}  // namespace
+}  // namespace tutti

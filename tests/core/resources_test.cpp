@@ -1,0 +1,291 @@
+// What a system may refuse: memory, descriptors, cross-memory attach. Each is a status and a line, on all ranks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "fabric/shm/shm.hpp"
+#include "support/collective_model.hpp"
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Rank;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// A job over a bootstrap, as a host makes it, with its settings from the environment.
+Status create_job(Bootstrap& bootstrap, std::unique_ptr<Job>* job) {
+  Host host;
+  host.rank = bootstrap.rank();
+  host.size = bootstrap.size();
+  host.self = &bootstrap;
+  host.allgather = [](void* self, const void* in, void* out, std::size_t bytes) {
+    return static_cast<Bootstrap*>(self)->allgather(in, out, bytes);
+  };
+  return Job::create(host, false, job);
+}
+
+Status allreduce(Job& job, Team& team, std::size_t count, const Reduction& reduction) {
+  std::vector<std::int32_t> in(count, 1), out(count, -1);
+  Call call;
+  call.coll = Coll::allreduce;
+  call.send = in.data();
+  call.recv = out.data();
+  call.bytes = count * 4;
+  call.reduction = &reduction;
+  const Status status = job.run(team, call);
+  for (std::size_t i = 0; status.ok() && i < count; ++i) {
+    if (out[i] != team.size()) return Status::error(Code::corrupt, "a wrong sum");
+  }
+  return status;
+}
+
+Reduction sum() {
+  Reduction reduction;
+  EXPECT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  return reduction;
+}
+
+// ---- memory --------------------------------------------------------------------------------------
+
+TEST(Resources, AFullArenaIsAStatusAndReleasingHelps) {
+  Settings settings;
+  settings.arena = 16 * kMiB;
+  test::run_threads(2, settings, [](Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    for (std::uint64_t attempt = 0; attempt < 3; ++attempt) {
+      std::vector<Team*> teams;
+      Status status;
+      for (std::uint64_t i = 0; status.ok() && i < 5000; ++i) {
+        Team* team = nullptr;
+        status = r.job.create_team(TeamSpec{{attempt + 1, i}, r.rank, 2, members}, &team);
+        if (status.ok()) teams.push_back(team);
+      }
+      EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
+      EXPECT_GT(teams.size(), 100u);
+      ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+      for (Team* team : teams) r.job.release_team(team);
+      ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    }
+  });
+}
+
+#ifndef __SANITIZE_THREAD__
+
+/// In a child: a /dev/shm of its own with `bytes`. False where that is not permitted.
+bool small_dev_shm(const std::string& bytes) {
+  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tutti-test", "/dev/shm", "tmpfs", 0, ("size=" + bytes).c_str()) == 0;
+}
+
+constexpr int kRefused = 77;  // exit status: the system does not let us test this
+
+bool refused(const std::vector<int>& statuses) {
+  for (const int status : statuses) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return true;
+  }
+  return false;
+}
+
+/// Runs ranks that share a small /dev/shm: a child makes it, and forks them.
+std::vector<int> run_in_small_shm(const std::string& bytes, int ranks, const std::function<int(Bootstrap&)>& body) {
+  return test::fork_ranks(1, [&](Bootstrap&) {
+    if (!small_dev_shm(bytes)) return kRefused;
+    const auto statuses = test::fork_ranks(ranks, body);
+    for (const int status : statuses) {
+      if (WIFSIGNALED(status)) {
+        std::fprintf(stderr, "a rank was ended by signal %d\n", WTERMSIG(status));
+        return 1;
+      }
+    }
+    return test::all_exited(statuses) ? 0 : 1;
+  });
+}
+
+TEST(Resources, ADevShmThatIsTooSmallForTheSegmentIsSaid) {
+  const auto statuses = run_in_small_shm("16k", 2, [](Bootstrap& bootstrap) {
+    if (bootstrap.rank() == 0) {  // the leader finds it full
+      const int file = open("/dev/shm/full", O_WRONLY | O_CREAT, 0600);
+      const std::vector<char> page(4096, 'x');
+      while (file >= 0 && write(file, page.data(), page.size()) > 0) {
+      }
+    }
+    Settings settings;
+    settings.segment = SegmentKind::posix;
+    std::unique_ptr<shm::ShmFabric> fabric;
+    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (refused(statuses)) GTEST_SKIP() << "needs the right to mount (root)";
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+TEST(Resources, ADevShmThatFillsUpIsAStatusNotASignal) {
+  const auto statuses = run_in_small_shm("1500k", 2, [](Bootstrap& bootstrap) {
+    setenv("TUTTI_SEGMENT", "posix", 1);
+    setenv("TUTTI_DEADLINE", "20", 1);
+    setenv("TUTTI_CMA", "off", 1);
+    std::unique_ptr<Job> job;
+    Status status = create_job(bootstrap, &job);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code, Code::no_memory);
+      return 1;  // there is room for the directories
+    }
+    // Teams and blocks until nothing is left: some rank runs out first, and says so.
+    const Reduction reduction = sum();
+    const std::int32_t members[] = {0, 1};
+    Team* first = nullptr;
+    EXPECT_TRUE(job->create_team(TeamSpec{{1, 1}, bootstrap.rank(), 2, members}, &first).ok());
+    for (std::uint64_t i = 0; status.ok() && i < 1000; ++i) {
+      Team* team = nullptr;
+      status = job->create_team(TeamSpec{{2, i}, bootstrap.rank(), 2, members}, &team);
+    }
+    EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
+    status = allreduce(*job, *first, 1 << 20, reduction);
+    EXPECT_TRUE(status.code == Code::no_memory || status.code == Code::timeout || status.code == Code::peer_lost ||
+                status.ok())
+        << name(status.code);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (refused(statuses)) GTEST_SKIP() << "needs the right to mount (root)";
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+// ---- descriptors ---------------------------------------------------------------------------------
+
+/// Takes the right to open anything more away from this process.
+void exhaust_descriptors() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 0;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST(Resources, ARankWithoutDescriptorsFailsTheJobForAllAtOnce) {
+  for (const int poor : {0, 1}) {
+    const auto begin = Clock::now();
+    const auto statuses = test::fork_ranks(3, [poor](Bootstrap& bootstrap) {
+      if (bootstrap.rank() == poor) exhaust_descriptors();
+      Settings settings;
+      settings.log = LogLevel::quiet;
+      std::unique_ptr<shm::ShmFabric> fabric;
+      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+      EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
+      return ::testing::Test::HasFailure() ? 1 : 0;
+    });
+    EXPECT_TRUE(test::all_exited(statuses)) << "poor rank " << poor;
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 10);
+  }
+}
+
+TEST(Resources, ADeathIsNoticedWithoutFreeDescriptors) {
+  Settings settings;
+  settings.arena = 64 * kMiB;
+  settings.deadline_s = 20;
+  const auto begin = Clock::now();
+  const auto statuses = test::run_processes(2, settings, [](Rank& r) {
+    if (r.rank == 0) exhaust_descriptors();
+    EXPECT_TRUE(r.job.run(r.team, Call{}).ok());
+    if (r.rank == 1) raise(SIGKILL);
+    Status status;
+    for (int round = 0; round < 1000 && status.ok(); ++round) status = r.job.run(r.team, Call{});
+    EXPECT_EQ(status.code, Code::peer_lost) << name(status.code);
+  });
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
+  EXPECT_TRUE(WIFEXITED(statuses[0]) && WEXITSTATUS(statuses[0]) == 0);
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 10);
+}
+
+// ---- cross-memory attach -------------------------------------------------------------------------
+
+/// A filter that refuses the two calls, as container runtimes do.
+bool refuse_cross_memory() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof filter[0], filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Resources, RefusedCrossMemoryAttachIsAgreedAndDoneWithout) {
+  const auto statuses = test::fork_ranks(3, [](Bootstrap& bootstrap) {
+    if (bootstrap.rank() == 1 && !refuse_cross_memory()) return kRefused;  // one is enough to refuse it for all
+    setenv("TUTTI_LOG", "error", 1);
+    setenv("TUTTI_DEADLINE", "30", 1);
+    std::unique_ptr<Job> job;
+    const Status status = create_job(bootstrap, &job);
+    EXPECT_TRUE(status.ok()) << name(status.code);
+    if (!status.ok()) return 1;
+    const std::int32_t members[] = {0, 1, 2};
+    Team* team = nullptr;
+    EXPECT_TRUE(job->create_team(TeamSpec{{1, 1}, bootstrap.rank(), 3, members}, &team).ok());
+    const Reduction reduction = sum();
+    for (const std::size_t count : {std::size_t{10}, std::size_t{100'000}, std::size_t{3'000'000}}) {
+      const Status done = allreduce(*job, *team, count, reduction);
+      EXPECT_TRUE(done.ok()) << name(done.code) << " " << count;
+    }
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (refused(statuses)) GTEST_SKIP() << "seccomp filters are not permitted here";
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+TEST(Resources, CrossMemoryAttachThatWasAskedForIsAnErrorWhereRefused) {
+  const auto statuses = test::fork_ranks(2, [](Bootstrap& bootstrap) {
+    if (bootstrap.rank() == 1 && !refuse_cross_memory()) return kRefused;
+    Settings settings;
+    settings.cma = Switch::on;
+    std::unique_ptr<shm::ShmFabric> fabric;
+    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    EXPECT_EQ(status.code, Code::not_permitted) << name(status.code);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (refused(statuses)) GTEST_SKIP() << "seccomp filters are not permitted here";
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+// ---- settings ------------------------------------------------------------------------------------
+
+TEST(Resources, ABadSettingOnOneRankFailsTheJobForAll) {
+  for (const char* setting : {"TUTTI_FAULT=explode", "TUTTI_TRACE=/no/such/folder/t", "TUTTI_WAIT=eagerly",
+                              "TUTTI_ALG=bcast=best"}) {
+    const auto statuses = test::fork_ranks(2, [setting](Bootstrap& bootstrap) {
+      setenv("TUTTI_LOG", "quiet", 1);
+      const std::string text = setting;
+      const std::size_t equals = text.find('=');
+      if (bootstrap.rank() == 1) setenv(text.substr(0, equals).c_str(), text.substr(equals + 1).c_str(), 1);
+      std::unique_ptr<Job> job;
+      const Status status = create_job(bootstrap, &job);
+      EXPECT_FALSE(status.ok());
+      EXPECT_EQ(job, nullptr);
+      return ::testing::Test::HasFailure() ? 1 : 0;
+    });
+    EXPECT_TRUE(test::all_exited(statuses)) << setting;
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace tutti
