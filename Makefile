@@ -6,10 +6,10 @@ export PYTHON
 TUTTI_PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check build format format-check tidy clean distclean
+.PHONY: help demo test test-mpi4py test-asan test-tsan check build format format-check tidy clean distclean
 
 help:  ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo:  ## a conjugate-gradient solver with and without tutti under three MPIs; a table and a picture
 	@tools/setup demo
@@ -18,6 +18,10 @@ demo:  ## a conjugate-gradient solver with and without tutti under three MPIs; a
 test:  ## every test; ends with the counts and with what was skipped and why
 	@tools/setup test
 	@$(TUTTI_PYTHON) tools/run_tests.py all
+
+test-mpi4py test-asan test-tsan:  ## the long suites, by themselves
+	@tools/setup test
+	@$(TUTTI_PYTHON) tools/run_tests.py $(@:test-%=%)
 
 check:  ## the quick part of the tests, under three minutes
 	@tools/setup test

@@ -188,12 +188,12 @@ def sanitizer_suite(preset: str) -> Outcome:
     return run_ctests(preset, build, "unsanitized", SANITIZER_OPTIONS[preset])
 
 
-def pytest_suite(name: str, folder: str, limit_s: float, quick: bool) -> Outcome:
+def pytest_suite(name: str, folder: str, limit_s: float, quick: bool, *more: str) -> Outcome:
     results, log = RESULTS / f"{name}.xml", RESULTS / f"{name}.txt"
     results.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pytest", folder, "-v", "--tb=short", "--color=no", f"--junitxml={results}",
                "-p", "no:cacheprovider"]
-    command += ["-m", "not slow"] if quick else []
+    command += [*more, *(["-m", "not slow"] if quick else [])]
 
     def echo(line: str) -> None:
         if re.search(r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)", line) or line.startswith(("E ", "tests/")):
@@ -208,12 +208,16 @@ def pytest_suite(name: str, folder: str, limit_s: float, quick: bool) -> Outcome
 
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, quick),
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, quick, "--ignore=tests/mpi/test_mpi4py.py"),
     "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
+    "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi/test_mpi4py.py", 2700, quick),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),
 }
 QUICK = ("core", "python")
+ALL = ("core", "mpi", "python")
+# Suites that take longer than all the others together: by name.
+LONG = ("mpi4py", "asan", "tsan")
 
 
 def main() -> int:
@@ -222,7 +226,7 @@ def main() -> int:
                         help=f"all, quick, or some of {', '.join(SUITES)}")
     asked = parser.parse_args().suites
     quick = asked == ["quick"]
-    names = list(QUICK) if quick else list(SUITES) if "all" in asked else asked
+    names = list(QUICK) if quick else list(ALL) if "all" in asked else asked
     RESULTS.mkdir(parents=True, exist_ok=True)
     started, total = time.monotonic(), Outcome()
     try:
@@ -237,6 +241,9 @@ def main() -> int:
         kill_all()
         say("interrupted")
         return 130
+    for name in LONG:
+        if name not in names:
+            total.skips.append((f"suite {name}", f"takes long and is run by itself: make test-{name}"))
     summarise(total, time.monotonic() - started)
     return 1 if total.failures or not total.passed else 0
 
