@@ -33,11 +33,19 @@ struct PlainLanes {
 
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const unsigned char* from) {
-    return hn::LoadU(d, reinterpret_cast<const T*>(from));
+    if constexpr (hn::MaxLanes(D()) == 1) {  // LoadU would read it as an aligned T
+      return hn::Set(d, scalar::load<T>(from));
+    } else {
+      return hn::LoadU(d, reinterpret_cast<const T*>(from));
+    }
   }
   template <class D>
   static HWY_INLINE void store(D d, hn::Vec<D> vector, unsigned char* to) {
-    hn::StoreU(vector, d, reinterpret_cast<T*>(to));
+    if constexpr (hn::MaxLanes(D()) == 1) {
+      scalar::store<T>(hn::GetLane(vector), to);
+    } else {
+      hn::StoreU(vector, d, reinterpret_cast<T*>(to));
+    }
   }
 };
 

@@ -78,10 +78,10 @@ Wide decode(Whole form, const void* from) {
 }
 
 void encode(Whole form, Wide value, void* to) {
-  const Wide range = Wide{1} << (8 * form.bytes);
-  value = ((value % range) + range) % range;
-  for (std::size_t i = 0; i < form.bytes; ++i, value /= 256) {
-    put(static_cast<std::uint8_t>(value % 256), to, i);
+  for (std::size_t i = 0; i < form.bytes; ++i) {
+    const int digit = static_cast<int>((value % 256 + 256) % 256);
+    put(static_cast<std::uint8_t>(digit), to, i);
+    value = (value - digit) / 256;  // exact, also below zero
   }
 }
 

@@ -120,7 +120,8 @@ class Kernel : public ::testing::TestWithParam<Case> {
                        << count << " elements, " << kAliasNames[static_cast<int>(alias)]
                        << ", misaligned by " << misalignment[0] << " " << misalignment[1] << " "
                        << misalignment[2];
-    for (std::size_t i = 0; i < count; ++i) {
+    const bool equal = std::equal(expected.begin(), expected.end(), result.data());
+    for (std::size_t i = 0; !equal && i < count; ++i) {
       ASSERT_TRUE(oracle::same(type, expected.data() + i * stride, result.data() + i * stride))
           << where << ": element " << i << ": " << hex(left_before.data() + i * stride, stride)
           << " and " << hex(right_before.data() + i * stride, stride) << " gave "
@@ -194,7 +195,7 @@ TEST_P(Kernel, IsRightAtEveryMisalignment) {
 TEST_P(Kernel, IsRightForALongVector) {
   Random random = seeded();
   for (const Alias alias : kAliases) {
-    check(20011, {0, 0, 0}, alias, false, random);
+    check(5003, {0, 0, 0}, alias, false, random);
     if (HasFatalFailure()) return;
   }
 }
