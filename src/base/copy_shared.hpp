@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// As copy_bytes, asking for the ownership of the destination's cache lines a kilobyte ahead: they were last
-/// read by another core, and stores that each wait for a line run at a third of the speed
+/// As copy_bytes, asking for the ownership of the destination's cache lines a kilobyte ahead: they
+/// were last read by another core, and stores that each wait for a line run at a third of the speed
 /// (docs/decisions/0003-blocks.md has the measurements).
 inline void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept {
   constexpr std::size_t kAhead = 1024, kLine = 64;

@@ -14,21 +14,58 @@ namespace tutti {
 
 /// MPI's predefined operators (MPI-4.1 section 6.9.2).
 enum class Op : std::uint8_t {
-  sum, prod, min, max, land, lor, lxor, band, bor, bxor, minloc, maxloc, replace, no_op
+  sum,
+  prod,
+  min,
+  max,
+  land,
+  lor,
+  lxor,
+  band,
+  bor,
+  bxor,
+  minloc,
+  maxloc,
+  replace,
+  no_op
 };
 
 /// Element types for which there are kernels. The pair types are those of MINLOC and MAXLOC and
 /// have the layout of the C struct {value; index} (including its padding), or, for the Fortran
 /// pairs, of two consecutive values of the same type.
 enum class Type : std::uint8_t {
-  i8, i16, i32, i64, u8, u16, u32, u64,
-  f16, bf16, f32, f64, long_double, f128,
-  c32, c64, c_long_double,            // complex of float, double, long double
-  bool8, bool32, byte,                // bool8: C/C++ bool; bool32: Fortran LOGICAL of 4 bytes
-  logical8, logical16, logical64,     // Fortran LOGICAL*1, *2, *8
-  pair_f32_i32, pair_f64_i32, pair_i64_i32, pair_i16_i32, pair_i32_i32, pair_long_double_i32,
-  pair_f32_f32, pair_f64_f64,         // MPI_2REAL, MPI_2DOUBLE_PRECISION
-  count_                              // number of types; not a type
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  long_double,
+  f128,
+  c32,
+  c64,
+  c_long_double,  // complex of float, double, long double
+  bool8,
+  bool32,
+  byte,  // bool8: C/C++ bool; bool32: Fortran LOGICAL of 4 bytes
+  logical8,
+  logical16,
+  logical64,  // Fortran LOGICAL*1, *2, *8
+  pair_f32_i32,
+  pair_f64_i32,
+  pair_i64_i32,
+  pair_i16_i32,
+  pair_i32_i32,
+  pair_long_double_i32,
+  pair_f32_f32,
+  pair_f64_f64,  // MPI_2REAL, MPI_2DOUBLE_PRECISION
+  count_         // number of types; not a type
 };
 
 struct Reduction;
@@ -44,8 +81,8 @@ struct Reduction {
   FoldFunction fold = nullptr;
   std::uint32_t element_bytes = 1;  // stride between elements in memory (with padding)
   bool commutative = true;
-  bool divisible = true;   // a vector may be cut at any element; false: only folded as a whole
-  bool any_thread = true;  // false: fold may call the host MPI, so only in blocking calls
+  bool divisible = true;    // a vector may be cut at any element; false: only folded as a whole
+  bool any_thread = true;   // false: fold may call the host MPI, so only in blocking calls
   void* context = nullptr;  // for folds supplied by the host (user-defined operators)
 };
 

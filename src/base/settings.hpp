@@ -18,25 +18,25 @@ enum class SegmentKind : std::uint8_t { memfd, posix };
 
 /// Every setting of tutti with its default. Loaded once per job and immutable afterwards.
 struct Settings {
-  bool disable = false;               // TUTTI_DISABLE: leave everything to the MPI
-  std::string algorithm;              // TUTTI_ALG: OP=NAME[:KEY=VALUE...][,OP=NAME...]
-  std::string report;                 // TUTTI_REPORT: "1" for standard error, or a path
-  std::string report_json;            // TUTTI_REPORT_JSON: path
-  LogLevel log = LogLevel::warn;      // TUTTI_LOG
+  bool disable = false;                 // TUTTI_DISABLE: leave everything to the MPI
+  std::string algorithm;                // TUTTI_ALG: OP=NAME[:KEY=VALUE...][,OP=NAME...]
+  std::string report;                   // TUTTI_REPORT: "1" for standard error, or a path
+  std::string report_json;              // TUTTI_REPORT_JSON: path
+  LogLevel log = LogLevel::warn;        // TUTTI_LOG
   WaitMode wait = WaitMode::automatic;  // TUTTI_WAIT
-  double spin_us = 0;                 // TUTTI_SPIN_US: budget before yielding; 0: by available cores
-  double deadline_s = 0;              // TUTTI_DEADLINE: give up a wait after this; 0: never
-  Switch cma = Switch::automatic;     // TUTTI_CMA: cross-memory attach
-  SegmentKind segment = SegmentKind::memfd;  // TUTTI_SEGMENT
-  std::size_t arena = std::size_t{1} << 30;  // TUTTI_ARENA: address space per rank, bytes
-  std::size_t ring = std::size_t{1} << 20;   // TUTTI_RING: shared blocks per rank, bytes
-  std::size_t block = std::size_t{64} << 10; // TUTTI_BLOCK: bytes of one shared block
-  bool fixed_order = false;           // TUTTI_FIXED_ORDER: same bits whatever the layout
+  double spin_us = 0;              // TUTTI_SPIN_US: budget before yielding; 0: by available cores
+  double deadline_s = 0;           // TUTTI_DEADLINE: give up a wait after this; 0: never
+  Switch cma = Switch::automatic;  // TUTTI_CMA: cross-memory attach
+  SegmentKind segment = SegmentKind::memfd;    // TUTTI_SEGMENT
+  std::size_t arena = std::size_t{1} << 30;    // TUTTI_ARENA: address space per rank, bytes
+  std::size_t ring = std::size_t{1} << 20;     // TUTTI_RING: shared blocks per rank, bytes
+  std::size_t block = std::size_t{64} << 10;   // TUTTI_BLOCK: bytes of one shared block
+  bool fixed_order = false;                    // TUTTI_FIXED_ORDER: same bits whatever the layout
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD
-  int progress_cpu = -1;              // TUTTI_PROGRESS_CPU: bind the progress thread; -1: do not
-  std::string fault;                  // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
-  std::string trace;                  // TUTTI_TRACE: file for a trace of fabric operations
-  bool check = false;                 // TUTTI_CHECK: check the fabric contract at run time
+  int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: do not
+  std::string fault;      // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
+  std::string trace;      // TUTTI_TRACE: file for a trace of fabric operations
+  bool check = false;     // TUTTI_CHECK: check the fabric contract at run time
 };
 
 /// One line of `tutti info`: the setting's name, type, default, value in force, and its source

@@ -45,9 +45,9 @@ const char* name(Code code) noexcept;
 }  // namespace tutti
 
 /// Returns from the calling function when `expression` is a Status that is not ok.
-#define TUTTI_TRY(expression)                                      \
-  do {                                                             \
-    if (::tutti::Status status_ = (expression); !status_.ok()) {   \
-      return status_;                                              \
-    }                                                              \
+#define TUTTI_TRY(expression)                                    \
+  do {                                                           \
+    if (::tutti::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                            \
+    }                                                            \
   } while (0)
