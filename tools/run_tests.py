@@ -210,12 +210,13 @@ SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
     "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, quick, "--ignore=tests/mpi/test_mpi4py.py"),
     "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
+    "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, quick),
     "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi/test_mpi4py.py", 2700, quick),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),
 }
 QUICK = ("core", "python")
-ALL = ("core", "mpi", "python")
+ALL = ("core", "mpi", "python", "lab")
 # Suites that take longer than all the others together: by name.
 LONG = ("mpi4py", "asan", "tsan")
 

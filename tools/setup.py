@@ -36,7 +36,7 @@ MPI_REQUIREMENTS = {
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test"],
             "dev": ["build", "test", "dev"]}
 # What decides whether tutti must be built and installed again.
-SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "python", "bench", "tests",
+SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
            "examples", "tools/gen_mpi.py"]
 
 

@@ -12,6 +12,7 @@ import typer
 import tutti
 from tutti import model, paper, sim
 from tutti.errors import Failure, UserError
+from tutti.lab import command as lab_command
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -24,6 +25,7 @@ app.add_typer(bench_app, name="bench")
 app.command("sim")(sim.command)
 app.command("model")(model.command)
 app.command("paper")(paper.command)
+app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,33 @@
+// Makes the scheduler choose again many times per millisecond.
+#pragma once
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace tutti::lab {
+
+/// In a lab many ranks share a core, and most MPIs poll without giving way. The kernel changes
+/// between such processes only at its clock ticks, 1 to 10 ms apart, and only then does a rank see
+/// what the network brought: the lab would measure the tick. So a thread with precedence wakes up
+/// on every processor each kBeat; when it sleeps again, the kernel goes on with the process whose
+/// slice (lab/node.cpp makes them short) is due. Measured with MPICH, 16 ranks in 8 nodes on 2
+/// cores, 500 us, 4-byte allreduce: 42 ms without, 4.8 ms with a beat of 0.1 ms.
+class Metronome {
+ public:
+  static constexpr long kBeatNs = 100'000;
+
+  Metronome();
+  ~Metronome();
+  Metronome(const Metronome&) = delete;
+  Metronome& operator=(const Metronome&) = delete;
+
+ private:
+  std::atomic<bool> over_{false};  // written by the destructor
+  std::vector<std::thread> threads_;
+};
+
+/// Runs the calling thread before all ordinary processes. False where the kernel does not grant it.
+bool take_precedence();
+
+}  // namespace tutti::lab
