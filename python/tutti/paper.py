@@ -1,7 +1,8 @@
 """`tutti paper`: what the papers claim, and what comes out here.
 
-A claim of a time or a benefit holds when it comes out within five percentage points. Calibration claims prove
-nothing: the profile's unpublished terms were fitted to them, which is said in the profile."""
+A claim of a benefit holds when it comes out within five percentage points; one of an order ("best", "always",
+"between") only when it comes out at every point that was tried. Calibration claims prove nothing: the profile's
+unpublished terms were fitted to them, which is said in the profile."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ POINTS = 0.05
 BLOCKS = (1024, 2048, 3072, 4096, 5120)  # data bytes; the paper counts the counter byte: 1025 ... 5121
 SIZES = (4, 16, 64, 128, 256, 512, 1024, 2048, 3072, 4096)
 NET = "via2003"
+SAME_SOURCE = ("model and simulation have the same terms, so this says that they are the same machine, not that either is "
+               "the paper's testbed")
 
 
 @dataclass(frozen=True)
@@ -62,23 +65,24 @@ def _bcast_model(claim: dict[str, Any]) -> Outcome:
     return _judge(_benefit(ours, baseline), claim, f"model {ours:.1f} us against log2 N t1 = {baseline:.1f}{note}")
 
 
-def _block(_: dict[str, Any]) -> Outcome:
-    """The best block over all sizes together; like a benefit, it may be up to five points behind at one of them."""
-    total = dict.fromkeys(BLOCKS, 0.0)
-    worst, at, rival = 0.0, 0, 0
-    for size in range(1025, 5001, 265):
-        times = {block: _us("bcast", f"binomial:block={block}", 16, size) for block in BLOCKS}
-        for block in BLOCKS:
-            total[block] += times[block]
+def _block(claim: dict[str, Any]) -> Outcome:
+    """Read as it is written: no other block is faster at any of the sizes."""
+    beaten: dict[int, tuple[float, int]] = {}
+    sizes = range(1025, 5001, 53)
+    for size in sizes:
+        times = {block: _us("bcast", f"binomial:block={block}", claim["nodes"], size) for block in BLOCKS}
         best = min(times, key=lambda block: times[block])
-        if times[3072] / times[best] - 1 > worst:
-            worst, at, rival = times[3072] / times[best] - 1, size, best
-    best = min(total, key=lambda block: total[block])
-    why = "calibrates Ta; best or equal at every size"
-    if worst > 0:
-        why = (f"calibrates Ta; best of all sizes together, but {worst:.1%} behind {rival + 1} at {at} B, where a "
-               "short last block arrives before the first has been copied out")
-    return Outcome(str(best + 1), best == 3072 and worst <= POINTS, why)
+        if times[3072] > times[best]:
+            beaten[size] = (times[3072] / times[best] - 1, best)
+    why = f"calibrates Ta; simulated at {len(sizes)} sizes"
+    if not beaten:
+        return Outcome("3073", True, why)
+    size = max(beaten, key=lambda s: beaten[s][0])
+    loss, rival = beaten[size]
+    why += (f"; best or equal at {len(sizes) - len(beaten)}, beaten from {min(beaten)} to {max(beaten)} B, by {loss:.1%} "
+            f"at {size} B: there the second block is so short that it arrives before the first has been copied out, "
+            "so that it costs its start-up and hides nothing; one larger block, or two more even ones, do better")
+    return Outcome(f"3073 at most sizes, {rival + 1} at {size} B", False, why)
 
 
 def _model_error(claim: dict[str, Any]) -> Outcome:
@@ -86,7 +90,7 @@ def _model_error(claim: dict[str, Any]) -> Outcome:
               for size in SIZES}
     size = max(errors, key=lambda s: errors[s])
     return Outcome(f"{errors[size]:.2%}", errors[size] <= claim["max_error"],
-                   f"largest at {size} B, against simulation")
+                   f"largest at {size} B; {SAME_SOURCE}")
 
 
 def _allreduce_measured(claim: dict[str, Any]) -> Outcome:
@@ -125,8 +129,11 @@ def _allreduce_model(claim: dict[str, Any]) -> Outcome:
 
 
 def _degree(_: dict[str, Any]) -> Outcome:
-    wanted = [(4, size, 3) for size in (4, 256, 1024)] + [(8, 4, 7)] + [(16, size, 3) for size in (4, 256, 1024)]
-    wanted += [(nodes, size, 1) for nodes in (4, 8, 16) for size in (2048, 4096)]
+    """Every size up to 1024 B and from 2048 B on; "very small" is read as up to 64 B."""
+    small = [size for size in SIZES if size <= 1024]
+    large = [size for size in (*SIZES, 4608) if size >= 2048]
+    wanted = [(4, size, 3) for size in small] + [(8, size, 7) for size in small if size <= 64]
+    wanted += [(16, size, 3) for size in small] + [(nodes, size, 1) for nodes in (4, 8, 16) for size in large]
     wrong = []
     for nodes, size, degree in wanted:
         times = {k: _us("allreduce", f"degree_k:degree={k}", nodes, size) for k in (1, 3, 7, 15) if k < nodes}
@@ -137,7 +144,9 @@ def _degree(_: dict[str, Any]) -> Outcome:
                    f"{len(wanted) - len(wrong)} of {len(wanted)} points, simulated")
 
 
-def _bounds(_: dict[str, Any]) -> Outcome:
+def _bounds(claim: dict[str, Any]) -> Outcome:
+    """Both halves of the claim: between the two cases, and the published largest distance from them (of degree 15 at
+    512 B), read as the distance from the nearer of the two."""
     outside, worst = [], (0.0, 0, 0)
     for degree in (1, 3, 7, 15):
         for size in (*SIZES, 4608):
@@ -145,9 +154,11 @@ def _bounds(_: dict[str, Any]) -> Outcome:
             low, high = (model.allreduce(NET, 16, size, degree, case) for case in (False, True))
             if not low - 1e-6 <= time <= high + 1e-6:
                 outside.append(f"degree {degree}, {size} B: {time:.2f} not in {low:.2f} to {high:.2f}")
-            worst = max(worst, (time / low - 1, degree, size))
-    return Outcome("between" if not outside else "; ".join(outside), not outside,
-                   f"largest distance from the best case {worst[0]:.1%} (degree {worst[1]}, {worst[2]} B)")
+            distance = min(abs(time / low - 1), abs(time / high - 1))
+            worst = max(worst, (distance, degree, size))
+    near = worst[0] <= claim["max_error"]
+    return Outcome("between" if not outside else "; ".join(outside), not outside and near,
+                   f"largest distance from the nearer case {worst[0]:.2%} (degree {worst[1]}, {worst[2]} B); {SAME_SOURCE}")
 
 
 def _always_bcast(_: dict[str, Any]) -> Outcome:

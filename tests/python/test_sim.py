@@ -86,3 +86,12 @@ def test_claims_are_evaluated_and_not_believed():
 def test_what_is_not_built_does_not_hold():
     rows = [paper.evaluate(claim) for claim in paper.claims() if claim["id"] not in paper.EVALUATIONS]
     assert rows and all(row["why"] == "not built yet" and not row["holds"] for row in rows)
+
+
+def test_orders_must_come_out_at_every_point():
+    """The best block is beaten just above one block, so the claim must not hold as it is written."""
+    row = paper.evaluate(next(c for c in paper.claims() if c["id"] == "via.bcast.block"))
+    assert not row["holds"] and "beaten from" in row["why"]
+    size = int(row["ours"].split(" at ")[-1].split()[0])
+    times = {block: sim.simulate("bcast", f"binomial:block={block}", "via2003", 16, size=size)["us"] for block in paper.BLOCKS}
+    assert min(times, key=times.get) != 3072
