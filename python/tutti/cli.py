@@ -90,12 +90,17 @@ def bench_coll(
     sizes: Annotated[str, typer.Option(
         metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",
     rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,
-    time_ms: Annotated[float, typer.Option(min=0.1, help="Time to measure each cell in each round.")] = 20.0,
+    time_ms: Annotated[Optional[float], typer.Option(
+        min=0.1, help="Time to measure each cell in each round; 20 unless told, in a lab 400 latencies.")] = None,
     sync: Annotated[str, typer.Option(
         metavar="none|barrier", help="none: calls follow each other, as in a program that does nothing "
         "else; barrier: each call starts after a barrier that is not timed.")] = "none",
     seed: Annotated[Optional[int], typer.Option(
         help="Of the order of the runs; printed, so that a run can be repeated.")] = None,
+    lab: Annotated[Optional[int], typer.Option(
+        min=1, metavar="NODES", help="Measure in a cluster in a box of so many nodes (see tutti lab).")] = None,
+    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
+    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
     json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
     plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw them here (PNG, SVG).")] = None,
     jobs_only: Annotated[bool, typer.Option(
@@ -105,7 +110,8 @@ def bench_coll(
     from tutti.bench import coll
 
     coll.bench(coll.Request.parse(mpi=mpi, np=np, op=op, sizes=sizes, rounds=rounds, time_ms=time_ms,
-                                  sync=sync, seed=seed, json_path=json, plot_path=plot), dry_run=jobs_only)
+                                  sync=sync, seed=seed, json_path=json, plot_path=plot, lab=lab, latency=latency,
+                                  rate=rate), dry_run=jobs_only)
 
 
 REPORT_HERE = "-"  # --report without a file

@@ -22,6 +22,8 @@ KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "
     ("--mpi", "lam", "unknown MPI 'lam'"),
     ("--mpi", "mpich=/nowhere", "no mpich in /nowhere"),
     ("--rounds", "0", "--rounds"),
+    ("--latency", "500us", "--lab"),
+    ("--lab", "0", "--lab"),
     ("--sync", "maybe", "none or barrier"),
     ("--json", "/nowhere/rows.json", "/nowhere"),
     ("--plot", "rows.gif", ".png"),

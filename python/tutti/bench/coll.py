@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -23,6 +24,7 @@ from tutti import command as command_of_tutti
 from tutti import machine, mpis, native
 from tutti.bench import peers, plot, program, table
 from tutti.errors import Failure, UserError
+from tutti.lab import Lab, values
 from tutti.mpis import Mpi
 
 OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "alltoall",
@@ -31,8 +33,34 @@ SIZE_STEP = 4          # between the sizes of a range
 START_S = 60.0         # for a launch to start and stop
 SLOWEST_CELL_S = 10.0  # for one cell, whatever its budget: an oversubscribed MPI may need it
 MAX_RANKS = 1024
+TIME_MS = 20.0         # to measure each cell in each round
+# In a lab: with fewer calls in a batch its time would be that of ranks which wait for the last one of the batch before.
+TIME_LATENCIES = 400
 
 Cell = tuple[str, int, int]  # op, bytes, ranks
+
+
+@dataclass(frozen=True)
+class LabRequest:
+    """The cluster in a box to measure in."""
+
+    nodes: int
+    latency: str
+    rate: str
+    latency_ns: int
+
+    @staticmethod
+    def parse(nodes: int | None, latency: str | None, rate: str | None) -> LabRequest | None:
+        """Raises UserError."""
+        if nodes is None:
+            if latency is not None or rate is not None:
+                raise UserError("--latency and --rate are those of a lab: say --lab NODES too")
+            return None
+        values.bits_per_second(rate or "0", "--rate")
+        return LabRequest(nodes, latency or "0", rate or "0", values.nanoseconds(latency or "0", "--latency"))
+
+    def open(self) -> Lab:
+        return Lab(self.nodes, latency=self.latency, rate=self.rate)
 
 
 @dataclass(frozen=True)
@@ -49,10 +77,12 @@ class Request:
     seed: int
     json_path: Path | None = None
     plot_path: Path | None = None
+    lab: LabRequest | None = None
 
     @staticmethod
-    def parse(*, mpi: str, np: str, op: str, sizes: str, rounds: int, time_ms: float, sync: str,
-              seed: int | None, json_path: Path | None, plot_path: Path | None) -> Request:
+    def parse(*, mpi: str, np: str, op: str, sizes: str, rounds: int, time_ms: float | None, sync: str,
+              seed: int | None, json_path: Path | None, plot_path: Path | None, lab: int | None = None,
+              latency: str | None = None, rate: str | None = None) -> Request:
         """From the texts of the command line. Raises UserError."""
         unknown = [name for name in _words(op, "--op") if name not in OPS]
         if unknown:
@@ -64,10 +94,13 @@ class Request:
                 raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
         if plot_path is not None:
             plot.check(plot_path)
+        in_lab = LabRequest.parse(lab, latency, rate)
+        if time_ms is None:
+            time_ms = TIME_MS if in_lab is None else max(5 * TIME_MS, in_lab.latency_ns * 1e-6 * TIME_LATENCIES)
         return Request(mpis=[mpis.find(name) for name in _words(mpi, "--mpi")], ranks=_ranks(np),
                        ops=_words(op, "--op"), sizes=_sizes(sizes), rounds=rounds, time_ms=time_ms, sync=sync,
                        seed=random.SystemRandom().randrange(10**6) if seed is None else seed,
-                       json_path=json_path, plot_path=plot_path)
+                       json_path=json_path, plot_path=plot_path, lab=in_lab)
 
 
 @dataclass(frozen=True, eq=False)  # each one is its own key
@@ -140,7 +173,8 @@ def bench(request: Request, dry_run: bool = False) -> None:
     console = Console(stderr=True)
     processors = machine.cpus().usable
     programs = {mpi: program.compile_for(mpi, program.source("coll.c")) for mpi in request.mpis}
-    launches = [Launch(mpi, ranks, tutti, peers.best_settings(mpi, ranks, processors))
+    launches = [Launch(mpi, ranks, tutti, peers.lab_settings(mpi) if request.lab else
+                       peers.best_settings(mpi, ranks, processors))
                 for ranks in request.ranks for mpi in request.mpis for tutti in (False, True)]
     _announce(console, request, launches, processors)
     if dry_run:
@@ -149,13 +183,18 @@ def bench(request: Request, dry_run: bool = False) -> None:
         return
     results: Results = {}
     order = random.Random(request.seed)
-    with tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder, _progress(console) as progress:
+    with (tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder, _progress(console) as progress,
+          request.lab.open() if request.lab else contextlib.nullcontext() as lab):
         task = progress.add_task("", total=request.rounds * len(launches))
         for _ in range(request.rounds):
             for launch in order.sample(launches, len(launches)):
                 progress.update(task, description=launch.title())
-                _measure(request, launch, programs[launch.mpi], Path(folder), results)
+                _measure(request, launch, programs[launch.mpi], Path(folder), results, lab)
                 progress.advance(task)
+        if lab is not None:
+            late = lab.switch_counters()["late"]
+            console.print(f"the lab delivered {late['mean_us']:.0f} us late on average, {late['max_us']:.0f} at most",
+                          highlight=False)
     rows = _rows(request, launches, results)
     if request.json_path is not None:
         request.json_path.write_text(json.dumps(rows, indent=1) + "\n")
@@ -173,6 +212,9 @@ def _progress(console: Console) -> Progress:
 def _announce(console: Console, request: Request, launches: list[Launch], processors: int) -> None:
     console.print(f"seed {request.seed}, {request.rounds} rounds of {len(launches)} launches, "
                   f"{processors} processors; peers at their best settings:", highlight=False)
+    if request.lab:
+        console.print(f"  in a lab of {request.lab.nodes} nodes, latency {request.lab.latency}, rate {request.lab.rate}",
+                      highlight=False)
     for launch in launches:
         if not launch.tutti:
             console.print(f"  {launch.mpi.product} {launch.mpi.version}, {launch.ranks} ranks: "
@@ -186,7 +228,8 @@ def _command(request: Request, launch: Launch, binary: Path, out: Path) -> list[
     return [*command_of_tutti(), "run", *command] if launch.tutti else command
 
 
-def _measure(request: Request, launch: Launch, binary: Path, folder: Path, results: Results) -> None:
+def _measure(request: Request, launch: Launch, binary: Path, folder: Path, results: Results,
+             lab: Lab | None) -> None:
     out = folder / "cells.json"
     out.unlink(missing_ok=True)
     environment = peers.environment(launch.mpi, launch.settings)
@@ -194,7 +237,8 @@ def _measure(request: Request, launch: Launch, binary: Path, folder: Path, resul
         environment = {name: value for name, value in environment.items() if not name.startswith("TUTTI_")}
     cells = len(request.ops) * len(request.sizes)
     limit = START_S + cells * (SLOWEST_CELL_S + request.time_ms * 1e-3 * 4)
-    status, said = _run(_command(request, launch, binary, out), environment, limit)
+    command = _command(request, launch, binary, out)
+    status, said = _run(command, environment, limit) if lab is None else _run_in(lab, command, environment, limit)
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     if status != 0:
         raise Failure(f"{launch.title()}: {_reason(status, limit)} after {len(lines)} of {cells} cells\n"
@@ -229,6 +273,15 @@ def _run(command: list[str], environment: dict[str, str], limit_s: float) -> tup
         raise
 
 
+def _run_in(lab: Lab, command: list[str], environment: dict[str, str], limit_s: float) -> tuple[int, str]:
+    """The same in a lab."""
+    try:
+        answer = lab.run(command, env=environment, timeout=limit_s)
+        return answer.returncode, answer.stdout + answer.stderr
+    except subprocess.TimeoutExpired as expired:
+        return -signal.SIGKILL, f"{expired.output}{expired.stderr}"
+
+
 def _end(process: subprocess.Popen[str]) -> None:
     """Ends a launch: the launcher first, so that it takes its ranks along."""
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -250,9 +303,11 @@ def _rows(request: Request, launches: list[Launch], results: Results) -> list[di
             if owner is not launch:
                 continue
             rows.append({
-                "bench": "coll", "op": op, "bytes": size, "np": launch.ranks, "nodes": 1,
+                "bench": "coll", "op": op, "bytes": size, "np": launch.ranks,
+                "nodes": request.lab.nodes if request.lab else 1,
                 "mpi": launch.mpi.name, "tutti": launch.tutti, "us": statistics.median(measured.us),
                 "us_min": min(measured.us), "us_max": max(measured.us), "rounds": len(measured.us),
                 "iterations": measured.iterations, "sync": request.sync, "seed": request.seed,
-                "mpi_version": launch.mpi.version, "settings": launch.settings.text()})
+                "mpi_version": launch.mpi.version, "settings": launch.settings.text(),
+                **({"latency": request.lab.latency, "rate": request.lab.rate} if request.lab else {})})
     return rows

@@ -44,6 +44,20 @@ _BEST = {  # (MPI, more ranks than processors)
 }
 
 
+# In a lab, whose nodes share the processors of one machine, over TCP (bench/README.md has the figures).
+_LAB = {
+    "mpich": _MPICH_BUSY,
+    "openmpi": Settings({}, ("--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "tcp,self,sm"),
+                        why="waiting ranks give way"),
+    "impi": Settings({"FI_PROVIDER": "tcp"}),
+}
+
+
+def lab_settings(mpi: Mpi) -> Settings:
+    """The settings that a peer is measured with in a lab."""
+    return _LAB[mpi.name]
+
+
 def best_settings(mpi: Mpi, ranks: int, processors: int) -> Settings:
     """The settings that a peer is measured with."""
     return _BEST[mpi.name, ranks > processors]

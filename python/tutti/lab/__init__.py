@@ -2,6 +2,7 @@
 
 `Lab` is for programs and tests; `tutti lab` is the same on the command line."""
 
+from tutti.lab import values
 from tutti.lab.lab import Command, Lab, why_not
 
-__all__ = ["Command", "Lab", "why_not"]
+__all__ = ["Command", "Lab", "values", "why_not"]

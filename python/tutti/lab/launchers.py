@@ -17,6 +17,7 @@ _PER_NODE = {
     Kind.OPENMPI: ("npernode", "ppr", "map-by", "rankfile", "rf"),
 }
 _BINDING = ("bind-to", "bind-to-core", "bind-to-socket", "bind-to-none", "cpu-set", "cpu-list")
+NODE_FOLDER = "/dev/shm"  # files there are the node's own, and go with it
 
 
 def environment(agent: Path) -> dict[str, str]:
@@ -28,6 +29,8 @@ def environment(agent: Path) -> dict[str, str]:
     return {
         "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(agent),
         "I_MPI_HYDRA_BOOTSTRAP": "ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(agent), "I_MPI_PIN": "0",
+        # Open MPI names its folder in /tmp by process number alone, and does not start where another one left it.
+        "PRTE_MCA_prte_tmpdir_base": NODE_FOLDER, "OMPI_MCA_orte_tmpdir_base": NODE_FOLDER,
         "OMPI_MCA_plm_rsh_agent": str(agent), "PRTE_MCA_plm_ssh_agent": str(agent),
         **{f"{name}_ALLOW_RUN_AS_ROOT{more}": "1" for name in ("OMPI", "PRTE") for more in ("", "_CONFIRM")},
     }
