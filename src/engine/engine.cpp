@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t kHealthInterval = 100'000'000;  // ns between looks at the peers' health
 constexpr std::uint32_t kPausesPerRound = 16;
+constexpr std::uint32_t kCloseRounds = 64;  // about 15 us
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
 constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; shortest sleep while the host may have requests open
 constexpr std::uint64_t kPumpedShare = 256;     // it grows to this part of the time waited
@@ -96,6 +97,12 @@ bool Engine::any_reached() const noexcept {
 }
 
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
+  if (round == 0) wait_began_ns_ = 0;
+  if (!policy_.yield && round < kCloseRounds && !guard.held()) {
+    // What is awaited is probably on its way: look closely, and leave the host alone.
+    for (std::uint32_t i = 0; i < kPausesPerRound && !any_reached(); ++i) cpu_pause();
+    return;
+  }
   guard.pause();
   if (host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1)) {
     host_.pump(host_.self);
@@ -106,11 +113,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     for (std::uint32_t i = 0; i < kPausesPerRound; ++i) cpu_pause();
   }
   guard.resume();
-  if (round == 0) {
-    wait_began_ns_ = 0;
-    return;
-  }
-  if (round % kRoundsPerClock != 0) return;
+  if (round == 0 || round % kRoundsPerClock != 0) return;
 
   const std::uint64_t now = fabric_.now_ns();
   if (wait_began_ns_ == 0) wait_began_ns_ = now;

@@ -196,6 +196,7 @@ class Engine::Guard {
   void resume() noexcept {
     if (held_) take();
   }
+  bool held() const noexcept { return held_; }
   /// For an entry that is about to make an operation pending: from now on there may be a thread.
   void escalate() noexcept {
     if (!held_) {

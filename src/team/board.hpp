@@ -16,7 +16,7 @@ namespace tutti {
 inline constexpr std::uint64_t kSmallCells = 64;
 inline constexpr std::uint64_t kCells = 16;
 inline constexpr std::size_t kSmallCellBytes = 128;  // two lines, since lines are prefetched in pairs
-inline constexpr std::size_t kCellBytes = 1024;
+inline constexpr std::size_t kCellBytes = 1024 + 128;  // a kilobyte, the flag before it
 
 template <std::size_t Bytes>
 struct alignas(2 * kCacheLine) CellOf {

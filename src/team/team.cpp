@@ -109,9 +109,12 @@ Task Team::wait_done(std::uint64_t epoch) noexcept {
 }
 
 Task Team::wait_cell(const Ticket& ticket, std::size_t bytes) noexcept {
-  const std::uint64_t epoch = ticket.epoch - cells_for(bytes) + 1;
-  TUTTI_CO_TRY(co_await wait_done(epoch));
-  co_return co_await engine().reached(own_board_->done, epoch, membership_, job_rank(rank_));
+  // For half of the cells at once: who waits for every single one keeps taking the counter's line away from the
+  // member that is to increase it.
+  const std::uint64_t cells = cells_for(bytes);
+  const std::uint64_t needed = ticket.epoch - cells + 1;
+  TUTTI_CO_TRY(co_await wait_done(needed + cells / 2));
+  co_return co_await engine().reached(own_board_->done, needed, membership_, job_rank(rank_));
 }
 
 Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {

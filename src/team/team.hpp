@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/copy_shared.hpp"
 #include "base/status.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
@@ -88,6 +89,18 @@ class Team {
   // `bytes` is the size of the published message, the same for all publishers of an epoch.
 
   static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
+
+  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a publisher
+  /// to own them, a reader to have a copy, so that their transfers overlap.
+  void prefetch_cells(const Ticket& ticket, int publisher, std::size_t bytes) noexcept {
+    const Ticket ahead{ticket.epoch + kCellsAhead, 0, 0};
+    const Word* line = &cell_of(*board(publisher), ahead, bytes).flag;
+    if (publisher == rank_) {
+      prefetch_to_write(line);
+    } else {
+      __builtin_prefetch(line);
+    }
+  }
 
   /// True when the own cell of this epoch may be overwritten.
   bool cell_free(const Ticket& ticket, std::size_t bytes) noexcept {
@@ -208,6 +221,8 @@ class Team {
         resources_(resources),
         rank_(rank),
         size_(size) {}
+
+  static constexpr std::uint64_t kCellsAhead = 4;
 
   struct CellView {
     Word& flag;

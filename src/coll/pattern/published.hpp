@@ -60,6 +60,7 @@ Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* 
     if (!t.cell_free(k, bytes)) return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
     t.publish(k, mine, bytes);
   }
+  if (publishers.last - publishers.first == 1) t.prefetch_cells(k, publishers.first, bytes);
   if (reads && !t.soon_published(k, publishers.first, publishers.last, bytes)) {
     return wait_for_cells(t, k, publishers, true, mine, bytes, reads, visit);
   }
