@@ -1,7 +1,7 @@
-// How large a machine can be simulated, and how fast: for 2^10 ... 2^20 ranks, each in a process of its own,
-// the time to create and run a collective, events a second, and the peak of memory.
+// How large a machine can be simulated, and how fast: for 2^10 ... 2^20 ranks, each in a process of
+// its own, the time to create and run a collective, events a second, and the peak of memory.
 //
-//   bench_sim [OP=ALGORITHM] [BYTES] [LARGEST POWER OF TWO]
+//   bench_sim [OP=ALGORITHM] [BYTES] [LARGEST POWER OF TWO] [SMALLEST]
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,8 +21,12 @@ using tutti::sim::SimJob;
 struct Clock {
   std::chrono::steady_clock::time_point wall = std::chrono::steady_clock::now();
   std::clock_t processor = std::clock();
-  double wall_s() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count(); }
-  double processor_s() const { return static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC; }
+  double wall_s() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count();
+  }
+  double processor_s() const {
+    return static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC;
+  }
 };
 
 int fail(const std::string& message) {
@@ -45,7 +49,8 @@ int measure(int ranks, const std::string& algorithm, std::size_t bytes) {
   const tutti::Choice choice = parse(algorithm, &message);
   if (choice.algorithm == nullptr) return fail(message);
   tutti::sim::JobSpec spec{ranks, 1, {}, true};
-  if (!load_network(TUTTI_PROFILES "/via2003.toml", &spec.network, &message).ok()) return fail(message);
+  if (!load_network(TUTTI_PROFILES "/via2003.toml", &spec.network, &message).ok())
+    return fail(message);
   tutti::Reduction reduction;
   tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
   static std::byte send, recv;
@@ -62,13 +67,17 @@ int measure(int ranks, const std::string& algorithm, std::size_t bytes) {
   if (!SimJob::create(spec, &job, &message).ok()) return fail(message);
   const double create_s = creating.wall_s();
   const Clock running;
-  if (!job->run(choice, [&](int) { return call; }, repeat, &message).ok()) return fail(message);
+  if (!job->run(
+              choice, [&](int) { return call; }, repeat, &message)
+           .ok())
+    return fail(message);
   const double wall = running.wall_s(), processor = running.processor_s();
   const double events = static_cast<double>(job->world().events());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("%9d %7d %9.2f %8.2f %8.2f %12.0f %8.2f %8.2f %9.1f %8.0f\n", ranks, repeat, create_s, wall, processor, events,
-              events / wall / 1e6, events / processor / 1e6, static_cast<double>(usage.ru_maxrss) / 1024,
+  std::printf("%9d %7d %9.2f %8.2f %8.2f %12.0f %8.2f %8.2f %9.1f %8.0f\n", ranks, repeat, create_s,
+              wall, processor, events, events / wall / 1e6, events / processor / 1e6,
+              static_cast<double>(usage.ru_maxrss) / 1024,
               static_cast<double>(usage.ru_maxrss) * 1024 / ranks);
   std::fflush(stdout);
   return 0;
@@ -80,16 +89,19 @@ int main(int count, char** arguments) {
   const std::string algorithm = count > 1 ? arguments[1] : "bcast=binomial";
   const std::size_t bytes = count > 2 ? std::strtoul(arguments[2], nullptr, 10) : 4;
   const int largest = count > 3 ? std::atoi(arguments[3]) : 20;
-  if (largest < 10 || largest > 26) return fail("the largest power of two is from 10 to 26");
+  const int smallest = count > 4 ? std::atoi(arguments[4]) : 10;
+  if (smallest < 2 || largest < smallest || largest > 26)
+    return fail("the powers of two are from 2 to 26");
   std::printf("%s, %zu B, one rank a node, payload elided\n", algorithm.c_str(), bytes);
-  std::printf("%9s %7s %9s %8s %8s %12s %8s %8s %9s %8s\n", "ranks", "repeat", "create s", "run s", "cpu s", "events", "M/s",
-              "M/cpu s", "peak MiB", "B/rank");
+  std::printf("%9s %7s %9s %8s %8s %12s %8s %8s %9s %8s\n", "ranks", "repeat", "create s", "run s",
+              "cpu s", "events", "M/s", "M/cpu s", "peak MiB", "B/rank");
   std::fflush(stdout);
-  for (int power = 10; power <= largest; power += 2) {
+  for (int power = smallest; power <= largest; power += 2) {
     const pid_t child = fork();
     if (child == 0) _exit(measure(1 << power, algorithm, bytes));
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) ||
+        WEXITSTATUS(status) != 0) {
       return fail("2^" + std::to_string(power) + " ranks could not be measured");
     }
   }

@@ -22,13 +22,7 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
   ~FramePool() {
-    for (Free*& head : free_) {
-      while (head != nullptr) {
-        Free* next = head->next;
-        std::free(head);
-        head = next;
-      }
-    }
+    while (slabs_ != nullptr) std::free(std::exchange(slabs_, slabs_->next));
   }
 
   void* allocate(std::size_t bytes) noexcept {
@@ -38,7 +32,7 @@ class FramePool {
       memory = free_[index];
       free_[index] = free_[index]->next;
     } else {
-      memory = std::malloc(index * kStep);
+      memory = index < kClasses ? cut(index * kStep) : std::malloc(index * kStep);
       if (memory == nullptr) return nullptr;
     }
     auto* header = new (memory) Header{this, index};
@@ -65,9 +59,33 @@ class FramePool {
   struct Free {
     Free* next;
   };
+  struct alignas(16) Slab {
+    Slab* next;
+  };
   static constexpr std::size_t kStep = 64;
   static constexpr std::size_t kClasses = 64;
+  static constexpr std::size_t kFirstSlab = 8192, kLargestSlab = std::size_t{1} << 20;
+
+  /// A piece of a slab. Slabs double, so that a process has little and a simulation does not call
+  /// malloc for each of a million frames.
+  void* cut(std::size_t bytes) noexcept {
+    if (bytes > left_) {
+      auto* slab = static_cast<Slab*>(std::malloc(next_slab_));
+      if (slab == nullptr) return nullptr;
+      slab->next = std::exchange(slabs_, slab);
+      unused_ = reinterpret_cast<std::byte*>(slab + 1);
+      left_ = next_slab_ - sizeof(Slab);
+      if (next_slab_ < kLargestSlab) next_slab_ *= 2;
+    }
+    left_ -= bytes;
+    return std::exchange(unused_, unused_ + bytes);
+  }
+
   Free* free_[kClasses] = {};
+  Slab* slabs_ = nullptr;
+  std::byte* unused_ = nullptr;  // of the newest slab
+  std::size_t left_ = 0;
+  std::size_t next_slab_ = kFirstSlab;
 };
 
 class [[nodiscard]] Task {
@@ -100,7 +118,8 @@ class [[nodiscard]] Task {
   };
 
   Task() = default;
-  /// A task that is over already and never had a frame: for functions that could do everything at once.
+  /// A task that is over already and never had a frame: for functions that could do everything at
+  /// once.
   static Task completed(Status status) noexcept {
     Task task;
     task.frameless_ = status;
@@ -119,9 +138,7 @@ class [[nodiscard]] Task {
   ~Task() { reset(); }
 
   bool done() const noexcept { return !handle_ || handle_.done(); }
-  Status result() const noexcept {
-    return handle_ ? handle_.promise().result : frameless_;
-  }
+  Status result() const noexcept { return handle_ ? handle_.promise().result : frameless_; }
   /// Runs from the start to the first wait. Once.
   void start() noexcept {
     if (handle_) handle_.resume();
@@ -153,9 +170,9 @@ inline std::coroutine_handle<> Task::FinalAwaiter::await_suspend(Handle handle) 
 }  // namespace tutti
 
 /// In a task: awaits `expression` and returns its Status when that is not ok.
-#define TUTTI_CO_TRY(expression)                                      \
-  do {                                                                \
-    if (::tutti::Status status_ = (expression); !status_.ok()) {      \
-      co_return status_;                                              \
-    }                                                                 \
+#define TUTTI_CO_TRY(expression)                                 \
+  do {                                                           \
+    if (::tutti::Status status_ = (expression); !status_.ok()) { \
+      co_return status_;                                         \
+    }                                                            \
   } while (0)

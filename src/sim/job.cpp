@@ -15,8 +15,9 @@ namespace {
 constexpr std::uint64_t kTeamId[2] = {0x73696d, 1};
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 constexpr std::size_t kRingBytes = std::size_t{1} << 20;
-constexpr std::size_t kFramesPerRank = 1024;             // measured: coroutine frames of a collective that waits
-constexpr std::size_t kEventsPerRank = 256;              // messages and queue entries under way
+constexpr std::size_t kFramesPerRank =
+    1024;  // measured: coroutine frames of a collective that waits
+constexpr std::size_t kEventsPerRank = 256;  // messages and queue entries under way
 constexpr std::size_t kPayloadArena = std::size_t{1} << 26;
 
 std::size_t free_memory() noexcept {
@@ -24,12 +25,14 @@ std::size_t free_memory() noexcept {
   std::size_t kib = 0;
   if (std::FILE* file = std::fopen("/proc/meminfo", "r")) {
     char line[128];
-    while (std::fgets(line, sizeof line, file) != nullptr && std::sscanf(line, "MemAvailable: %zu", &kib) != 1) {
+    while (std::fgets(line, sizeof line, file) != nullptr &&
+           std::sscanf(line, "MemAvailable: %zu", &kib) != 1) {
     }
     std::fclose(file);
   }
   if (kib != 0) return kib << 10;
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 std::string gib(std::size_t bytes) {
@@ -69,7 +72,8 @@ std::size_t SimJob::bytes_per_rank() noexcept {
 
 SimJob::~SimJob() {
   for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(ranks_ + rank);
-  if (ranks_ != nullptr) std::allocator<Rank>().deallocate(ranks_, static_cast<std::size_t>(size()));
+  if (ranks_ != nullptr)
+    std::allocator<Rank>().deallocate(ranks_, static_cast<std::size_t>(size()));
 }
 
 Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::string* message) {
@@ -83,27 +87,32 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   if (!spec.elided || mapped) per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided);
   const std::size_t needed = per_rank * static_cast<std::size_t>(size);
   if (const std::size_t available = free_memory(); needed > available) {
-    *message = std::to_string(size) + " ranks need about " + gib(needed) + " of memory, " + gib(available) + " are free" +
+    *message = std::to_string(size) + " ranks need about " + gib(needed) + " of memory, " +
+               gib(available) + " are free" +
                (spec.elided ? "" : " (without payload it would be less)");
     return Status::error(Code::no_memory, "memory");
   }
   std::unique_ptr<SimJob> job(new SimJob());
   WorldSpec world{spec.nodes, spec.ranks_per_node, spec.network, spec.elided, kPayloadArena};
-  if (spec.elided && !mapped) world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
+  if (spec.elided && !mapped)
+    world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
   job->ranks_ = std::allocator<Rank>().allocate(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) {
-    Rank& rank = *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_, mapped ? Directory::bytes() : 0);
+    Rank& rank = *new (job->ranks_ + i)
+                     Rank(job->world_->fabric(i), job->frames_, mapped ? Directory::bytes() : 0);
     ++job->constructed_;
     Status status = mapped ? Directory::create(rank.fabric, &rank.directory) : Status::success();
     if (status.ok()) {
-      status = Team::create(rank.resources, kTeamId, i, size, job->members_.data(), true, &rank.team);
+      status =
+          Team::create(rank.resources, kTeamId, i, size, job->members_.data(), true, &rank.team);
     }
     if (!status.ok()) {
-      *message = std::string("rank ") + std::to_string(i) + ": " + (status.detail != nullptr ? status.detail : name(status.code));
+      *message = std::string("rank ") + std::to_string(i) + ": " +
+                 (status.detail != nullptr ? status.detail : name(status.code));
       return status;
     }
   }
@@ -139,12 +148,14 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
 }  // namespace
 
 const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {
-  return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call), choice.parameters);
+  return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call),
+                                       choice.parameters);
 }
 
 bool SimJob::depends_on(const void* membership, int lost) noexcept {
   auto& members = *static_cast<Membership*>(const_cast<void*>(membership));
-  const bool concerned = std::find(members.ranks, members.ranks + members.size, lost) != members.ranks + members.size;
+  const bool concerned =
+      std::find(members.ranks, members.ranks + members.size, lost) != members.ranks + members.size;
   if (concerned) members.broken = Status::peer_lost(lost, "the rank is lost");
   return concerned;
 }
@@ -156,28 +167,37 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
     const Ticket ticket = team.take_ticket(items);
     TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
   }
-  rank.finished = rank.fabric.clock();
   co_return Status::success();
 }
 
-Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat, std::string* message) {
+Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat,
+                   std::string* message) {
   for (int i = 0; i < size(); ++i) ranks_[i].call = call_of(i);
   const Shape shape = shape_of(team(0), ranks_[0].fabric, ranks_[0].call);
   if (const char* why = choice.algorithm->restriction(shape, choice.parameters)) {
-    *message = std::string(name(choice.algorithm->coll)) + " " + choice.algorithm->name + " cannot run here: " + why;
+    *message = std::string(name(choice.algorithm->coll)) + " " + choice.algorithm->name +
+               " cannot run here: " + why;
     return Status::error(Code::unsupported, why);
   }
   if (size() == 1 || moves_nothing(ranks_[0].call)) return run_without_algorithm();
-  const std::uint64_t items = choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
+  const std::uint64_t items =
+      choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
   for (int i = 0; i < size(); ++i) {
     Rank& rank = ranks_[i];
     rank.fabric.advance_to(world_->now());  // nobody acts in the past
     rank.started = rank.fabric.clock();
-    rank.task = run_rank(rank, choice, items, repeat);
-    rank.task.start();
+    if (repeat == 1 && rank.team->connected()) {  // a frame less to touch
+      rank.task = choice.algorithm->run(*rank.team, rank.call, rank.team->take_ticket(items),
+                                        choice.parameters);
+    } else {
+      rank.task = run_rank(rank, choice, items, repeat);
+    }
+    if (!rank.task.done()) rank.task.start();
     world_->settle(i);
   }
   world_->run();
+  for (int i = 0; i < size(); ++i)
+    ranks_[i].finished = ranks_[i].fabric.clock();  // nothing else spends time
   return check_result(message);
 }
 
@@ -203,7 +223,8 @@ Status SimJob::check_result(std::string* message) noexcept {
     }
   }
   if (waiting == 0) return Status::success();
-  *message = std::to_string(waiting) + " ranks wait for ever, the first of them is rank " + std::to_string(first);
+  *message = std::to_string(waiting) + " ranks wait for ever, the first of them is rank " +
+             std::to_string(first);
   return Status::error(Code::internal, "ranks wait for ever");
 }
 

@@ -1,14 +1,13 @@
-// Shared memory for messages of one process, used by all its teams: a ring of chunks of the own arena, from
-// which pieces are cut one after the other.
+// Shared memory for messages of one process, used by all its teams: a ring of chunks of the own
+// arena, from which pieces are cut one after the other.
 //
-// Memory that a peer has just read is slow to write again while it is still in that core's cache, so pieces
-// walk through the whole ring (1 MiB and more), whatever their size, and chunks come back in the order in
-// which they were given back (docs/decisions/0003-blocks.md).
+// Memory that a peer has just read is slow to write again while it is still in that core's cache,
+// so pieces walk through the whole ring (1 MiB and more), whatever their size, and chunks come back
+// in the order in which they were given back (docs/decisions/0003-blocks.md).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "base/status.hpp"
@@ -22,9 +21,9 @@ struct Piece {
   std::uint32_t chunk = 0;  // where it was cut from
 };
 
-/// Hands out pieces. Teams give them back when all readers have drained them. Never waits for another team's
-/// readers: it grows instead (two communicators must not be able to block each other). Under the engine's
-/// lock.
+/// Hands out pieces. Teams give them back when all readers have drained them. Never waits for
+/// another team's readers: it grows instead (two communicators must not be able to block each
+/// other). Under the engine's lock.
 class BlockPool {
  public:
   BlockPool(ArenaHeap& heap, std::size_t block_bytes, std::size_t ring_bytes) noexcept
@@ -44,7 +43,7 @@ class BlockPool {
   }
   void give(const Piece& piece) noexcept {
     Chunk& chunk = chunks_[piece.chunk];
-    if (--chunk.pieces == 0 && piece.chunk != current_) free_.push_back(piece.chunk);
+    if (--chunk.pieces == 0 && piece.chunk != current_) put_free(piece.chunk);
   }
 
  private:
@@ -52,6 +51,7 @@ class BlockPool {
     std::size_t offset;
     std::size_t left;      // bytes not yet cut
     std::uint32_t pieces;  // cut and not given back
+    std::uint32_t next_free;
   };
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // Chunks at multiples of a power of two would all fall into the same sets of the caches.
@@ -59,20 +59,27 @@ class BlockPool {
 
   Status next_chunk() noexcept {
     const std::uint32_t before = current_;
-    if (before != kNone && chunks_[before].pieces == 0) free_.push_back(before);
-    if (chunks_.size() < ring_chunks_ || free_.empty()) {
+    if (before != kNone && chunks_[before].pieces == 0) put_free(before);
+    if (chunks_.size() < ring_chunks_ || first_free_ == kNone) {
       std::size_t offset = 0;
-      if (const Status status = heap_.allocate(block_bytes_ + kStagger, &offset); !status.ok()) {
-        if (free_.empty()) return status;
-      } else {
-        free_.push_front(static_cast<std::uint32_t>(chunks_.size()));
-        chunks_.push_back({offset, 0, 0});
+      const Status status = heap_.allocate(block_bytes_ + kStagger, &offset);
+      if (status.ok()) {
+        current_ = static_cast<std::uint32_t>(chunks_.size());
+        chunks_.push_back({offset, block_bytes_, 0, kNone});
+        return Status::success();
       }
+      if (first_free_ == kNone) return status;
     }
-    current_ = free_.front();
-    free_.pop_front();
+    current_ = first_free_;
+    first_free_ = chunks_[current_].next_free;
     chunks_[current_].left = block_bytes_;
     return Status::success();
+  }
+  /// Behind the others: a chunk is used again as late as possible.
+  void put_free(std::uint32_t chunk) noexcept {
+    chunks_[chunk].next_free = kNone;
+    (first_free_ == kNone ? first_free_ : chunks_[last_free_].next_free) = chunk;
+    last_free_ = chunk;
   }
 
   ArenaHeap& heap_;
@@ -80,7 +87,8 @@ class BlockPool {
   std::size_t ring_chunks_;
   std::uint32_t current_ = kNone;
   std::vector<Chunk> chunks_;
-  std::deque<std::uint32_t> free_;
+  std::uint32_t first_free_ = kNone;  // a list through Chunk::next_free
+  std::uint32_t last_free_ = kNone;   // meaningful when there is a first
 };
 
 }  // namespace tutti

@@ -7,13 +7,15 @@
 namespace tutti::sim {
 namespace {
 
-// Kinds of keys. Their words are the start (offset in the arena, or address), the length and the owner's rank.
+// Kinds of keys. Their words are the start (offset in the arena, or address), the length and the
+// owner's rank.
 constexpr std::uint32_t kArenaKey = 0x73696d61;
 constexpr std::uint32_t kUserKey = 0x73696d75;
 
 void count(Completion* completion) noexcept {
   if (completion == nullptr) return;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
+                             std::memory_order_release);
 }
 
 }  // namespace
@@ -84,7 +86,8 @@ Status SimFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcep
     remote.handle += start * world_.arena_scale_;
     if (remote.mapped != nullptr) remote.mapped = reinterpret_cast<void*>(remote.handle);
   } else if (kind == kUserKey) {
-    if (bytes > ~std::uint64_t{0} - start) return Status::error(Code::truncated, "key wraps around");
+    if (bytes > ~std::uint64_t{0} - start)
+      return Status::error(Code::truncated, "key wraps around");
     remote.handle = start;
     if (peer == rank_) remote.mapped = reinterpret_cast<void*>(start);
   } else {
@@ -105,28 +108,33 @@ bool SimFabric::alive(std::int32_t peer) noexcept {
   return peer >= 0 && peer < size_ && !world_.fabric(peer).lost_;
 }
 
-Status SimFabric::check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept {
-  if (remote.peer < 0 || remote.peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
+Status SimFabric::check(const Remote& remote, std::size_t offset,
+                        std::size_t bytes) const noexcept {
+  if (remote.peer < 0 || remote.peer >= size_)
+    return Status::error(Code::invalid_argument, "no such rank");
   // Without payload there is no place for data in an arena, only for counters.
   if (!traits_.elided_payload && (offset > remote.bytes || bytes > remote.bytes - offset)) {
     return Status::error(Code::truncated, "outside the remote region");
   }
-  return world_.fabric(remote.peer).lost_ ? Status::peer_lost(remote.peer, "the rank is lost") : Status::success();
+  return world_.fabric(remote.peer).lost_ ? Status::peer_lost(remote.peer, "the rank is lost")
+                                          : Status::success();
 }
 
 Word* SimFabric::word_of(const Remote& remote, std::size_t offset) const noexcept {
   auto* base = reinterpret_cast<std::byte*>(remote.handle);
-  return reinterpret_cast<Word*>(base + offset * (world_.in_arenas(base) ? world_.arena_scale_ : 1));
+  return reinterpret_cast<Word*>(base +
+                                 offset * (world_.in_arenas(base) ? world_.arena_scale_ : 1));
 }
 
-Status SimFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                      const Tail* tail, Completion* completion) noexcept {
+Status SimFabric::put(const Remote& target, std::size_t offset, const void* source,
+                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
   TUTTI_TRY(check(target, offset, bytes));
   if (tail != nullptr) {
     if (target.bytes < sizeof(Word) || tail->offset > target.bytes - sizeof(Word)) {
       return Status::error(Code::truncated, "tail outside the remote region");
     }
-    if (tail->offset % sizeof(Word) != 0) return Status::error(Code::invalid_argument, "unaligned tail");
+    if (tail->offset % sizeof(Word) != 0)
+      return Status::error(Code::invalid_argument, "unaligned tail");
   }
   if (completion != nullptr) ++completion->posted;
   if (maps(target.peer)) return put_within_node(target, offset, source, bytes, tail, completion);
@@ -162,8 +170,9 @@ void SimFabric::copy_to_registered(Message& message, Completion* completion) noe
   count(completion);
 }
 
-Status SimFabric::put_within_node(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                                  const Tail* tail, Completion* completion) noexcept {
+Status SimFabric::put_within_node(const Remote& target, std::size_t offset, const void* source,
+                                  std::size_t bytes, const Tail* tail,
+                                  Completion* completion) noexcept {
   spend_virtually(Work::copy, bytes);
   if (target.mapped == nullptr) spend_virtually(Work::call, 0);
   if (bytes != 0 && !traits_.elided_payload) {
@@ -174,10 +183,11 @@ Status SimFabric::put_within_node(const Remote& target, std::size_t offset, cons
   return Status::success();
 }
 
-Status SimFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                      Completion* completion) noexcept {
+Status SimFabric::get(const Remote& source, std::size_t offset, void* destination,
+                      std::size_t bytes, Completion* completion) noexcept {
   TUTTI_TRY(check(source, offset, bytes));
-  if (completion == nullptr) return Status::error(Code::invalid_argument, "a get needs a completion");
+  if (completion == nullptr)
+    return Status::error(Code::invalid_argument, "a get needs a completion");
   const auto* from = reinterpret_cast<const std::byte*>(source.handle) + offset;
   ++completion->posted;
   if (maps(source.peer)) {
@@ -215,11 +225,21 @@ void SimFabric::signal_virtually(std::int32_t peer, Word& word, std::uint64_t va
 void SimFabric::spend_virtually(Work work, std::size_t bytes) noexcept {
   const Network& network = world_.network();
   switch (work) {
-    case Work::copy: clock_ += network.Tc.of(bytes); break;
-    case Work::reduce: clock_ += network.To + network.To_byte.of(bytes); break;
-    case Work::match: clock_ += network.Tr; break;
-    case Work::interrupt: clock_ += network.Ti; break;
-    case Work::call: clock_ += network.call; break;
+    case Work::copy:
+      clock_ += network.Tc.of(bytes);
+      break;
+    case Work::reduce:
+      clock_ += network.To + network.To_byte.of(bytes);
+      break;
+    case Work::match:
+      clock_ += network.Tr;
+      break;
+    case Work::interrupt:
+      clock_ += network.Ti;
+      break;
+    case Work::call:
+      clock_ += network.call;
+      break;
   }
 }
 
@@ -237,6 +257,25 @@ void SimFabric::unlink(Waiter& waiter) noexcept {
   waiter.previous = nullptr;
 }
 
+void SimFabric::prefetch() const noexcept {
+  const auto* begin = reinterpret_cast<const std::byte*>(this);
+  for (std::size_t i = 0; i < sizeof(SimFabric); i += kCacheLine) __builtin_prefetch(begin + i);
+}
+
+void SimFabric::prefetch_task() const noexcept {
+  constexpr std::size_t kFrame = 9 * kCacheLine;   // what a small collective's frame has
+  constexpr std::size_t kAround = 4 * kCacheLine;  // the owner's neighbourhood: the team
+  const Waiter& waiter = *waiters_.next;
+  if (&waiter == &waiters_) return;
+  const auto* frame = static_cast<const std::byte*>(waiter.handle.address());
+  for (std::size_t i = 0; i < kFrame; i += kCacheLine) __builtin_prefetch(frame + i);
+  const auto* owner = static_cast<const std::byte*>(waiter.owner);
+  for (std::size_t i = 0; i < kAround; i += kCacheLine) {
+    __builtin_prefetch(owner + i);
+    __builtin_prefetch(owner - i);
+  }
+}
+
 void SimFabric::settle(Time time) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
     if (!waiter->reached()) {
@@ -252,7 +291,8 @@ void SimFabric::settle(Time time) noexcept {
 
 void SimFabric::fail_waits_on(std::int32_t lost, Time time) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
-    const bool concerned = waiter->peer == lost || (world_.on_lost && world_.on_lost(waiter->owner, lost));
+    const bool concerned =
+        waiter->peer == lost || (world_.on_lost && world_.on_lost(waiter->owner, lost));
     if (!concerned) {
       waiter = waiter->next;
       continue;

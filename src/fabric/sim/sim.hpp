@@ -1,8 +1,9 @@
 // The simulation's fabric: the contract in virtual time.
 //
-// Memory is real: every rank has an arena in this process, and puts store into it when the simulated
-// message becomes visible. Without payload only counters are stored, and the arenas of a machine with
-// several nodes lie interleaved (Traits::arena_scale), so that a rank costs the words that it uses.
+// Memory is real: every rank has an arena in this process, and puts store into it when the
+// simulated message becomes visible. Without payload only counters are stored, and the arenas of a
+// machine with several nodes lie interleaved (Traits::arena_scale), so that a rank costs the words
+// that it uses.
 #pragma once
 
 #include <vector>
@@ -49,12 +50,16 @@ class SimFabric final : public Fabric {
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
   void spend_virtually(Work work, std::size_t bytes) noexcept override;
   Status check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
-  Status put_within_node(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                         const Tail* tail, Completion* completion) noexcept;
+  Status put_within_node(const Remote& target, std::size_t offset, const void* source,
+                         std::size_t bytes, const Tail* tail, Completion* completion) noexcept;
   void copy_to_registered(Message& message, Completion* completion) noexcept;
   Word* word_of(const Remote& remote, std::size_t offset) const noexcept;
   /// Resumes tasks whose words are reached, at `time` at the earliest, until there are none.
   void settle(Time time) noexcept;
+  // What settle() will touch, one dependence after the other (World::prefetch_ahead).
+  void prefetch() const noexcept;
+  void prefetch_waiter() const noexcept { __builtin_prefetch(waiters_.next); }
+  void prefetch_task() const noexcept;
   void fail_waits_on(std::int32_t lost, Time time) noexcept;
   void unlink(Waiter& waiter) noexcept;
 

@@ -1,9 +1,9 @@
 // The simulated machine: nodes with NICs, the network between them, and the clock.
 //
-// One thread runs everything. A rank that is resumed runs ahead of the event clock by the processor time that
-// it spends, until it waits; what it posts enters the machine at its own time, so that every server (NIC,
-// link) sees messages in the order of their times. What a rank sees of other ranks' stores is never
-// later than its own time.
+// One thread runs everything. A rank that is resumed runs ahead of the event clock by the processor
+// time that it spends, until it waits; what it posts enters the machine at its own time, so that
+// every server (NIC, link) sees messages in the order of their times. What a rank sees of other
+// ranks' stores is never later than its own time.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,11 @@ class SimFabric;
 
 struct WorldSpec {
   int nodes = 1;
-  int ranks_per_node = 1;        // ranks of a node are consecutive and map each other's arenas
+  int ranks_per_node = 1;  // ranks of a node are consecutive and map each other's arenas
   Network network;
-  bool elided = false;           // no payload: nothing is copied, only counters exist
-  std::size_t arena_bytes = std::size_t{1} << 26;  // address space of a rank's arena; memory as it is touched
+  bool elided = false;  // no payload: nothing is copied, only counters exist
+  std::size_t arena_bytes = std::size_t{1}
+                            << 26;  // address space of a rank's arena; memory as it is touched
 };
 
 /// A message on its way, or a store to shared memory. From a pool.
@@ -36,14 +37,14 @@ struct alignas(16) Message {
   Kind kind = Kind::put;
   std::int32_t from = 0;
   std::int32_t to = 0;
-  std::size_t bytes = 0;                // of data
-  std::size_t wire_bytes = 0;           // as transmitted
-  Word* word = nullptr;                 // the counter behind the data, or nullptr
+  std::size_t bytes = 0;       // of data
+  std::size_t wire_bytes = 0;  // as transmitted
+  Word* word = nullptr;        // the counter behind the data, or nullptr
   std::uint64_t value = 0;
-  Completion* completion = nullptr;     // still to be counted
-  const std::byte* source = nullptr;    // until the NIC has read it
+  Completion* completion = nullptr;   // still to be counted
+  const std::byte* source = nullptr;  // until the NIC has read it
   std::byte* destination = nullptr;
-  std::byte* staged = nullptr;          // the data as the NIC has read it
+  std::byte* staged = nullptr;  // the data as the NIC has read it
   Message* next_free = nullptr;
 };
 
@@ -67,14 +68,14 @@ class World {
   std::uint64_t events() const noexcept { return events_; }
   Time now() const noexcept { return now_; }
 
-  /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be called
-  /// after a task has been started from outside.
+  /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be
+  /// called after a task has been started from outside.
   void settle(int rank);
-  /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the others notice,
-  /// 100 ms later. What it has sent arrives.
+  /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the
+  /// others notice, 100 ms later. What it has sent arrives.
   void lose(int rank);
-  /// Whether a wait with this Waiter::owner depends on the lost rank. Set by whoever owns the engines;
-  /// without it only waits that name the rank as their peer end.
+  /// Whether a wait with this Waiter::owner depends on the lost rank. Set by whoever owns the
+  /// engines; without it only waits that name the rank as their peer end.
   std::function<bool(const void* owner, int lost)> on_lost;
 
  private:
@@ -105,6 +106,7 @@ class World {
   void at(Time time, Message* message, Step step) {
     queue_.push(time, reinterpret_cast<std::uintptr_t>(message) | step);
   }
+  void prefetch_ahead() noexcept;
   /// The sender's processor hands a message to its NIC at `time`.
   void post(Message* message, Time time);
   void send(Message* message, Time time);
@@ -120,13 +122,14 @@ class World {
 
   WorldSpec spec_;
   int ranks_;
-  std::byte* pool_ = nullptr;       // all arenas
+  std::byte* pool_ = nullptr;  // all arenas
   std::size_t pool_bytes_ = 0;
   std::size_t arena_scale_ = 1;
-  SimFabric* fabrics_ = nullptr;    // by rank
+  SimFabric* fabrics_ = nullptr;  // by rank
   int constructed_ = 0;
-  std::vector<Nic> nics_;           // by node
-  std::vector<Time> up_, down_;     // fat tree: when each up-link and down-link of each leaf is free again
+  std::vector<Nic> nics_;  // by node
+  std::vector<Time> up_,
+      down_;  // fat tree: when each up-link and down-link of each leaf is free again
   EventQueue<std::uintptr_t> queue_;
   Time now_ = 0;
   std::uint64_t events_ = 0;
