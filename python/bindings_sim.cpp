@@ -1,13 +1,16 @@
 #include "bindings_sim.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "model/host.hpp"
 #include "model/via2003.hpp"
 #include "sim/job.hpp"
 
@@ -42,15 +45,84 @@ tutti::Choice parse_choice(const std::string& algorithm) {
   throw std::invalid_argument("no algorithm is named");
 }
 
-/// Runs `algorithm` ("bcast=binomial:block=3072") without payload. A dict: us (completion of the last rank),
-/// per_rank_us, events, seconds is the caller's to measure.
+tutti::Coll parse_collective(const std::string& op) {
+  std::string names;
+  for (int coll = 0; coll < tutti::kColls; ++coll) {
+    const char* known = tutti::name(static_cast<tutti::Coll>(coll));
+    if (op == known) return static_cast<tutti::Coll>(coll);
+    names += (coll == 0 ? "" : ", ") + std::string(known);
+  }
+  throw std::invalid_argument("no collective '" + op + "'; there are " + names);
+}
+
+std::string text_of(const tutti::Choice& choice) {
+  std::string text = choice.algorithm->name;
+  for (int i = 0; i < 2; ++i) {
+    if (choice.algorithm->parameters[i] == nullptr || choice.parameters.value[i] == 0) continue;
+    text += std::string(":") + choice.algorithm->parameters[i] + "=" + std::to_string(choice.parameters.value[i]);
+  }
+  return text;
+}
+
+/// What selection takes for a sum of 32-bit integers (or for bytes), "" when nothing can run.
+std::string chosen(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node) {
+  tutti::Shape shape;
+  shape.coll = parse_collective(op);
+  shape.bytes = shape.longest_block = bytes;
+  shape.element_bytes = 4;
+  shape.size = nodes * ranks_per_node;
+  shape.mapped = nodes == 1;
+  shape.block_bytes = std::size_t{64} << 10;
+  const tutti::Choice choice = tutti::choose(shape, tutti::Forced{});
+  return choice.algorithm == nullptr ? std::string() : text_of(choice);
+}
+
+/// (name, first parameter or "", its default, source) of each algorithm of a collective.
+std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> candidates(const std::string& op) {
+  std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> lines;
+  const tutti::Coll coll = parse_collective(op);
+  for (const tutti::Algorithm& a : tutti::algorithms()) {
+    if (a.coll != coll) continue;
+    lines.emplace_back(a.name, a.parameters[0] == nullptr ? "" : a.parameters[0], a.defaults.value[0], a.source);
+  }
+  return lines;
+}
+
+tutti::sim::Time picoseconds(double us, const char* what) {
+  if (!(us >= 0) || us > 1e9) throw std::invalid_argument(std::string(what) + " is a time of 0 to 1e9 microseconds");
+  return static_cast<tutti::sim::Time>(us * tutti::sim::kMicrosecond + 0.5);
+}
+
+tutti::sim::Progress parse_progress(const std::string& text) {
+  if (text == "blocking") return tutti::sim::Progress::blocking;
+  if (text == "host") return tutti::sim::Progress::host;
+  if (text == "interrupt") return tutti::sim::Progress::interrupt;
+  throw std::invalid_argument("progress is blocking, host or interrupt, not '" + text + "'");
+}
+
+nb::list deliveries_of(SimJob& job) {
+  nb::list rows;
+  for (const tutti::sim::Delivery& d : job.world().deliveries()) {
+    rows.append(nb::make_tuple(d.from, d.to, d.bytes, static_cast<double>(d.posted) / tutti::sim::kMicrosecond,
+                               static_cast<double>(d.visible) / tutti::sim::kMicrosecond));
+  }
+  return rows;
+}
+
+/// Runs `algorithm` ("bcast=binomial:block=3072") without payload. A dict: us (completion of the last rank, divided
+/// by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts between nodes.
 nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes, int ranks_per_node,
-                  std::size_t bytes, int root, int repeat, bool per_rank) {
+                  std::size_t bytes, int root, int repeat, bool per_rank, bool trace, double compute,
+                  const std::string& progress, double noise_period, double noise, double skew, std::uint64_t seed) {
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
+  const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
+  tutti::sim::JobSpec spec{nodes, ranks_per_node, load(profile), true};
+  spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"), picoseconds(skew, "skew"), seed};
+  spec.trace = trace;
   std::unique_ptr<SimJob> job;
   std::string message;
-  check(SimJob::create({nodes, ranks_per_node, load(profile), true}, &job, &message), message);
+  check(SimJob::create(spec, &job, &message), message);
   if (root < 0 || root >= job->size()) throw std::invalid_argument("the root must be a rank, from 0 to " + std::to_string(job->size() - 1));
   tutti::Reduction reduction;
   tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
@@ -70,11 +142,12 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   }
   {
     nb::gil_scoped_release unlocked;
-    check(job->run(choice, [&](int) { return call; }, repeat, &message), message);
+    check(job->run(choice, [&](int) { return call; }, repeat, program, &message), message);
   }
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;
   result["events"] = job->world().events();
+  if (trace) result["messages"] = deliveries_of(*job);
   if (per_rank) {
     std::vector<double> times;
     for (int rank = 0; rank < job->size(); ++rank) {
@@ -85,12 +158,32 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   return result;
 }
 
+nb::dict measure_host() {
+  tutti::model::HostCosts costs;
+  std::string message;
+  {
+    nb::gil_scoped_release unlocked;
+    check(tutti::model::measure_host(&costs, &message), message);
+  }
+  nb::dict terms;
+  terms["line"] = costs.line;
+  terms["Tc_per_byte"] = costs.copy_per_byte;
+  terms["To"] = costs.reduce;
+  terms["To_per_byte"] = costs.reduce_per_byte;
+  terms["call"] = costs.call;
+  return terms;
+}
+
 }  // namespace
 
 void bind_simulation(nb::module_& module) {
   using namespace nb::literals;
   module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1, "bytes"_a = 4,
-             "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false);
+             "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false, "compute"_a = 0.0,
+             "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0, "skew"_a = 0.0, "seed"_a = 1);
+  module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a);
+  module.def("candidates", &candidates, "op"_a);
+  module.def("measure_host", &measure_host);
   module.def("network_terms", [](const std::string& path) {
     const Network n = load(path);
     nb::dict terms;

@@ -12,6 +12,15 @@ except ImportError:  # an incomplete installation; the commands say so
     __version__ = "unknown"
 
 
+def __getattr__(name: str):
+    """`tutti.sim(...)` without an import of its own: not loaded for the other commands."""
+    if name == "sim":
+        import importlib
+
+        return importlib.import_module("tutti.sim")
+    raise AttributeError(f"module 'tutti' has no attribute '{name}'")
+
+
 def command() -> list[str]:
     """What starts this very tutti again, wherever it is installed."""
     return [sys.executable, str(Path(__file__).absolute().parent / "__main__.py")]

@@ -10,7 +10,8 @@ from typing import Annotated, Optional
 import typer
 
 import tutti
-from tutti import model, paper, sim
+from tutti import explain, model, paper, sim, tune
+from tutti.bench import jitter
 from tutti.errors import Failure, UserError
 from tutti.lab import command as lab_command
 
@@ -25,6 +26,9 @@ app.add_typer(bench_app, name="bench")
 app.command("sim")(sim.command)
 app.command("model")(model.command)
 app.command("paper")(paper.command)
+app.command("explain")(explain.command)
+app.command("tune")(tune.command)
+bench_app.command("jitter")(jitter.command)
 app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 

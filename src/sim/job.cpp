@@ -61,6 +61,8 @@ struct SimJob::Rank {
   TeamResources resources;
   std::unique_ptr<Team> team;
   Task task;
+  Task behind;   // a collective that runs while the program computes
+  Word over{0};  // how many of them are over
   Call call;
   Time started = 0;
   Time finished = 0;
@@ -93,7 +95,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     return Status::error(Code::no_memory, "memory");
   }
   std::unique_ptr<SimJob> job(new SimJob());
-  WorldSpec world{spec.nodes, spec.ranks_per_node, spec.network, spec.elided, kPayloadArena};
+  WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
+                  kPayloadArena, spec.noise,          spec.trace};
   if (spec.elided && !mapped)
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
   TUTTI_TRY(World::create(world, &job->world_, message));
@@ -116,6 +119,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
       return status;
     }
   }
+  for (int i = 0; i < size; ++i) job->delay(i, skew_of(spec.noise, i));
   *out = std::move(job);
   return Status::success();
 }
@@ -160,18 +164,40 @@ bool SimJob::depends_on(const void* membership, int lost) noexcept {
   return concerned;
 }
 
-Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept {
+/// A collective that was started and not waited for; says so when it is over.
+Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept {
+  const Ticket ticket = rank.team->take_ticket(items);
+  const Status status =
+      co_await choice.algorithm->run(*rank.team, rank.call, ticket, choice.parameters);
+  rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  co_return status;
+}
+
+Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
+                      Program program) noexcept {
   Team& team = *rank.team;
   if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
   for (int i = 0; i < repeat; ++i) {
-    const Ticket ticket = team.take_ticket(items);
-    TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
+    if (program.progress == Progress::blocking) {
+      if (program.compute != 0) rank.fabric.compute(program.compute);
+      const Ticket ticket = team.take_ticket(items);
+      TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
+      continue;
+    }
+    const std::uint64_t wanted = rank.over.load(std::memory_order_relaxed) + 1;
+    rank.behind = run_behind(rank, choice, items);
+    rank.behind.start();
+    rank.fabric.compute(program.compute,
+                        program.progress == Progress::interrupt ? &rank.over : nullptr);
+    TUTTI_CO_TRY(co_await rank.engine.reached(rank.over, wanted, team.membership()));
+    rank.fabric.compute(0);
+    TUTTI_CO_TRY(rank.behind.result());
   }
   co_return Status::success();
 }
 
 Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat,
-                   std::string* message) {
+                   const Program& program, std::string* message) {
   for (int i = 0; i < size(); ++i) ranks_[i].call = call_of(i);
   const Shape shape = shape_of(team(0), ranks_[0].fabric, ranks_[0].call);
   if (const char* why = choice.algorithm->restriction(shape, choice.parameters)) {
@@ -186,11 +212,11 @@ Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of
     Rank& rank = ranks_[i];
     rank.fabric.advance_to(world_->now());  // nobody acts in the past
     rank.started = rank.fabric.clock();
-    if (repeat == 1 && rank.team->connected()) {  // a frame less to touch
+    if (repeat == 1 && program.compute == 0 && rank.team->connected()) {  // a frame less to touch
       rank.task = choice.algorithm->run(*rank.team, rank.call, rank.team->take_ticket(items),
                                         choice.parameters);
     } else {
-      rank.task = run_rank(rank, choice, items, repeat);
+      rank.task = run_rank(rank, choice, items, repeat, program);
     }
     if (!rank.task.done()) rank.task.start();
     world_->settle(i);

@@ -1,5 +1,5 @@
-// A job in virtual time: a simulated machine with a rank of a team on each of its processors, on which
-// collectives of the one list of algorithms are run unchanged.
+// A job in virtual time: a simulated machine with a rank of a team on each of its processors, on
+// which collectives of the one list of algorithms are run unchanged.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,20 @@ struct JobSpec {
   int ranks_per_node = 1;
   Network network;
   bool elided = true;  // no payload
+  Noise noise{};
+  bool trace = false;  // World::deliveries()
+};
+
+/// How a program uses a collective in each iteration.
+enum class Progress : std::uint8_t {
+  blocking,   // computes, then calls it
+  host,       // starts it, computes, waits: it moves only while the program is inside
+  interrupt,  // the same, but arrivals interrupt the computation (Ti each)
+};
+
+struct Program {
+  Progress progress = Progress::blocking;
+  Time compute = 0;  // by every rank in every iteration
 };
 
 /// One thread at a time.
@@ -38,11 +52,17 @@ class SimJob {
   /// nullptr when the algorithm can run this call here, else why not.
   const char* restriction(const Choice& choice, const Call& call) noexcept;
 
-  /// Runs a collective `repeat` times on all ranks, back to back, each from its present time on, until nobody has
-  /// anything left to do. `call_of(rank)` is taken once per rank, in rank order; what it points to must
-  /// live until run() returns. On failure `*message` says why: the algorithm cannot run here, a rank
-  /// failed, ranks wait for ever.
-  Status run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat, std::string* message);
+  /// Runs a collective `repeat` times on all ranks, back to back, each from its present time on,
+  /// until nobody has anything left to do. `call_of(rank)` is taken once per rank, in rank order;
+  /// what it points to must live until run() returns. On failure `*message` says why: the algorithm
+  /// cannot run here, a rank failed, ranks wait for ever.
+  Status run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat,
+             std::string* message) {
+    return run(choice, call_of, repeat, Program{}, message);
+  }
+  /// The same within a program: `repeat` iterations of it.
+  Status run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat,
+             const Program& program, std::string* message);
 
   /// When the rank came to the last run() and when it was through with it.
   Time started(int rank) const noexcept;
@@ -65,7 +85,9 @@ class SimJob {
   SimJob() = default;
   Status run_without_algorithm() noexcept;
   Status check_result(std::string* message) noexcept;
-  static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat) noexcept;
+  static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
+                       Program program) noexcept;
+  static Task run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept;
 
   std::unique_ptr<World> world_;
   FramePool frames_;

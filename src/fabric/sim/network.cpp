@@ -30,7 +30,8 @@ class Reader {
 
   const toml::table* table(const char* name, bool required) {
     const toml::table* found = root_[name].as_table();
-    if (found == nullptr && root_.contains(name)) complain(std::string("'") + name + "' is not a table");
+    if (found == nullptr && root_.contains(name))
+      complain(std::string("'") + name + "' is not a table");
     if (found == nullptr && required) complain(std::string("the table [") + name + "] is missing");
     return found;
   }
@@ -44,11 +45,13 @@ class Reader {
         found = found || key.str() == name;
         names += (names.empty() ? "" : ", ") + std::string(name);
       }
-      if (!found) complain("no term '" + std::string(key.str()) + "' in " + where + "; there are " + names);
+      if (!found)
+        complain("no term '" + std::string(key.str()) + "' in " + where + "; there are " + names);
     }
   }
 
-  double number(const toml::table& table, const char* where, const char* key, bool required = true) {
+  double number(const toml::table& table, const char* where, const char* key,
+                bool required = true) {
     const toml::node* node = table.get(key);
     if (node == nullptr) {
       if (required) complain(std::string("the term '") + key + "' is missing in " + where);
@@ -59,14 +62,17 @@ class Reader {
       complain(std::string(key) + " in " + where + " is not a number");
       return 0;
     }
-    if (*value < 0) complain(std::string(key) + " in " + where + " is negative; a cost is 0 or more");
-    if (*value > kLongest) complain(std::string(key) + " in " + where + " is too large (times are in microseconds)");
+    if (*value < 0)
+      complain(std::string(key) + " in " + where + " is negative; a cost is 0 or more");
+    if (*value > kLongest)
+      complain(std::string(key) + " in " + where + " is too large (times are in microseconds)");
     return failed() ? 0 : *value;
   }
 
   std::string text(const char* key) {
     const auto value = root_[key].value<std::string>();
-    if (!value || value->empty()) complain(std::string("'") + key + "' is missing: a text is needed");
+    if (!value || value->empty())
+      complain(std::string("'") + key + "' is missing: a text is needed");
     return value.value_or("");
   }
 
@@ -101,7 +107,9 @@ void read_loggp(Reader& r, const toml::table& t, Network* n) {
 
 void read_host(Reader& r, const toml::table& t, Network* n) {
   constexpr const char* kWhere = "[host]";
-  r.only(t, kWhere, {"Tc_per_byte", "To", "To_per_byte", "Ti", "line", "call", "counter_bytes", "copied_bytes"});
+  r.only(
+      t, kWhere,
+      {"Tc_per_byte", "To", "To_per_byte", "Ti", "line", "call", "counter_bytes", "copied_bytes"});
   n->Tc = PerByte::microseconds(r.number(t, kWhere, "Tc_per_byte"));
   n->To = picoseconds(r.number(t, kWhere, "To"));
   n->To_byte = PerByte::microseconds(r.number(t, kWhere, "To_per_byte"));
@@ -119,10 +127,33 @@ void read_topology(Reader& r, const toml::table& t, Network* n) {
   const double over = r.number(t, kWhere, "oversubscription");
   n->hop = picoseconds(r.number(t, kWhere, "hop"));
   if (r.failed()) return;
-  if (leaf < 1 || leaf != std::floor(leaf)) return r.complain("leaf_nodes in [fat_tree] is not a whole number above 0");
-  if (over < 1 || leaf / over < 1) return r.complain("oversubscription in [fat_tree] must be from 1 to leaf_nodes");
+  if (leaf < 1 || leaf != std::floor(leaf))
+    return r.complain("leaf_nodes in [fat_tree] is not a whole number above 0");
+  if (over < 1 || leaf / over < 1)
+    return r.complain("oversubscription in [fat_tree] must be from 1 to leaf_nodes");
   n->leaf_nodes = static_cast<int>(leaf);
   n->uplinks = static_cast<int>(leaf / over);
+}
+
+double probability(Reader& r, const toml::table& t, const char* key) {
+  const double value = r.number(t, "[datagram]", key, false);
+  if (value > 1) r.complain(std::string(key) + " in [datagram] is a probability, from 0 to 1");
+  return value;
+}
+
+void read_datagrams(Reader& r, const toml::table& t, Network* n) {
+  constexpr const char* kWhere = "[datagram]";
+  r.only(t, kWhere, {"mtu", "loss", "duplicate", "reorder", "reorder_by"});
+  const double mtu = r.number(t, kWhere, "mtu");
+  n->loss = probability(r, t, "loss");
+  n->duplicate = probability(r, t, "duplicate");
+  n->reorder = probability(r, t, "reorder");
+  n->reorder_by = picoseconds(r.number(t, kWhere, "reorder_by", false));
+  if (r.failed()) return;
+  if (mtu < 64 || mtu > 65536 || mtu != std::floor(mtu)) {
+    return r.complain("mtu in [datagram] must be a whole number of bytes from 64 to 65536");
+  }
+  n->mtu = static_cast<std::size_t>(mtu);
 }
 
 }  // namespace
@@ -137,23 +168,32 @@ Status load_network(const std::string& path, Network* out, std::string* message)
   const toml::parse_result parsed = toml::parse_file(path);
   if (!parsed) {
     std::ostringstream text;
-    text << path << ":" << parsed.error().source().begin.line << ": " << parsed.error().description();
+    text << path << ":" << parsed.error().source().begin.line << ": "
+         << parsed.error().description();
     *message = text.str();
     return Status::error(Code::invalid_argument, "network profile");
   }
   const toml::table& root = parsed.table();
   Reader reader(path, root);
   Network network;
-  reader.only(root, "a profile", {"name", "source", "via", "loggp", "host", "fat_tree"});
+  reader.only(root, "a profile",
+              {"name", "source", "via", "loggp", "host", "fat_tree", "datagram"});
   network.name = reader.text("name");
   network.source = reader.text("source");
   const toml::table* via = reader.table("via", false);
   const toml::table* loggp = reader.table("loggp", false);
-  if ((via == nullptr) == (loggp == nullptr)) reader.complain("one of the tables [via] and [loggp] is needed");
+  if (via != nullptr && loggp != nullptr)
+    reader.complain("there are both of the tables [via] and [loggp]; one is needed");
+  network.between_nodes = via != nullptr || loggp != nullptr;
   if (!reader.failed() && via != nullptr) read_via(reader, *via, &network);
   if (!reader.failed() && loggp != nullptr) read_loggp(reader, *loggp, &network);
-  if (const toml::table* host = reader.table("host", true); host != nullptr) read_host(reader, *host, &network);
-  if (const toml::table* tree = reader.table("fat_tree", false); tree != nullptr) read_topology(reader, *tree, &network);
+  if (const toml::table* host = reader.table("host", true); host != nullptr)
+    read_host(reader, *host, &network);
+  if (const toml::table* tree = reader.table("fat_tree", false); tree != nullptr)
+    read_topology(reader, *tree, &network);
+  if (const toml::table* datagram = reader.table("datagram", false); datagram != nullptr) {
+    read_datagrams(reader, *datagram, &network);
+  }
   if (reader.failed()) {
     *message = reader.message();
     return Status::error(Code::invalid_argument, "network profile");

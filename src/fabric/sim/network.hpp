@@ -1,7 +1,7 @@
 // A network as the simulation sees it: what each step of a message costs.
 //
-// The terms are named as in VIA-2003, section 5. A message of n bytes that is put by one node into the
-// memory of another passes, uncontended,
+// The terms are named as in VIA-2003, section 5. A message of n bytes that is put by one node into
+// the memory of another passes, uncontended,
 //
 //   Tm + Td            the sender's processor: library, posting the descriptor
 //   (n Tc)             ... copying into registered memory, where the source is not registered
@@ -10,9 +10,9 @@
 //   Tl                 wire and switch
 //   Tn, Ts             the receiver's NIC: processing, starting the DMA into memory
 //
-// so one put takes Tm + Td + 2 (Ts + Tn) + n Tt + Tl, and messages that follow each other leave a NIC every
-// n Tt + Ta and enter one every max(n Tt + Tg, Tn). A LogGP network (Alexandrov et al.) has Tm = o,
-// Ta = Tg = g, Tt = G, Tl = L, and nothing else.
+// so one put takes Tm + Td + 2 (Ts + Tn) + n Tt + Tl, and messages that follow each other leave a
+// NIC every n Tt + Ta and enter one every max(n Tt + Tg, Tn). A LogGP network (Alexandrov et al.)
+// has Tm = o, Ta = Tg = g, Tt = G, Tl = L, and nothing else.
 #pragma once
 
 #include <cstddef>
@@ -44,33 +44,44 @@ struct Network {
   std::string source;  // where the figures come from
 
   // ---- messages between nodes (VIA-2003)
-  Time Tm = 0;  // library overhead
-  Time Td = 0;  // posting a descriptor
-  Time Ts = 0;  // starting a DMA
-  Time Tn = 0;  // processing in the NIC
-  Time Ta = 0;  // acknowledgement: the sending NIC's gap after a message
-  Time Tl = 0;  // wire and switch
-  Time Tg = 0;  // the receiving NIC's gap after a message
-  Time Tr = 0;  // what a two-sided packet costs the receiver: completion, matching, posting a receive again
-  Time Ti = 0;  // interrupt
-  PerByte Tt;   // transmission
-  PerByte Tc;   // copy by the processor
-  Time To = 0;  // reduction: per call ...
-  PerByte To_byte;                  // ... and per byte
-  std::size_t counter_bytes = 8;    // the counter behind the data, as transmitted
-  std::size_t copied_bytes = 0;     // puts from unregistered memory up to this size are copied first
+  Time Tm = 0;      // library overhead
+  Time Td = 0;      // posting a descriptor
+  Time Ts = 0;      // starting a DMA
+  Time Tn = 0;      // processing in the NIC
+  Time Ta = 0;      // acknowledgement: the sending NIC's gap after a message
+  Time Tl = 0;      // wire and switch
+  Time Tg = 0;      // the receiving NIC's gap after a message
+  Time Tr = 0;      // what a two-sided packet costs the receiver: completion, matching, posting a
+                    // receive again
+  Time Ti = 0;      // interrupt
+  PerByte Tt;       // transmission
+  PerByte Tc;       // copy by the processor
+  Time To = 0;      // reduction: per call ...
+  PerByte To_byte;  // ... and per byte
+  std::size_t counter_bytes = 8;  // the counter behind the data, as transmitted
+  std::size_t copied_bytes = 0;   // puts from unregistered memory up to this size are copied first
 
   // ---- within a node
-  Time line = 0;                    // a cache line from one core to another
-  Time call = 0;                    // a system call (cross-memory attach)
+  Time line = 0;  // a cache line from one core to another
+  Time call = 0;  // a system call (cross-memory attach)
+
+  // ---- datagrams: what may happen to each copy on its last link
+  std::size_t mtu = 2048;  // largest datagram
+  double loss = 0;         // probabilities
+  double duplicate = 0;
+  double reorder = 0;   // of being delayed ...
+  Time reorder_by = 0;  // ... by this
+
+  bool between_nodes = true;  // false: the profile describes one node and has no network
 
   // ---- topology
-  int leaf_nodes = 0;               // nodes below one leaf switch of a fat tree; 0: a full crossbar
-  int uplinks = 0;                  // of a leaf switch: leaf_nodes / over-subscription
-  Time hop = 0;                     // each further switch
+  int leaf_nodes = 0;  // nodes below one leaf switch of a fat tree; 0: a full crossbar
+  int uplinks = 0;     // of a leaf switch: leaf_nodes / over-subscription
+  Time hop = 0;        // each further switch
 };
 
-/// Reads a profile (TOML, times in microseconds). On failure `*message` says in one line what would be right.
+/// Reads a profile (TOML, times in microseconds). On failure `*message` says in one line what would
+/// be right.
 Status load_network(const std::string& path, Network* out, std::string* message);
 
 }  // namespace tutti::sim

@@ -1,5 +1,6 @@
 #include "fabric/sim/sim.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "fabric/key.hpp"
@@ -27,6 +28,7 @@ SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks
   traits_.user_memory = true;
   traits_.elided_payload = world.spec().elided;
   traits_.arena_scale = world.arena_scale_;
+  traits_.datagram_bytes = world.network().mtu;
   waiters_.next = &waiters_;
   waiters_.previous = &waiters_;
   arena_.base = world.arena_base(rank);
@@ -154,13 +156,13 @@ Status SimFabric::put(const Remote& target, std::size_t offset, const void* sour
   if (bytes != 0 && bytes <= network.copied_bytes && !world_.in_arenas(source)) {
     copy_to_registered(message, completion);
   }
-  clock_ += network.Tm + network.Td;
+  occupy(network.Tm + network.Td);
   world_.post(&message, clock_);
   return Status::success();
 }
 
 void SimFabric::copy_to_registered(Message& message, Completion* completion) noexcept {
-  clock_ += world_.network().Tc.of(message.bytes);
+  occupy(world_.network().Tc.of(message.bytes));
   if (!traits_.elided_payload) {
     message.staged = new std::byte[message.bytes];
     std::memcpy(message.staged, message.source, message.bytes);
@@ -207,7 +209,7 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   message.completion = completion;
   message.source = from;
   message.destination = static_cast<std::byte*>(destination);
-  clock_ += world_.network().Tm + world_.network().Td;
+  occupy(world_.network().Tm + world_.network().Td);
   world_.post(&message, clock_);
   return Status::success();
 }
@@ -226,19 +228,19 @@ void SimFabric::spend_virtually(Work work, std::size_t bytes) noexcept {
   const Network& network = world_.network();
   switch (work) {
     case Work::copy:
-      clock_ += network.Tc.of(bytes);
+      occupy(network.Tc.of(bytes));
       break;
     case Work::reduce:
-      clock_ += network.To + network.To_byte.of(bytes);
+      occupy(network.To + network.To_byte.of(bytes));
       break;
     case Work::match:
-      clock_ += network.Tr;
+      occupy(network.Tr);
       break;
     case Work::interrupt:
-      clock_ += network.Ti;
+      occupy(network.Ti);
       break;
     case Work::call:
-      clock_ += network.call;
+      occupy(network.call);
       break;
   }
 }
@@ -276,6 +278,28 @@ void SimFabric::prefetch_task() const noexcept {
   }
 }
 
+void SimFabric::resume(Waiter& waiter, Time time) noexcept {
+  if (foreground_ != nullptr && waiter.word != foreground_ &&
+      std::max(time, handlers_free_) < clock_) {
+    return interrupt(waiter, time);
+  }
+  advance_to(time);
+  if (world_.spec().noise.any()) occupy(0);  // not before the processor is there
+  waiter.handle.resume();
+}
+
+void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
+  const Time computed = clock_;
+  const Time begin = std::max(time, handlers_free_);
+  clock_ = begin;
+  occupy(world_.network().Ti);
+  ++interrupts_;
+  waiter.handle.resume();
+  handlers_free_ = clock_;
+  clock_ = computed;
+  occupy(handlers_free_ - begin);
+}
+
 void SimFabric::settle(Time time) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
     if (!waiter->reached()) {
@@ -283,10 +307,19 @@ void SimFabric::settle(Time time) noexcept {
       continue;
     }
     unlink(*waiter);
-    advance_to(time);
-    waiter->handle.resume();
+    resume(*waiter, time);
     waiter = waiters_.next;  // the list has changed
   }
+}
+
+Datagrams* SimFabric::datagrams() noexcept {
+  if (!datagrams_) datagrams_ = std::make_unique<SimDatagrams>(world_, *this);
+  return datagrams_.get();
+}
+
+void SimFabric::cast(Flight* flight) noexcept {
+  occupy(world_.network().Tm + world_.network().Tc.of(flight->data.size()) + world_.network().Td);
+  world_.cast(rank_, flight, clock_);
 }
 
 void SimFabric::fail_waits_on(std::int32_t lost, Time time) noexcept {

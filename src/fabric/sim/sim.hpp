@@ -32,6 +32,8 @@ class SimFabric final : public Fabric {
              Completion* completion) noexcept override;
 
   bool alive(std::int32_t peer) noexcept override;
+  /// Made with the first call.
+  Datagrams* datagrams() noexcept override;
   std::uint64_t now_ns() const noexcept override { return clock_ / 1000; }
   void watch(Waiter& waiter) noexcept override;
 
@@ -41,12 +43,32 @@ class SimFabric final : public Fabric {
   void advance_to(Time time) noexcept {
     if (time > clock_) clock_ = time;
   }
-  void compute(Time duration) noexcept { clock_ += duration; }
+  /// The application computes. What becomes ready meanwhile is looked at afterwards; with
+  /// `foreground` (the word that the application itself will wait for) an interrupt runs it at once
+  /// instead, for Ti each, and the computation takes longer by that. foreground == nullptr ends it.
+  void compute(Time duration, const Word* foreground = nullptr) noexcept {
+    handlers_free_ = clock_;
+    occupy(duration);
+    foreground_ = foreground;
+  }
   /// Number of tasks of this rank that wait.
   int waiting() const noexcept;
 
+  /// Interrupts taken so far.
+  std::uint64_t interrupts() const noexcept { return interrupts_; }
+
  private:
   friend class World;
+  friend class SimDatagrams;
+  /// The processor works: all time that this rank spends passes through here, where noise makes it
+  /// longer.
+  void occupy(Time duration) noexcept {
+    const Noise& noise = world_.spec().noise;
+    clock_ = noise.any() ? end_of_work(noise, rank_, clock_, duration) : clock_ + duration;
+  }
+  void resume(Waiter& waiter, Time time) noexcept;
+  void interrupt(Waiter& waiter, Time time) noexcept;
+  void cast(Flight* flight) noexcept;
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
   void spend_virtually(Work work, std::size_t bytes) noexcept override;
   Status check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
@@ -67,6 +89,10 @@ class SimFabric final : public Fabric {
   Time clock_ = 0;
   Waiter waiters_;  // head of the circular list of this rank's waits
   bool lost_ = false;
+  const Word* foreground_ = nullptr;  // interrupts are on, except for who waits for this
+  Time handlers_free_ = 0;            // when the last interrupt handler was through
+  std::uint64_t interrupts_ = 0;
+  std::unique_ptr<SimDatagrams> datagrams_;
   Region arena_;
 };
 

@@ -33,6 +33,15 @@ Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::st
     *message = "nodes and ranks per node must be from 1, and together at most 2^30 ranks";
     return Status::error(Code::invalid_argument, "ranks");
   }
+  if (spec.nodes > 1 && !spec.network.between_nodes) {
+    *message = "the profile '" + spec.network.name +
+               "' describes one node; for more it needs the table [via] or [loggp]";
+    return Status::error(Code::invalid_argument, "no network");
+  }
+  if (spec.noise.any() && spec.noise.duration >= spec.noise.period) {
+    *message = "noise must take less than its period";
+    return Status::error(Code::invalid_argument, "noise");
+  }
   std::unique_ptr<World> world(new World(spec));
   world->spec_.arena_bytes = (spec.arena_bytes + kPage - 1) / kPage * kPage;
   world->nics_.resize(static_cast<std::size_t>(spec.nodes));
@@ -151,6 +160,9 @@ bool World::step() {
     case kLost:
       notice_loss(message, now_);
       break;
+    case kLeaf:
+      spread_in_leaf(message, now_);
+      break;
   }
   return true;
 }
@@ -158,6 +170,7 @@ bool World::step() {
 void World::post(Message* message, Time time) {
   // A NIC of one process sees its messages in the order of that process's own clock; one that is
   // shared must not see those of a process that runs ahead before their time.
+  message->posted = time;
   if (spec_.ranks_per_node == 1) {
     send(message, time);
   } else {
@@ -173,6 +186,7 @@ void World::send(Message* message, Time time) {
   const Time begin = std::max(processed, nic.send_link);
   const Time end = begin + n.Tt.of(message->wire_bytes);
   nic.send_link = end + n.Ta;
+  if (message->kind == Message::Kind::datagram) return spread(message, begin + n.Tl);
   const bool carries = !spec_.elided && message->bytes != 0 && message->source != nullptr;
   const bool counts = message->kind == Message::Kind::put && message->completion != nullptr;
   if (message->kind != Message::Kind::request && (carries || counts)) at(end, message, kRead);
@@ -201,6 +215,8 @@ void World::go_up(Message* message, Time time) {
   Time& link = up_[leaf * uplinks + static_cast<std::size_t>(node_of(message->to)) % uplinks];
   const Time begin = std::max(time, link);
   link = begin + spec_.network.Tt.of(message->wire_bytes);
+  if (message->kind == Message::Kind::datagram)
+    return spread_to_leaves(message, begin + spec_.network.hop);
   at(begin + spec_.network.hop, message, kDown);
 }
 
@@ -211,7 +227,8 @@ void World::go_down(Message* message, Time time) {
       down_[static_cast<std::size_t>(leaf_of(node_of(message->to))) * uplinks + node % uplinks];
   const Time begin = std::max(time, link);
   link = begin + spec_.network.Tt.of(message->wire_bytes);
-  at(begin + spec_.network.hop, message, kArrive);
+  at(begin + spec_.network.hop, message,
+     message->kind == Message::Kind::datagram ? kLeaf : kArrive);
 }
 
 void World::arrive(Message* message, Time time) {
@@ -237,6 +254,10 @@ void World::turn_around(Message* message, Time time) {
 }
 
 void World::make_visible(Message* message, Time time) {
+  if (message->kind == Message::Kind::datagram) return deliver(message, time);
+  if (spec_.trace && message->kind == Message::Kind::put) {
+    deliveries_.push_back({message->from, message->to, message->bytes, message->posted, time});
+  }
   if (message->staged != nullptr)
     std::memcpy(message->destination, message->staged, message->bytes);
   // A word only grows, but the end of a rank's run-ahead may have stored a later value already.

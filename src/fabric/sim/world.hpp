@@ -15,12 +15,21 @@
 
 #include "base/status.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/sim/datagrams.hpp"
 #include "fabric/sim/event_queue.hpp"
 #include "fabric/sim/network.hpp"
+#include "fabric/sim/noise.hpp"
 
 namespace tutti::sim {
 
 class SimFabric;
+
+/// A message that has become visible, for timelines and for other simulators.
+struct Delivery {
+  std::int32_t from, to;
+  std::uint64_t bytes;
+  Time posted, visible;
+};
 
 struct WorldSpec {
   int nodes = 1;
@@ -29,11 +38,13 @@ struct WorldSpec {
   bool elided = false;  // no payload: nothing is copied, only counters exist
   std::size_t arena_bytes = std::size_t{1}
                             << 26;  // address space of a rank's arena; memory as it is touched
+  Noise noise{};
+  bool trace = false;  // remember deliveries
 };
 
 /// A message on its way, or a store to shared memory. From a pool.
 struct alignas(16) Message {
-  enum class Kind : std::uint8_t { put, request, response, store };
+  enum class Kind : std::uint8_t { put, request, response, store, datagram };
   Kind kind = Kind::put;
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -45,6 +56,8 @@ struct alignas(16) Message {
   const std::byte* source = nullptr;  // until the NIC has read it
   std::byte* destination = nullptr;
   std::byte* staged = nullptr;  // the data as the NIC has read it
+  Time posted = 0;              // by the processor
+  Flight* flight = nullptr;     // of a datagram
   Message* next_free = nullptr;
 };
 
@@ -71,6 +84,10 @@ class World {
   /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be
   /// called after a task has been started from outside.
   void settle(int rank);
+  Groups& groups() noexcept { return groups_; }
+  /// Puts between nodes, in the order of their arrival, where WorldSpec::trace was set.
+  const std::vector<Delivery>& deliveries() const noexcept { return deliveries_; }
+
   /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the
   /// others notice, 100 ms later. What it has sent arrives.
   void lose(int rank);
@@ -80,7 +97,8 @@ class World {
 
  private:
   friend class SimFabric;
-  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible, kLost };
+  friend class SimDatagrams;
+  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible, kLost, kLeaf };
 
   /// Servers of a node's NIC: when each is free again.
   struct Nic {
@@ -116,6 +134,15 @@ class World {
   void arrive(Message* message, Time time);
   void turn_around(Message* message, Time time);
   void make_visible(Message* message, Time time);
+  void cast(int from, Flight* flight, Time time);
+  Message* copy_of(const Message& message, int to);
+  void drop(Message* message) noexcept;
+  void spread(Message* message, Time time);
+  void spread_to_leaves(Message* message, Time time);
+  void spread_in_leaf(Message* message, Time time);
+  void reach(Message* message, Time time);
+  void deliver(Message* message, Time time);
+  bool chance(double probability) noexcept;
   void notice_loss(Message* message, Time time);
   /// Resumes all tasks of the rank's node whose words are reached.
   void settle_node_of(int rank, Time time);
@@ -132,6 +159,9 @@ class World {
       down_;  // fat tree: when each up-link and down-link of each leaf is free again
   EventQueue<std::uintptr_t> queue_;
   Time now_ = 0;
+  Groups groups_;
+  std::vector<Delivery> deliveries_;
+  std::uint64_t draws_ = 0;  // random numbers drawn so far
   std::uint64_t events_ = 0;
   Message* free_ = nullptr;
   std::vector<std::unique_ptr<Message[]>> slabs_;

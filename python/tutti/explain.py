@@ -1,0 +1,103 @@
+"""`tutti explain`: which algorithm runs a collective, which could, and what each of them would cost."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tutti import native, networks
+from tutti.errors import UserError
+from tutti.sim import simulate, write_json
+
+VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120)}
+WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
+
+
+def _variants(name: str, parameter: str, default: int) -> list[str]:
+    if parameter == "degree":
+        return [f"{name}:degree={value}" for value in VARIANTS["degree"]]
+    if parameter == "block":
+        values = VARIANTS["block"] if default else WITHIN_A_NODE
+        return [f"{name}:block={value}" for value in values]
+    return [name]
+
+
+def candidates(op: str, size: int, nodes: int, ppn: int, net: str) -> list[dict[str, Any]]:
+    """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
+    `chosen` marks what selection takes, `cheapest` the least simulated time."""
+    core = native.core()
+    networks.path_of(net)
+    if nodes < 1 or ppn < 1:
+        raise UserError("--nodes and --ppn are whole numbers from 1")
+    try:
+        lines, chosen = core.candidates(op), core.chosen(op, size, nodes, ppn)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    texts = [text for name, parameter, default, _ in lines for text in _variants(name, parameter, default)]
+    if chosen and chosen not in texts:
+        texts.append(chosen)
+    rows = []
+    for text in track(texts, "simulating", console=Console(stderr=True), transient=True):
+        row: dict[str, Any] = {"bench": "explain", "op": op, "alg": text, "bytes": size, "nodes": nodes, "ppn": ppn,
+                               "np": nodes * ppn, "net": net, "us": None, "why": "", "chosen": text == chosen,
+                               "cheapest": False}
+        try:
+            row["us"] = simulate(op, text, net, nodes, ppn, size)["us"]
+        except UserError as error:
+            message = str(error)
+            if "cannot run here: " not in message:
+                raise  # not about this algorithm: the profile, or the memory
+            row["why"] = message.split("cannot run here: ", 1)[1]
+        rows.append(row)
+    runnable = [row for row in rows if row["us"] is not None]
+    if runnable:
+        min(runnable, key=lambda row: row["us"])["cheapest"] = True
+    return rows
+
+
+def verdict(rows: list[dict[str, Any]]) -> str:
+    """What runs, and why, in a line or two."""
+    chosen = next((row for row in rows if row["chosen"]), None)
+    if chosen is None:
+        return "tutti has no algorithm that can run this; it is left to the MPI"
+    where = "on shared memory" if chosen["nodes"] == 1 else "between nodes"
+    text = f"{chosen['alg']} runs: the first that can, in the order of preference {where} for this size"
+    cheapest = next((row for row in rows if row["cheapest"]), None)
+    if cheapest is None or cheapest["us"] == chosen["us"] or chosen["us"] is None:
+        return text + "; nothing is cheaper on this profile"
+    return (text + f". On this profile {cheapest['alg']} would take {1 - cheapest['us'] / chosen['us']:.0%} less: "
+            f"TUTTI_ALG={cheapest['op']}={cheapest['alg']}")
+
+
+def command(
+    op: Annotated[str, typer.Argument(metavar="OP", help="The collective: bcast, allreduce, ...")],
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Of the message.")] = "8",
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 1,
+    ppn: Annotated[int, typer.Option(help="Processes of a node.")] = 1,
+    net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml (tutti tune makes one "
+                                     "for this machine).")] = "infiniband",
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+) -> None:
+    """Which algorithm runs a collective and why: all candidates, and what each costs on a profile."""
+    value = -1
+    with contextlib.suppress(ValueError):
+        value = native.core().bytes_of(size)
+    if value < 0:
+        raise UserError(f"--bytes takes a size such as 8 or 64K, not '{size}'")
+    rows = candidates(op, value, nodes, ppn, net)
+    table = Table("", "algorithm", "us (simulated)", "", title=f"{op}, {value} B, {nodes} x {ppn} on {net}",
+                  title_justify="left")
+    for row in sorted(rows, key=lambda row: (row["us"] is None, row["us"] or 0)):
+        notes = "chosen" if row["chosen"] else ""
+        table.add_row("*" if row["chosen"] else "", row["alg"], "-" if row["us"] is None else f"{row['us']:.3f}",
+                      ", ".join(filter(None, (notes, "cheapest" if row["cheapest"] else "", row["why"]))))
+    Console().print(table)
+    print(verdict(rows))
+    if json_path is not None:
+        write_json(json_path, rows)

@@ -1,0 +1,111 @@
+"""tutti explain, tune and bench jitter, and what tutti sim writes besides its table."""
+
+import json
+import xml.etree.ElementTree
+
+import pytest
+import tutti
+from tutti import cli, explain, machine, sim, sim_output
+from tutti.bench import jitter
+from tutti.errors import UserError
+
+
+def run(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    captured = capsys.readouterr()
+    return exit_.value.code, captured.out, captured.err
+
+
+def test_explain_names_one_choice_and_gives_a_reason_for_what_cannot_run(tmp_path, capsys):
+    out = tmp_path / "rows.json"
+    code, text, _ = run(["explain", "allreduce", "--bytes", "8", "--nodes", "64", "--ppn", "2", "--json", str(out)], capsys)
+    assert code == 0 and "degree_k:degree=3 runs" in text
+    rows = json.loads(out.read_text())
+    assert [row["alg"] for row in rows if row["chosen"]] == ["degree_k:degree=3"]
+    assert all((row["us"] is None) == bool(row["why"]) for row in rows)
+    flat = next(row for row in rows if row["alg"] == "flat")
+    assert flat["why"] == "members do not share memory"
+    cheapest = next(row for row in rows if row["cheapest"])
+    assert cheapest["us"] == min(row["us"] for row in rows if row["us"] is not None)
+
+
+def test_what_explain_says_is_cheaper_is_cheaper():
+    rows = explain.candidates("allreduce", 8, 64, 1, "via2003")
+    chosen, cheapest = (next(row for row in rows if row[key]) for key in ("chosen", "cheapest"))
+    for row in (chosen, cheapest):
+        assert row["us"] == sim.simulate("allreduce", row["alg"], "via2003", 64, size=8)["us"]
+    assert (f"{cheapest['alg']} would take" in explain.verdict(rows)) == (cheapest["us"] < chosen["us"])
+
+
+def test_explain_says_when_the_mpi_keeps_it():
+    rows = explain.candidates("alltoall", 8, 4, 1, "infiniband")
+    assert not any(row["chosen"] for row in rows)
+    assert "left to the MPI" in explain.verdict(rows)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["explain", "nope"], "no collective 'nope'; there are barrier"),
+    (["explain", "bcast", "--bytes", "x"], "--bytes takes a size"),
+    (["explain", "bcast", "--nodes", "0"], "--nodes and --ppn are whole numbers from 1"),
+    (["explain", "bcast", "--net", "nope"], "there is no network profile 'nope'"),
+    (["tune", "x.txt"], "must end in .toml"),
+    (["bench", "jitter", "--noise", "5"], "--noise takes PERIOD:DURATION"),
+    (["bench", "jitter", "--noise", "5:6"], "the duration must be above 0 and below the period"),
+    (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--progress", "x"], "progress is blocking, host or interrupt"),
+    (["sim", "bcast", "--alg", "binomial", "--nodes", "4,8", "--goal", "x"], "show one run"),
+    (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--plot", "x.txt"], "expected a name that ends in"),
+])
+def test_bad_input_is_one_line(arguments, said, capsys):
+    code, _, err = run(arguments, capsys)
+    assert code == 2
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.skipif(machine.cpus().usable < 2, reason="two processors are needed to measure a cache line between them")
+def test_a_measured_profile_is_one_that_sim_takes_for_one_node(tmp_path, capsys):
+    profile = tmp_path / "here.toml"
+    code, text, _ = run(["tune", str(profile)], capsys)
+    assert code == 0 and "Tc_per_byte" in text
+    result = sim.simulate("allreduce", "flat", str(profile), 1, ppn=2)
+    line = float(next(part.split("=")[1].split()[0] for part in profile.read_text().splitlines() if part.startswith("line")))
+    assert result["us"] >= line > 0
+    with pytest.raises(UserError, match="describes one node"):
+        sim.simulate("bcast", "binomial", str(profile), 2)
+
+
+def test_the_module_can_be_called_and_gives_arrays():
+    pytest.importorskip("numpy")
+    result = tutti.sim("allreduce", "degree_k:degree=3", nodes=[4, 16], bytes=[4, 64, 1024])
+    assert result["us"].shape == (2, 3)
+    assert result["us"][1, 0] == sim.simulate("allreduce", "degree_k:degree=3", "via2003", 16)["us"]
+    assert [len(times) for times in result["per_rank_us"]] == [4, 4, 4, 16, 16, 16]
+
+
+def test_pictures_are_written(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    plot, timeline = tmp_path / "plot.svg", tmp_path / "timeline.svg"
+    code, _, _ = run(["sim", "bcast", "--alg", "binomial,sendrecv_binomial", "--nodes", "4,8,16", "--plot", str(plot)], capsys)
+    assert code == 0
+    code, _, _ = run(["sim", "bcast", "--alg", "binomial", "--nodes", "8", "--timeline", str(timeline)], capsys)
+    assert code == 0
+    for path in (plot, timeline):
+        assert xml.etree.ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_goal_has_every_message_twice_and_requires_what_came_before():
+    messages = sim.simulate("bcast", "binomial", "via2003", 8, trace=True)["messages"]
+    assert len(messages) == 7 and all(posted < visible for *_, posted, visible in messages)
+    text = sim_output.goal(messages, 8)
+    assert text.startswith("num_ranks 8\n") and text.count("send 4b") == text.count("recv 4b") == 7
+    rank1 = text.split("rank 1 {")[1].split("}")[0].split("\n")
+    assert rank1[1].startswith("l1: recv 4b from 0") and "l2 requires l1" in rank1
+
+
+def test_jitter_costs_something_and_is_the_same_again():
+    rows = jitter.measure("via2003", "degree_k:degree=3", 16, 8, 200.0, (2000.0, 50.0), 0.0, 2)
+    by = {row["progress"]: row for row in rows}
+    assert by["blocking"]["cost"] > 0 and by["host"]["us"] > by["host"]["quiet_us"]
+    assert by["dedicated"]["us"] is None and by["dedicated"]["why"] == "not built yet"
+    assert jitter.measure("via2003", "degree_k:degree=3", 16, 8, 200.0, (2000.0, 50.0), 0.0, 2) == rows
