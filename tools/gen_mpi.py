@@ -292,6 +292,7 @@ SONAMES = {"mpich": ("libmpi.so.12", "libmpich.so.12"), "standard": ("libmpi_abi
            "openmpi": ("libmpi.so.40",)}
 PLUGIN_NAMES = {"mpich": "mpich", "standard": "abi", "openmpi": "openmpi"}
 STATUS_BYTES = {"mpich": 20, "standard": 32, "openmpi": 24}
+STATUS_ERROR = {"mpich": 16, "standard": 8, "openmpi": 8}  # offset of MPI_ERROR
 
 
 def preload_abis(constants):
@@ -309,6 +310,7 @@ def preload_abis(constants):
                      f'     .request_null = {fact("MPI_REQUEST_NULL")},\n'
                      f'     .type_int = {fact("MPI_INT")},\n     .op_min = {fact("MPI_MIN")},\n'
                      f'     .status_bytes = {STATUS_BYTES[abi]},\n'
+                     f'     .status_error = {STATUS_ERROR[abi]},\n'
                      f'     .status_ignore = {by_name["MPI_STATUSES_IGNORE"].values[abi]},\n'
                      f'     .undefined = {by_name["MPI_UNDEFINED"].values[abi]},\n'
                      f'     .err_count = {by_name["MPI_ERR_COUNT"].values[abi]},\n'

@@ -17,15 +17,6 @@ Class class_of(const Call& call) noexcept {
   return call.reduction != nullptr && !call.reduction->divisible ? kWhole : kDivisible;
 }
 
-/// A collective of one rank: its own block, put where it belongs.
-void run_alone(const Call& call) noexcept {
-  const void* from = call.send;
-  void* to = call.recv;
-  if (call.coll == Coll::barrier || call.coll == Coll::bcast) return;
-  if (call.coll == Coll::allgatherv) to = at(call.recv, call.displs[0]);
-  if (from != to && call.bytes != 0) std::memcpy(to, from, call.bytes);
-}
-
 bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
 
 }  // namespace
@@ -82,9 +73,14 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
       shape.divisible = c == kDivisible;
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
-      entry->choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
+      const ChoiceTable& table = entry->choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
+      if (c == kDivisible && spec.rank == 0 && spec.size > 1 && !said_where_not_forced_) {
+        const std::string where = where_not_forced(shape, forced_, table);
+        if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
+      }
     }
   }
+  if (spec.size > 1) said_where_not_forced_ = true;
   entry->team->host_data = entry.get();
   *out = entry->team.get();
   teams_.push_back(std::move(entry));
@@ -142,7 +138,7 @@ Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket
 Status JobImpl::run(Team& team, const Call& call) noexcept {
   if (nothing_to_do(call)) return Status::success();
   if (team.size() == 1) {
-    run_alone(call);
+    run_on_one_rank(call);
     return Status::success();
   }
   Engine::Guard guard(engine_);
@@ -187,7 +183,7 @@ Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept 
 
 Status JobImpl::restart(Operation& operation) noexcept {
   if (operation.choice == nullptr) {
-    if (!nothing_to_do(operation.call)) run_alone(operation.call);
+    if (!nothing_to_do(operation.call)) run_on_one_rank(operation.call);
     operation.outcome = Status::success();
     return Status::success();
   }

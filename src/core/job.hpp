@@ -71,6 +71,7 @@ class JobImpl final : public Job {
 
   Settings settings_;
   Forced forced_;
+  bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;
   Engine engine_;
   ArenaHeap heap_;

@@ -94,4 +94,16 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
   smallest_ = entries_.front();
 }
 
+bool ChoiceTable::find_other(const Algorithm* wanted, std::size_t* bytes) const noexcept {
+  std::size_t first = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.choice.algorithm != wanted) {
+      *bytes = first;
+      return true;
+    }
+    first = entry.last + 1;
+  }
+  return false;
+}
+
 }  // namespace tutti

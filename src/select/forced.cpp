@@ -76,4 +76,14 @@ Status Forced::parse(const std::string& text, Forced* out, std::string* message)
   return Status::success();
 }
 
+std::string where_not_forced(Shape shape, const Forced& forced, const ChoiceTable& table) {
+  const Choice* wanted = forced.of(shape.coll);
+  if (wanted == nullptr || !table.find_other(wanted->algorithm, &shape.bytes)) return "";
+  shape.longest_block = shape.bytes;
+  const char* why = wanted->algorithm->restriction(shape, wanted->parameters);
+  return "TUTTI_ALG: " + std::string(name(shape.coll)) + " " + wanted->algorithm->name + " cannot run with " +
+         std::to_string(shape.size) + " ranks from " + std::to_string(shape.bytes) + " bytes on" +
+         (why == nullptr ? "" : " (" + std::string(why) + ")") + "; the usual choice is made there";
+}
+
 }  // namespace tutti

@@ -58,6 +58,8 @@ class ChoiceTable {
     }
     return entries_.back().choice;
   }
+  /// The smallest message with another algorithm than `wanted`; false when there is none.
+  bool find_other(const Algorithm* wanted, std::size_t* bytes) const noexcept;
 
  private:
   struct Entry {
@@ -67,5 +69,9 @@ class ChoiceTable {
   Entry smallest_;  // entries_[0], without a look elsewhere
   std::vector<Entry> entries_;
 };
+
+/// Where the algorithm that `forced` names for shape.coll does not run: one line that says from which size on and
+/// why; empty when it always does, or none is forced.
+std::string where_not_forced(Shape shape, const Forced& forced, const ChoiceTable& table);
 
 }  // namespace tutti

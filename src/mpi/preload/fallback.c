@@ -135,8 +135,15 @@ static int get_status_any(int count, const void* requests, int* index, int* flag
       return 0;
     }
   }
-  /* Nothing but null requests: true, and the empty status. */
-  return live ? 0 : get_status()(null_request(), flag, status);
+  if (live) return 0;
+  /* Nothing but null requests: true, and the empty status, whose error is MPI_SUCCESS, while
+   * MPI_Request_get_status leaves the error alone. */
+  int code = get_status()(null_request(), flag, status);
+  const struct tutti_abi* abi = tutti_library_abi();
+  if (code == 0 && (uintptr_t)status != abi->status_ignore) {
+    memset((char*)status + abi->status_error, 0, sizeof(int));
+  }
+  return code;
 }
 
 static int get_status_some(int count, const void* requests, int* outcount, int* indices,
@@ -164,6 +171,15 @@ static int unsupported(void) {
   return raise_error(tutti_constant_value(&abi->comm_world), abi->err_unsupported);
 }
 
+/* Older MPICHs convert request handles by macros in mpi.h: they are integers. */
+static int same_integer(int handle_or_index) { return handle_or_index; }
+
+static void* conversion(const char* name) {
+  void* found = tutti_library_symbol(name);
+  const int integers = strcmp(tutti_library_abi()->name, "mpich") == 0;
+  return found == NULL && integers ? (void*)same_integer : found;
+}
+
 void* tutti_replacement(enum tutti_mpi_function index) {
   switch (index) {
     case TUTTI_MPI_Request_get_status_all:
@@ -173,13 +189,13 @@ void* tutti_replacement(enum tutti_mpi_function index) {
     case TUTTI_MPI_Request_get_status_some:
       return (void*)get_status_some;
     case TUTTI_MPI_Request_toint: /* the same conversion under its newer name */
-      return tutti_library_symbol("PMPI_Request_c2f");
+      return conversion("PMPI_Request_c2f");
     case TUTTI_MPI_Request_fromint:
-      return tutti_library_symbol("PMPI_Request_f2c");
+      return conversion("PMPI_Request_f2c");
     case TUTTI_MPI_Request_c2f:
-      return tutti_library_symbol("PMPI_Request_toint");
+      return conversion("PMPI_Request_toint");
     case TUTTI_MPI_Request_f2c:
-      return tutti_library_symbol("PMPI_Request_fromint");
+      return conversion("PMPI_Request_fromint");
     default:
       return (void*)unsupported;
   }

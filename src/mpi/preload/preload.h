@@ -30,6 +30,7 @@ struct tutti_abi {
   const char* sonames[2];
   struct tutti_constant comm_world, request_null, type_int, op_min;
   size_t status_bytes;
+  size_t status_error; /* offset of MPI_ERROR, an int */
   uintptr_t status_ignore;
   int undefined, err_count, err_no_mem, err_unsupported;
 };

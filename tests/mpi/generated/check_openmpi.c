@@ -396,3 +396,4 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Reduce_local), int (
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Status_set_elements), int (*)(MPI_Status*, MPI_Datatype, int)), "MPI_Status_set_elements");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Status_set_cancelled), int (*)(MPI_Status*, int)), "MPI_Status_set_cancelled");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Get_library_version), int (*)(char*, int*)), "MPI_Get_library_version");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Get_version), int (*)(int*, int*)), "MPI_Get_version");
