@@ -1,0 +1,70 @@
+"""Programs that others wrote, as binaries: hpcc (Debian, Open MPI 4.1) and Intel's IMB-MPI1. They run under
+tutti, and say by themselves whether their results are right."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import mpis
+import pytest
+
+HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
+
+
+def served_calls(result: mpis.Result) -> int:
+    return sum(count for (_, algorithm), count in result.rows().items() if not algorithm.startswith("MPI ("))
+
+
+def small_problem(example: str, ranks: int) -> str:
+    """hpcc's own example input for a grid of 1 x `ranks` and a small matrix."""
+    lines = example.splitlines()
+    for number, line in enumerate(lines):
+        if line.rstrip().endswith(" Ns") and "number" not in line:
+            lines[number] = "400          Ns"
+        elif line.rstrip().endswith(" Ps"):
+            lines[number] = "1            Ps"
+        elif line.rstrip().endswith(" Qs"):
+            lines[number] = f"{ranks}            Qs"
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hpcc(libraries, tmp_path, monkeypatch):
+    hpcc = shutil.which("hpcc")
+    if hpcc is None or not HPCC_INPUT.exists():
+        pytest.skip("hpcc is not installed (apt-get install hpcc)")
+    (tmp_path / "hpccinf.txt").write_text(small_problem(HPCC_INPUT.read_text(), 2))
+    monkeypatch.chdir(tmp_path)
+    result = mpis.start(mpis.MPIS["openmpi-debian"], 2, [hpcc], True, {"TUTTI_REPORT": "1"}, limit_s=800)
+    assert result.status == 0, result.text[-3000:]
+    said = (tmp_path / "hpccoutf.txt").read_text()
+    assert "Success=1" in said
+    assert re.search(r"^ *[1-9]\d* tests completed and passed residual checks", said, re.MULTILINE)
+    assert not re.search(r"^ *[1-9]\d* tests completed and failed residual checks", said, re.MULTILINE)
+    assert "FAILED" not in said
+    assert served_calls(result) > 1000, result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("program,benchmarks", [
+    ("IMB-MPI1", ["Bcast", "Allreduce", "Reduce", "Reduce_scatter_block", "Allgather", "Allgatherv", "Gather",
+                  "Scatter", "Alltoall", "Barrier"]),
+    ("IMB-NBC", ["Ibcast", "Iallreduce", "Iallgather", "Ibarrier", "Ialltoall"])])
+def test_imb(libraries, program, benchmarks):
+    mpi = mpis.MPIS["impi"]
+    binary = Path(mpi.launcher[0]).parent / program
+    if not binary.exists():
+        pytest.skip(f"{program} is not part of the installed impi-rt")
+    result = mpis.start(mpi, 2, [str(binary), *benchmarks, "-iter", "50", "-time", "0.2", "-msglog", "0:20"], True,
+                        {"TUTTI_REPORT": "1"}, limit_s=500)
+    assert result.status == 0, result.text[-3000:]
+    for name in benchmarks:
+        assert f"# Benchmarking {name}" in result.text
+    served = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}
+    assert {f"MPI_{name}" for name in benchmarks} <= served, result.text[-3000:]
