@@ -17,9 +17,10 @@
 namespace tutti {
 namespace {
 
-using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
-                            std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
-                            WaitMode Settings::*, Switch Settings::*, SegmentKind Settings::*>;
+using Member =
+    std::variant<bool Settings::*, int Settings::*, double Settings::*, std::size_t Settings::*,
+                 std::string Settings::*, LogLevel Settings::*, WaitMode Settings::*,
+                 Switch Settings::*, SegmentKind Settings::*, Rendezvous Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.
@@ -66,6 +67,12 @@ constexpr std::array kRows = {
         "thread that progresses non-blocking collectives; auto: from the first one on"},
     Row{"PROGRESS_CPU", &Settings::progress_cpu,
         "processor to bind the progress thread to; -1: do not bind", -1, 65535},
+    Row{"RENDEZVOUS", &Settings::rendezvous,
+        "how large messages move; auto: read_interrupt, which overlaps at both ends"},
+    Row{"EAGER", &Settings::eager, "largest message that is sent before its receive is known", 0,
+        16 * kKiB},
+    Row{"UNEXPECTED", &Settings::unexpected,
+        "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
     Row{"FAULT", &Settings::fault, "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
     Row{"TRACE", &Settings::trace, "write a trace of the fabric's operations to this path"},
     Row{"CHECK", &Settings::check, "check the fabric contract at run time"},
@@ -86,6 +93,9 @@ template <>
 constexpr std::array<std::string_view, 4> kWords<WaitMode> = {"auto", "spin", "yield", "sleep"};
 template <>
 constexpr std::array<std::string_view, 3> kWords<Switch> = {"auto", "on", "off"};
+template <>
+constexpr std::array<std::string_view, 4> kWords<Rendezvous> = {"auto", "write", "read",
+                                                                "read_interrupt"};
 template <>
 constexpr std::array<std::string_view, 2> kWords<SegmentKind> = {"memfd", "posix"};
 

@@ -14,6 +14,8 @@ namespace tutti {
 enum class WaitMode : std::uint8_t { automatic, spin, yield, sleep };
 enum class Switch : std::uint8_t { automatic, on, off };
 enum class LogLevel : std::uint8_t { quiet, error, warn, info, debug };
+/// How large messages move (RNDV-2006); automatic: read_interrupt.
+enum class Rendezvous : std::uint8_t { automatic, write, read, read_interrupt };
 enum class SegmentKind : std::uint8_t { memfd, posix };
 
 /// Every setting of tutti with its default. Loaded once per job and immutable afterwards.
@@ -34,9 +36,12 @@ struct Settings {
   bool fixed_order = false;                    // TUTTI_FIXED_ORDER: same bits whatever the layout
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD
   int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: do not
-  std::string fault;      // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
-  std::string trace;      // TUTTI_TRACE: file for a trace of fabric operations
-  bool check = false;     // TUTTI_CHECK: check the fabric contract at run time
+  Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
+  std::size_t eager = std::size_t{16} << 10;  // TUTTI_EAGER: largest message that is sent at once
+  std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
+  std::string fault;   // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
+  std::string trace;   // TUTTI_TRACE: file for a trace of fabric operations
+  bool check = false;  // TUTTI_CHECK: check the fabric contract at run time
 };
 
 /// One line of `tutti info`: the setting's name, type, default, value in force, and its source

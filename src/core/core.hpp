@@ -13,6 +13,9 @@
 
 namespace tutti {
 
+namespace p2p {
+class Messages;  // point-to-point messages of a job (src/p2p/messages.hpp)
+}
 class Team;       // a group of ranks with its own state (src/team/team.hpp)
 class Operation;  // a collective in flight, or a persistent one between two starts
 
@@ -94,6 +97,11 @@ class Job {
   virtual void progress() noexcept = 0;
   /// Gives an operation back. Legal while it is active (MPI_Request_free): it completes by itself.
   virtual void release(Operation* operation) noexcept = 0;
+
+  /// Point-to-point: send, receive, probe, ... between the members of any team of the job. The same
+  /// rules of threads as here; waiting in there progresses collectives too, and the other way
+  /// round.
+  virtual p2p::Messages& messages() noexcept = 0;
 
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
   virtual const char* algorithm(const Team& team, const Call& call) const noexcept = 0;

@@ -17,6 +17,24 @@ Class class_of(const Call& call) noexcept {
   return call.reduction != nullptr && !call.reduction->divisible ? kWhole : kDivisible;
 }
 
+p2p::Options message_options(const Settings& settings) noexcept {
+  p2p::Options options;
+  options.eager = settings.eager;
+  options.allowance = settings.unexpected;
+  switch (settings.rendezvous) {
+    case Rendezvous::write:
+      options.protocol = p2p::Protocol::write;
+      break;
+    case Rendezvous::read:
+      options.protocol = p2p::Protocol::read;
+      break;
+    default:
+      options.protocol = p2p::Protocol::read_interrupt;
+      break;
+  }
+  return options;
+}
+
 bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
 
 }  // namespace
@@ -32,6 +50,7 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       fabric_(std::move(fabric)),
       engine_(*fabric_, policy, pump, threads),
       heap_(*fabric_, Directory::bytes()),
+      messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
       resources_{engine_, heap_, directory_, blocks_} {}
 
@@ -48,12 +67,15 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
     return forced;
   }
   TUTTI_TRY(Directory::create(*job->fabric_, &job->directory_));
+  TUTTI_TRY(job->messages_.open());
+  job->messages_.answer();
   job->engine_.set_progress_thread(settings.progress_thread != Switch::off, settings.progress_cpu);
   *out = std::move(job);
   return Status::success();
 }
 
 JobImpl::~JobImpl() {
+  messages_.finish_sending();
   engine_.stop_progress_thread();
   for (Operation* operation : orphans_) delete operation;
 }
@@ -92,6 +114,7 @@ void JobImpl::release_team(Team* team) noexcept {
   const auto place = std::find_if(teams_.begin(), teams_.end(),
                                   [team](const auto& entry) { return entry->team.get() == team; });
   if (place == teams_.end()) return;
+  messages_.forget(*team);
   released_.push_back(std::move(*place));
   *place = std::move(teams_.back());
   teams_.pop_back();
@@ -238,7 +261,7 @@ void JobImpl::relax(std::uint32_t round) noexcept {
 }
 
 void JobImpl::progress() noexcept {
-  if (engine_.pending() == 0) return;
+  if (engine_.pending() == 0 && !messages_.in_use()) return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {
   }

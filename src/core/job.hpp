@@ -10,6 +10,7 @@
 #include "core/core.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "p2p/messages.hpp"
 #include "select/select.hpp"
 #include "team/team.hpp"
 
@@ -52,6 +53,7 @@ class JobImpl final : public Job {
   void relax(std::uint32_t round) noexcept override;
   void progress() noexcept override;
   void release(Operation* operation) noexcept override;
+  p2p::Messages& messages() noexcept override { return messages_; }
   const char* algorithm(const Team& team, const Call& call) const noexcept override;
   MemoryUse memory() const noexcept override;
 
@@ -76,6 +78,7 @@ class JobImpl final : public Job {
   Engine engine_;
   ArenaHeap heap_;
   Directory directory_;
+  p2p::Messages messages_;
   BlockPool blocks_;
   TeamResources resources_;
   std::vector<std::unique_ptr<TeamEntry>> teams_;

@@ -103,6 +103,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     for (std::uint32_t i = 0; i < kPausesPerRound && !any_reached(); ++i) cpu_pause();
     return;
   }
+  const std::uint64_t resumed = resumed_;  // before the guard is given up for the first time
   guard.pause();
   if (host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1)) {
     host_.pump(host_.self);
@@ -124,13 +125,12 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   }
   if (waited >= policy_.active_ns) {
     // From here on every call sleeps, until something is reached or another thread has moved on.
-    const std::uint64_t resumed = resumed_;
     // A host that may have requests open moves its data only when it is pumped: often at first.
     const bool pumped = host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
     const std::uint64_t slice =
         pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns) : policy_.slice_ns;
     for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
-      sleep_slice(slice, guard);
+      sleep_slice(slice, guard, attention_);
       if (host_.pump != nullptr) {
         guard.pause();
         host_.pump(host_.self);
@@ -141,16 +141,27 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   }
 }
 
-void Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept {
+bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard,
+                         std::atomic<std::uint32_t>* attention) noexcept {
+  // Ordered before the signallers' look at it by the barrier in arm(), as the armed state is.
+  if (attention != nullptr) attention->fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t ticket = fabric_.arm();
-  if (any_reached()) {
-    fabric_.disarm();
-    return;
+  bool early = true;
+  if (!any_reached()) {
+    guard.pause();
+    const std::uint64_t begin = fabric_.now_ns();
+    fabric_.sleep(ticket, nanoseconds);
+    early = fabric_.now_ns() - begin < nanoseconds;
+    guard.resume();
   }
-  guard.pause();
-  fabric_.sleep(ticket, nanoseconds);
-  guard.resume();
   fabric_.disarm();
+  if (attention != nullptr) attention->fetch_sub(1, std::memory_order_relaxed);
+  return early;
+}
+
+ProgressCounts Engine::progress_counts() const noexcept {
+  return {sleeps_.load(std::memory_order_relaxed), rung_.load(std::memory_order_relaxed),
+          handled_.load(std::memory_order_relaxed)};
 }
 
 void Engine::check_health() noexcept {
@@ -170,7 +181,8 @@ void Engine::check_health() noexcept {
       fail_waiters(*members, Status::peer_lost(waiter->peer, "the process has left"));
       return;
     }
-    if (policy_.deadline_ns != 0 && fabric_.now_ns() - wait_began_ns_ > policy_.deadline_ns) {
+    if (policy_.deadline_ns != 0 && !members->background &&
+        fabric_.now_ns() - wait_began_ns_ > policy_.deadline_ns) {
       fail_waiters(*members, Status::timeout(waiter->peer, "the deadline has passed"));
       return;
     }

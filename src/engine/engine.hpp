@@ -21,7 +21,15 @@ namespace tutti {
 struct Membership {
   const std::int32_t* ranks = nullptr;  // job ranks
   int size = 0;
-  Status broken;  // set once when a member is lost; later waits fail at once
+  Status broken;            // set once when a member is lost; later waits fail at once
+  bool background = false;  // nobody waits for it at present: no deadline applies
+};
+
+/// What the progress thread has done so far.
+struct ProgressCounts {
+  std::uint64_t sleeps = 0;   // times it went to sleep although something was pending
+  std::uint64_t rung = 0;     // of these, ended by a bell: the interrupts of RNDV-2006
+  std::uint64_t handled = 0;  // tasks that it has moved on
 };
 
 /// How a blocking wait proceeds. Times in nanoseconds.
@@ -73,6 +81,14 @@ class Engine {
                   std::int32_t peer = -1) noexcept;
 
   // ---- by callers ----------------------------------------------------------------------------
+
+  /// As reached(), until the sum of the `span` words from `first` on is at least `sum`: for flags
+  /// of which any may be the next.
+  Reached reached_any(const Word* first, std::uint32_t span, std::uint64_t sum,
+                      Membership& members) noexcept;
+  /// Lets the others go first: resumed by a later poll().
+  class Later;
+  Later later() noexcept;
 
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
@@ -127,6 +143,12 @@ class Engine {
   /// released meanwhile. Checks the health of peers now and then.
   void relax(std::uint32_t round, Guard& guard) noexcept;
 
+  /// For callers that complete operations outside of tasks: threads that wait for them look again.
+  void moved_on() noexcept {
+    ++resumed_;
+    if (threads_ && fabric_.sleepers()) fabric_.ring(fabric_.rank());
+  }
+
   /// Non-blocking operations in flight: while there are any, the progress thread looks after them.
   void operation_started() noexcept;
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
@@ -135,6 +157,11 @@ class Engine {
   /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread, at any
   /// time: operations that are pending then are taken up or left alone from now on.
   void set_progress_thread(bool enabled, int cpu) noexcept;
+  /// Counts the application's threads that sleep in here, in a word that peers may read in order to
+  /// leave a progress thread asleep. nullptr: nowhere. Set before anybody waits.
+  void count_sleepers_in(std::atomic<std::uint32_t>* attention) noexcept { attention_ = attention; }
+  ProgressCounts progress_counts() const noexcept;
+
   /// Ends the thread for good: before the tasks that it may be resuming are destroyed.
   void stop_progress_thread() noexcept;
 
@@ -149,9 +176,11 @@ class Engine {
   void check_health() noexcept;
   void call_progress_thread() noexcept;
   void fail_waiters(Membership& members, Status why) noexcept;
-  void sleep_slice(std::uint64_t nanoseconds, Guard& guard) noexcept;
-  /// Read in this order: who holds the lock while the last operation ends still runs engine code after
-  /// `pending_` has fallen to 0.
+  /// Sleeps once; true when that ended before its time.
+  bool sleep_slice(std::uint64_t nanoseconds, Guard& guard,
+                   std::atomic<std::uint32_t>* attention) noexcept;
+  /// Read in this order: who holds the lock while the last operation ends still runs engine code
+  /// after `pending_` has fallen to 0.
   bool must_lock() const noexcept {
     return threads_ || pending() != 0 || locked_.load(std::memory_order_acquire);
   }
@@ -175,6 +204,9 @@ class Engine {
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;
+  std::atomic<std::uint32_t>* attention_ = nullptr;
+  std::atomic<std::uint64_t> sleeps_{0}, rung_{0},
+      handled_{0};  // ProgressCounts; written by the progress thread
 };
 
 class Engine::Guard {
@@ -213,12 +245,13 @@ class Engine::Guard {
 class Engine::Reached {
  public:
   Reached(Engine& engine, const Word& word, std::uint64_t value, Membership& members,
-          std::int32_t peer) noexcept
+          std::int32_t peer, std::uint32_t span = 1) noexcept
       : engine_(engine) {
     waiter_.word = &word;
     waiter_.value = value;
     waiter_.owner = &members;
     waiter_.peer = peer;
+    waiter_.span = span;
   }
   Reached(const Reached&) = delete;
   Reached& operator=(const Reached&) = delete;
@@ -227,7 +260,8 @@ class Engine::Reached {
   }
 
   bool await_ready() noexcept {
-    if (engine_.soon(*waiter_.word, waiter_.value)) return true;
+    if (waiter_.span != 1 ? waiter_.reached() : engine_.soon(*waiter_.word, waiter_.value))
+      return true;
     auto& members = *static_cast<const Membership*>(waiter_.owner);
     if (!members.broken.ok()) {
       waiter_.outcome = members.broken;
@@ -246,13 +280,36 @@ class Engine::Reached {
   Status await_resume() const noexcept { return waiter_.outcome; }
 
  private:
+  void suspend(std::coroutine_handle<> handle) noexcept { await_suspend(handle); }
+
   Engine& engine_;
   Waiter waiter_;
+  friend class Later;
 };
 
 inline Engine::Reached Engine::reached(const Word& word, std::uint64_t value, Membership& members,
                                        std::int32_t peer) noexcept {
   return Reached(*this, word, value, members, peer);
 }
+
+inline Engine::Reached Engine::reached_any(const Word* first, std::uint32_t span, std::uint64_t sum,
+                                           Membership& members) noexcept {
+  return Reached(*this, *first, sum, members, -1, span);
+}
+
+class Engine::Later {
+ public:
+  explicit Later(Engine& engine) noexcept : reached_(engine, kAlways, 0, nobody_, -1) {}
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> handle) noexcept { reached_.suspend(handle); }
+  void await_resume() const noexcept {}
+
+ private:
+  static inline const Word kAlways{0};
+  Membership nobody_;
+  Reached reached_;
+};
+
+inline Engine::Later Engine::later() noexcept { return Later(*this); }
 
 }  // namespace tutti

@@ -108,10 +108,19 @@ void ProgressThread::progress_once() noexcept {
   Engine::Guard guard(engine_);
   guard.escalate();
   if (!has_work()) return;  // checked again under the lock: without it nothing may be touched
+  // All that there is, so that what comes back to back costs one interrupt; the application may
+  // come in between.
   while (engine_.poll()) {
+    engine_.handled_.fetch_add(1, std::memory_order_relaxed);
+    if (engine_.inside_.load(std::memory_order_relaxed) != 0) return;
+    guard.give();
+    guard.take();
+    if (!has_work()) return;  // looked at again: the application needs no lock then
   }
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
-  engine_.sleep_slice(kSleep, guard);
+  engine_.sleeps_.fetch_add(1, std::memory_order_relaxed);
+  if (engine_.sleep_slice(kSleep, guard, nullptr))
+    engine_.rung_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tutti

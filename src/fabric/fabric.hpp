@@ -78,11 +78,16 @@ struct Waiter {
   std::coroutine_handle<> handle;
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
-  const void* owner = nullptr;    // the Team (or whoever) whose ranks this wait depends on
-  std::int32_t peer = -1;         // job rank that will write the word, or -1: any of the owner's
-  Status outcome;                 // set before `handle` is resumed
+  const void* owner = nullptr;  // the Team (or whoever) whose ranks this wait depends on
+  std::int32_t peer = -1;       // job rank that will write the word, or -1: any of the owner's
+  std::uint32_t span = 1;  // words from `word` on whose sum counts: for flags of which any may come
+  Status outcome;          // set before `handle` is resumed
 
-  bool reached() const noexcept { return word->load(std::memory_order_acquire) >= value; }
+  bool reached() const noexcept {
+    std::uint64_t sum = word->load(std::memory_order_acquire);
+    for (std::uint32_t i = 1; i < span; ++i) sum += word[i].load(std::memory_order_acquire);
+    return sum >= value;
+  }
 };
 
 /// CPU work that costs time in a simulation and is simply done in reality.

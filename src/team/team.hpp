@@ -212,7 +212,10 @@ class Team {
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }
   static std::size_t board_bytes() noexcept { return sizeof(Board); }
 
+  const std::uint64_t* id() const noexcept { return id_; }
+
   void* host_data = nullptr;  // of whoever created the team
+  void* messages = nullptr;   // of p2p: the team's messages
 
  private:
   Team(TeamResources& resources, int rank, int size) noexcept

@@ -76,7 +76,7 @@ void run_rank(int ranks, const Settings& settings, std::unique_ptr<shm::ShmFabri
 
 }  // namespace
 
-void run_threads(int ranks, const Settings& settings, const Body& body) {
+void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple) {
   std::vector<std::unique_ptr<shm::ShmFabric>> fabrics;
   const Status status = shm::ShmFabric::create_threads(ranks, settings, &fabrics);
   if (!status.ok()) throw std::runtime_error(status.detail);
@@ -84,7 +84,7 @@ void run_threads(int ranks, const Settings& settings, const Body& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      run_rank(ranks, settings, std::move(fabrics[static_cast<std::size_t>(rank)]), false, body);
+      run_rank(ranks, settings, std::move(fabrics[static_cast<std::size_t>(rank)]), multiple, body);
       all_done.arrive_and_wait();
     });
   }

@@ -1,0 +1,233 @@
+// Packets: how they leave, and what an arriving one does.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/copy.hpp"
+#include "base/log.hpp"
+#include "p2p/messages.hpp"
+#include "team/copy_small.hpp"
+
+namespace tutti::p2p {
+
+Header Messages::header_of(const Transfer& send, PacketKind kind, std::uint8_t detail) const noexcept {
+  Header header{};
+  header.context[0] = send.context_->id[0];
+  header.context[1] = send.context_->id[1];
+  header.source = static_cast<std::uint32_t>(send.team_->rank());
+  header.tag = send.tag_;
+  header.bytes = send.bytes_;
+  header.transfer = send.id_;
+  header.kind = kind;
+  header.detail = detail;
+  return header;
+}
+
+/// Only what begins a transfer, and what one in parts cannot go on without, wakes a progress thread.
+bool Messages::interrupts(const Header& header) const noexcept {
+  if (options_.protocol != Protocol::read_interrupt) return false;
+  const auto protocol = static_cast<Protocol>(header.detail);
+  switch (header.kind) {
+    case PacketKind::request_to_send: return protocol == Protocol::read_interrupt || protocol == Protocol::pipelined;
+    case PacketKind::clear_to_send: return protocol == Protocol::pipelined;
+    case PacketKind::data: return true;
+    default: return false;
+  }
+}
+
+// ---- leaving ---------------------------------------------------------------------------------------
+
+/// The payload is copied: what is small leaves the sender's hands at once, within the allowance of the peer.
+void Messages::enqueue(Peer& peer, const Header& header, const void* payload) noexcept {
+  void* memory = frames().allocate(sizeof(Outgoing) + header.payload);
+  if (memory == nullptr) return fail_peer(peer, Status::error(Code::no_memory, "no memory for a message"));
+  auto* packet = new (memory) Outgoing();
+  packet->header = header;
+  fabric_.spend(Work::copy, header.payload);
+  copy_small(packet + 1, payload, header.payload);
+  peer.queue.push_back(*packet);
+  ++counts_.queued;
+  if (peer.flushing.done()) {
+    peer.flushing = flush(peer);
+    peer.flushing.start();
+  }
+}
+
+/// A control packet, with at most sizeof(Clearance) bytes of data.
+void Messages::post(Peer& peer, const Header& header, const void* payload) noexcept {
+  if (!peer.lost.ok()) return;
+  if (!peer.queue.empty() || !peer.connected() || !peer.room(header.payload)) {
+    return enqueue(peer, header, payload);
+  }
+  if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok()) fail_peer(peer, status);
+}
+
+void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
+  const bool synchronous = send.mode_ == SendMode::synchronous;
+  if (synchronous) {
+    if (const Status status = identify(send); !status.ok()) return complete(send, status);
+  }
+  Header header = header_of(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager, 0);
+  header.payload = static_cast<std::uint16_t>(send.bytes_);
+  peer.charged += cost_of(send.bytes_);
+  ++counts_.eager;
+  if (synchronous) {
+    peer.add_open(send);
+    send.open_ = true;
+  }
+  post(peer, header, send.buffer_);
+  if (!synchronous) complete(send, peer.lost);
+}
+
+// ---- arriving --------------------------------------------------------------------------------------
+
+void Messages::drain(Peer& peer) noexcept {
+  while (peer.arrived()) {
+    handle(peer, peer.front());
+    peer.pop();
+  }
+}
+
+void Messages::handle(Peer& peer, const Packet& packet) noexcept {
+  const Header& header = packet.header;
+  if (header.kind <= PacketKind::request_to_send) return handle_envelope(peer, packet);
+  if (header.kind == PacketKind::withdraw) return handle_withdraw(peer, header);
+  Transfer* transfer = identified(header.transfer);
+  // One that has been given up here (its deadline has passed) may still be spoken of.
+  if (transfer == nullptr || transfer->peer_ != &peer) return;
+  switch (header.kind) {
+    case PacketKind::clear_to_send: {
+      Clearance clearance;
+      std::memcpy(&clearance, packet.payload, sizeof clearance);
+      return handle_clearance(*transfer, peer, clearance);
+    }
+    case PacketKind::data: return handle_part(*transfer, peer, packet);
+    case PacketKind::withdrawn:
+      transfer->receipt_.cancelled = true;
+      return complete(*transfer, Status::success());
+    default: break;
+  }
+  const auto code = static_cast<Code>(header.detail);
+  complete(*transfer, code == Code::ok ? Status::success() : Status{code, peer.rank, "the other side failed"});
+}
+
+void Messages::handle_envelope(Peer& peer, const Packet& packet) noexcept {
+  const Header& header = packet.header;
+  Context& context = context_of(header.context);
+  fabric_.spend(Work::match, 0);
+  Transfer* receive = context.matcher.take_posted(static_cast<int>(header.source), header.tag);
+  if (receive == nullptr) {
+    ++counts_.unexpected;
+    if (keep(context, peer, header, packet.payload) == nullptr) {
+      fail_peer(peer, Status::error(Code::no_memory, "no memory for an unexpected message"));
+    }
+  } else if (header.kind == PacketKind::request_to_send) {
+    Key key;
+    if (header.payload == sizeof key) std::memcpy(&key, packet.payload, sizeof key);
+    accept_rendezvous(*receive, peer, header, key);
+  } else {
+    receive_eager(*receive, peer, header, packet.payload);
+  }
+}
+
+/// The sender cancels: possible until the message is matched.
+void Messages::handle_withdraw(Peer& peer, const Header& header) noexcept {
+  Matcher& matcher = context_of(header.context).matcher;
+  Arrival* arrival = matcher.first_arrival();
+  while (arrival != nullptr && (arrival->from != &peer || arrival->header.transfer != header.transfer)) {
+    arrival = arrival->in_context.next;
+  }
+  if (arrival == nullptr) return;  // matched: the transfer takes its course
+  matcher.remove(*arrival);
+  if (arrival->payload != nullptr) {
+    counts_.held_bytes -= arrival->header.payload;
+    peer.deliver(arrival->header.payload);
+  }
+  FramePool::release(arrival);
+  Header reply{};
+  reply.transfer = header.transfer;
+  reply.kind = PacketKind::withdrawn;
+  post(peer, reply, nullptr);
+}
+
+/// Remembers a message that no receive waits for; with its data, unless `payload` is nullptr.
+Arrival* Messages::keep(Context& context, Peer& peer, const Header& header, const void* payload) noexcept {
+  const bool eager = header.kind != PacketKind::request_to_send && payload != nullptr;
+  void* memory = frames().allocate(sizeof(Arrival) + (eager ? header.payload : 0));
+  if (memory == nullptr) return nullptr;
+  auto* arrival = new (memory) Arrival();
+  arrival->context = &context;
+  arrival->from = &peer;
+  arrival->header = header;
+  if (eager) {
+    arrival->payload = reinterpret_cast<std::byte*>(arrival + 1);
+    fabric_.spend(Work::copy, header.payload);
+    copy_small(arrival->payload, payload, header.payload);
+    counts_.held_bytes += header.payload;
+  } else if (header.payload == sizeof arrival->key && payload != nullptr) {
+    std::memcpy(&arrival->key, payload, sizeof arrival->key);
+  }
+  context.matcher.add(*arrival);
+  return arrival;
+}
+
+/// Forgets a message that nobody will receive any more.
+void Messages::drop(Arrival* arrival) noexcept {
+  Peer& peer = *arrival->from;
+  const Header header = arrival->header;
+  if (arrival->payload != nullptr) {
+    counts_.held_bytes -= header.payload;
+    if (peer.rank != fabric_.rank()) peer.deliver(header.payload);
+  }
+  FramePool::release(arrival);
+  if (peer.rank != fabric_.rank() && header.kind != PacketKind::eager) {
+    finish(peer, header.transfer, Status::error(Code::invalid_argument, "the receiver has given up the team"));
+  }
+}
+
+/// The envelope of the message that a receive has got, and how much of it fits.
+void Messages::describe(const Header& header, Transfer& receive) noexcept {
+  receive.receipt_.source = static_cast<int>(header.source);
+  receive.receipt_.tag = header.tag;
+  receive.receipt_.bytes = header.bytes;
+  receive.wanted_ = std::min<std::size_t>(header.bytes, receive.bytes_);
+  if (header.bytes > receive.bytes_) {
+    receive.receipt_.status = Status::error(Code::truncated, "the message is longer than the buffer");
+  }
+}
+
+void Messages::receive_eager(Transfer& receive, Peer& peer, const Header& header, const void* payload) noexcept {
+  describe(header, receive);
+  fabric_.spend(Work::copy, receive.wanted_);
+  copy_small(receive.buffer_, payload, receive.wanted_);
+  if (peer.rank == fabric_.rank()) {
+    peer.delivered += cost_of(header.payload);
+  } else {
+    peer.deliver(header.payload);
+    if (header.kind == PacketKind::eager_synchronous) finish(peer, header.transfer, Status::success());
+  }
+  complete(receive, Status::success());
+}
+
+/// Gives a message that came earlier to the receive that takes it.
+void Messages::consume(Arrival* arrival, Transfer& receive) noexcept {
+  const Header header = arrival->header;
+  Peer& peer = *arrival->from;
+  if (Transfer* send = arrival->local) {
+    FramePool::release(arrival);
+    describe(header, receive);
+    copy_bytes(receive.buffer_, send->buffer_, receive.wanted_);
+    complete(receive, Status::success());
+    return complete(*send, Status::success());
+  }
+  if (header.kind == PacketKind::request_to_send) {
+    const Key key = arrival->key;
+    FramePool::release(arrival);
+    return accept_rendezvous(receive, peer, header, key);
+  }
+  counts_.held_bytes -= header.payload;
+  receive_eager(receive, peer, header, arrival->payload);
+  FramePool::release(arrival);
+}
+
+}  // namespace tutti::p2p

@@ -1,0 +1,70 @@
+#include "p2p/matching.hpp"
+
+namespace tutti::p2p {
+namespace {
+
+bool fits(int wanted, int tag) noexcept { return wanted == kAnyTag || wanted == tag; }
+
+}  // namespace
+
+Lane& Matcher::lane(int source) noexcept {
+  if (source != last_source_ || last_lane_ == nullptr) {
+    last_lane_ = &lanes_[source];
+    last_source_ = source;
+  }
+  return *last_lane_;
+}
+
+Transfer* Matcher::take_posted(int source, int tag) noexcept {
+  Lane& from = lane(source);
+  Transfer* named = from.posted.first();
+  while (named != nullptr && !fits(named->tag_, tag)) named = from.posted.next(*named);
+  Transfer* wild = from_any_.first();
+  while (wild != nullptr && !fits(wild->tag_, tag)) wild = from_any_.next(*wild);
+  Transfer* const taken =
+      named == nullptr || (wild != nullptr && wild->sequence_ < named->sequence_) ? wild : named;
+  if (taken != nullptr) remove(*taken);
+  return taken;
+}
+
+Arrival* Matcher::find(int source, int tag) noexcept {
+  if (source == kAnySource) {
+    Arrival* arrival = arrivals_.first();
+    while (arrival != nullptr && !fits(tag, arrival->header.tag)) arrival = arrivals_.next(*arrival);
+    return arrival;
+  }
+  Lane& from = lane(source);
+  Arrival* arrival = from.arrivals.first();
+  while (arrival != nullptr && !fits(tag, arrival->header.tag)) arrival = from.arrivals.next(*arrival);
+  return arrival;
+}
+
+void Matcher::post(Transfer& receive) noexcept {
+  receive.sequence_ = next_sequence_++;
+  receive.posted_ = true;
+  if (receive.rank_ == kAnySource) {
+    receive.lane_ = nullptr;
+    from_any_.push_back(receive);
+  } else {
+    receive.lane_ = &lane(receive.rank_);
+    receive.lane_->posted.push_back(receive);
+  }
+}
+
+void Matcher::remove(Transfer& receive) noexcept {
+  (receive.lane_ != nullptr ? receive.lane_->posted : from_any_).remove(receive);
+  receive.posted_ = false;
+}
+
+void Matcher::add(Arrival& arrival) noexcept {
+  arrival.lane = &lane(static_cast<int>(arrival.header.source));
+  arrival.lane->arrivals.push_back(arrival);
+  arrivals_.push_back(arrival);
+}
+
+void Matcher::remove(Arrival& arrival) noexcept {
+  arrival.lane->arrivals.remove(arrival);
+  arrivals_.remove(arrival);
+}
+
+}  // namespace tutti::p2p

@@ -1,0 +1,142 @@
+// The connection of this rank with one other: two rings, one in each direction, and what is under way.
+//
+// An inbound area lies in the receiver's arena, and only its sender writes there; the credit line lies in the
+// sender's arena, and only the receiver writes there. Where the two map each other the data is stored in
+// place; elsewhere it is composed in a mirror of the area and put from there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "p2p/list.hpp"
+#include "p2p/packet.hpp"
+#include "p2p/transfer.hpp"
+#include "team/arena_heap.hpp"
+
+namespace tutti::p2p {
+
+/// What all connections of a rank share.
+struct Site {
+  Engine& engine;
+  Fabric& fabric;
+  ArenaHeap& heap;
+  Table table;
+
+  template <class T>
+  T* own(std::size_t offset) const noexcept {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(fabric.arena().base) + offset);
+  }
+};
+
+/// A packet that waits for its turn, with its payload behind it. From the engine's frame pool.
+struct Outgoing {
+  Header header{};
+  Hook<Outgoing> in_queue;
+
+  const std::byte* payload() const noexcept { return reinterpret_cast<const std::byte*>(this + 1); }
+};
+
+struct Packet {
+  const Header& header;
+  const std::byte* payload;
+};
+
+struct Peer {
+  Peer(const Site& its_site, std::int32_t job_rank) noexcept : site(its_site), rank(job_rank) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  // ---- outgoing
+
+  /// Asks for an inbound area: tells the peer where the credit line is. Once.
+  Status call() noexcept;
+  bool called() const noexcept { return credit != nullptr; }
+  /// Where the peer answers: 1 + offset of the inbound area, or kRefused.
+  Word& answer() const noexcept { return site.own<Word>(site.table.answers())[rank]; }
+  static constexpr std::uint64_t kRefused = ~std::uint64_t{0};
+  /// Takes up the answer.
+  Status connect() noexcept;
+  bool connected() const noexcept { return area_there != 0; }
+  /// True when a packet with `payload` bytes may be written now.
+  bool room(std::size_t payload) noexcept;
+  /// Writes it; there must be room. `interrupts`: wakes a progress thread too.
+  Status write(const Header& header, const void* payload, bool interrupts) noexcept;
+  /// True when the peer has still room for an eager message that it does not expect.
+  bool affords(std::size_t payload, std::uint64_t allowance) noexcept {
+    const std::uint64_t taken = credit == nullptr ? 0 : credit->delivered.load(std::memory_order_relaxed);
+    return charged - taken + cost_of(payload) <= allowance;
+  }
+
+  // ---- incoming
+
+  Word& called_by() const noexcept { return site.own<Word>(site.table.calls())[rank]; }
+  bool accepted() const noexcept { return area != nullptr; }
+  /// Gives the peer an inbound area. After its call.
+  Status accept() noexcept;
+  Word& flag() const noexcept { return *reinterpret_cast<Word*>(area + slot_flag(received)); }
+  bool arrived() const noexcept {
+    return flag().load(std::memory_order_acquire) >= Flag::least(received);
+  }
+  Packet front() noexcept;
+  /// Done with the front packet: its place may be reused.
+  void pop() noexcept;
+  /// A receive has taken an eager message.
+  void deliver(std::size_t payload) noexcept;
+  /// Tells the peer how far this side is, as far as it does not know yet.
+  void tell_credits() noexcept;
+
+  /// Nobody waits for the peer at present, or somebody does.
+  void add_open(Transfer& transfer) noexcept {
+    open.push_back(transfer);
+    members.background = false;
+  }
+  void remove_open(Transfer& transfer) noexcept {
+    open.remove(transfer);
+    members.background = open.empty();
+  }
+
+  static constexpr std::size_t slot_flag(std::uint64_t number) noexcept {
+    return number % kSlots * kSlotBytes + kSlotBytes - sizeof(Word);
+  }
+
+  const Site& site;
+  const std::int32_t rank;              // in the job
+  Membership members{&rank, 1, {}, true};
+  Status lost;                          // why it cannot be reached any more
+  Remote arena;                         // its arena
+  std::byte* mapped = nullptr;          // where that is mapped, or nullptr
+  List<Transfer, &Transfer::in_peer> open;  // unfinished ones that depend on it
+  Task listening;                       // takes packets from it
+  Task flushing;                        // writes what waits in the queue
+
+  List<Outgoing, &Outgoing::in_queue> queue;
+  Word emptied{0};                      // times that the queue has become empty; local
+  CreditLine* credit = nullptr;         // in the own arena
+  std::size_t area_there = 0;           // offset of the inbound area in its arena
+  std::byte* mirror = nullptr;          // of that area, or where it is mapped
+  std::uint64_t sent = 0;               // packets written
+  std::uint64_t ring_end = 0;           // bytes of the ring used so far, with those left out at its end
+  std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
+  std::uint64_t consumed = 0;           // credit->consumed as last seen
+  std::uint64_t charged = 0;            // cost of the eager messages sent
+
+  std::byte* area = nullptr;            // inbound, in the own arena
+  std::size_t credit_there = 0;         // offset of its credit line in its arena
+  std::uint64_t received = 0;           // packets taken
+  std::uint64_t ring_read = 0;
+  std::uint64_t ring_told = 0;
+  std::uint64_t told = 0;               // of these, it knows
+  std::uint64_t delivered = 0;
+  std::uint64_t told_delivered = 0;
+  std::uint32_t streams = 0;            // messages that come in parts at present
+
+ private:
+  bool fits(std::size_t payload) const noexcept;
+  void wake(bool interrupts) noexcept;
+  void tell(std::size_t word, std::uint64_t value) noexcept;
+};
+
+}  // namespace tutti::p2p

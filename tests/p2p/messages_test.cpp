@@ -1,0 +1,664 @@
+// What point-to-point promises, one thing at a time: modes, thresholds, truncation, flow control, probes,
+// cancellation, and when the progress thread works.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "core/job.hpp"
+#include "p2p/messages.hpp"
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+using p2p::Arrival;
+using p2p::Messages;
+using p2p::Transfer;
+using test::Rank;
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::byte> pattern(std::size_t bytes, int salt) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 31 + i / 251 + static_cast<std::size_t>(salt));
+  return data;
+}
+
+void barrier(Rank& r) { ASSERT_TRUE(r.job.run(r.team, Call{}).ok()); }
+
+Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
+  Settings settings;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 60;
+  settings.rendezvous = rendezvous;
+  settings.fault = fault;
+  return settings;
+}
+
+p2p::Counts counts(Rank& r) { return r.job.messages().counts(); }
+ProgressCounts progress(Rank& r) { return static_cast<JobImpl&>(r.job).engine().progress_counts(); }
+
+void sleep_ms(long ms) {
+  const timespec pause{ms / 1000, ms % 1000 * 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+// ---- sizes and protocols ---------------------------------------------------------------------------
+
+struct Way {
+  const char* name;
+  Rendezvous rendezvous;
+  const char* fault;
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+class EveryProtocol : public ::testing::TestWithParam<Way> {};
+
+TEST_P(EveryProtocol, CarriesEverySize) {
+  test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    const std::size_t sizes[] = {0, 1, 7, 8, 16, 17, 79, 80, 81, 127, 128, 1000, 4096, 16383, 16384, 16385,
+                                 65536, 100'003, (1 << 20) + 3, 5'000'000};
+    for (const bool expected : {true, false}) {
+      for (const std::size_t bytes : sizes) {
+        const auto data = pattern(bytes, 3);
+        if (r.rank == 0) {
+          if (expected) barrier(r);
+          Transfer* send = nullptr;
+          ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 1, 5, SendMode::standard, &send).ok());
+          if (!expected) barrier(r);
+          EXPECT_TRUE(messages.wait(*send).status.ok());
+          messages.release(send);
+        } else {
+          std::vector<std::byte> room(bytes + 64, std::byte{0x5a});
+          Transfer* receive = nullptr;
+          if (expected) {
+            ASSERT_TRUE(messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
+            barrier(r);
+          } else {
+            barrier(r);
+            ASSERT_TRUE(messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
+          }
+          const Receipt receipt = messages.wait(*receive);
+          messages.release(receive);
+          EXPECT_TRUE(receipt.status.ok()) << name(receipt.status.code);
+          EXPECT_EQ(receipt.bytes, bytes);
+          EXPECT_EQ(receipt.source, 0);
+          EXPECT_EQ(receipt.tag, 5);
+          EXPECT_TRUE(std::equal(data.begin(), data.end(), room.begin()));
+          EXPECT_TRUE(std::all_of(room.begin() + static_cast<std::ptrdiff_t>(bytes), room.end(),
+                                  [](std::byte b) { return b == std::byte{0x5a}; }));
+        }
+      }
+    }
+    if (r.rank == 0) {
+      const bool parts = std::strlen(GetParam().fault) != 0;
+      EXPECT_EQ(counts(r).pipelined != 0, parts);
+      EXPECT_EQ(counts(r).write != 0, GetParam().rendezvous == Rendezvous::write);
+      EXPECT_EQ(counts(r).read != 0, GetParam().rendezvous != Rendezvous::write && !parts);
+    }
+  });
+}
+
+TEST_P(EveryProtocol, CutsOffWhatIsTooLong) {
+  test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    for (const std::size_t bytes : {10, 3000, 100'000}) {
+      for (const std::size_t room : {std::size_t{0}, bytes / 3}) {
+        const auto data = pattern(bytes, 1);
+        if (r.rank == 0) {
+          EXPECT_TRUE(messages.send(r.team, data.data(), bytes, 1, 0).ok());
+        } else {
+          std::vector<std::byte> buffer(room + 8, std::byte{0x5a});
+          const Receipt receipt = messages.receive(r.team, buffer.data(), room, 0, 0);
+          EXPECT_EQ(receipt.status.code, Code::truncated);
+          EXPECT_EQ(receipt.bytes, bytes);
+          EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(room), data.begin()));
+          EXPECT_EQ(buffer[room], std::byte{0x5a});
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryProtocol,
+                         ::testing::Values(Way{"Write", Rendezvous::write, ""}, Way{"Read", Rendezvous::read, ""},
+                                           Way{"ReadInterrupt", Rendezvous::read_interrupt, ""},
+                                           Way{"InParts", Rendezvous::automatic, "nocma"}),
+                         [](const auto& way) { return way.param.name; });
+
+// ---- modes -----------------------------------------------------------------------------------------
+
+TEST(Modes, ASynchronousSendWaitsForItsReceive) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{50'000}}) {
+      std::vector<std::byte> data(bytes);
+      if (r.rank == 0) {
+        Transfer* send = nullptr;
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 1, 0, SendMode::synchronous, &send).ok());
+        barrier(r);  // the message is there, the receive is not
+        Receipt receipt;
+        EXPECT_FALSE(messages.test(*send, &receipt));
+        barrier(r);
+        EXPECT_TRUE(messages.wait(*send).status.ok());
+        messages.release(send);
+      } else {
+        barrier(r);
+        Receipt receipt;
+        while (!messages.probe_now(r.team, 0, 0, &receipt)) {
+        }
+        barrier(r);
+        EXPECT_TRUE(messages.receive(r.team, data.data(), bytes, 0, 0).status.ok());
+      }
+    }
+  });
+}
+
+TEST(Modes, ABufferedSendNeedsNobody) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    constexpr int kCount = 300;
+    std::vector<int> data(20'000);
+    if (r.rank == 0) {
+      for (int i = 0; i < kCount; ++i) {
+        data.assign(data.size(), i);
+        const std::size_t bytes = i % 3 == 0 ? data.size() * 4 : i % 3 == 1 ? 4 : 5000;
+        ASSERT_TRUE(messages.send(r.team, data.data(), bytes, 1, 0, SendMode::buffered).ok());
+      }
+      barrier(r);
+      barrier(r);
+    } else {
+      barrier(r);
+      for (int i = 0; i < kCount; ++i) {
+        const Receipt receipt = messages.receive(r.team, data.data(), data.size() * 4, 0, 0);
+        ASSERT_TRUE(receipt.status.ok());
+        EXPECT_EQ(data.front(), i);
+        EXPECT_EQ(data[receipt.bytes / 4 - 1], i);
+      }
+      barrier(r);
+    }
+  });
+}
+
+TEST(Modes, PersistentTransfersStartAgain) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::vector<int> small(4), large(30'000);
+    Transfer* transfers[2] = {};
+    for (int i = 0; i < 2; ++i) {
+      auto& data = i == 0 ? small : large;
+      ASSERT_TRUE((r.rank == 0 ? messages.prepare_send(r.team, data.data(), data.size() * 4, 1, i, SendMode::standard,
+                                                       &transfers[i])
+                               : messages.prepare_receive(r.team, data.data(), data.size() * 4, 0, i, &transfers[i]))
+                      .ok());
+      Receipt receipt;
+      EXPECT_TRUE(messages.test(*transfers[i], &receipt));  // inactive
+    }
+    for (int round = 0; round < 200; ++round) {
+      if (r.rank == 0) {
+        small.assign(small.size(), round);
+        large.assign(large.size(), round);
+      }
+      for (Transfer* transfer : transfers) ASSERT_TRUE(messages.restart(*transfer).ok());
+      for (Transfer* transfer : transfers) ASSERT_TRUE(messages.wait(*transfer).status.ok());
+      EXPECT_EQ(small[3], round);
+      EXPECT_EQ(large[29'999], round);
+    }
+    for (Transfer* transfer : transfers) messages.release(transfer);
+  });
+}
+
+TEST(Modes, ExchangeGoesRoundARing) {
+  test::run_threads(5, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    const int right = (r.rank + 1) % r.size, left = (r.rank + r.size - 1) % r.size;
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
+      std::vector<int> out(count, r.rank), in(count, -1);
+      for (int step = 1; step <= r.size; ++step) {
+        const Receipt receipt =
+            messages.exchange(r.team, out.data(), count * 4, right, 1, in.data(), count * 4, left, 1);
+        ASSERT_TRUE(receipt.status.ok());
+        EXPECT_EQ(in.back(), (r.rank + r.size - step) % r.size);
+        out.swap(in);
+      }
+    }
+  });
+}
+
+// ---- to oneself ------------------------------------------------------------------------------------
+
+TEST(Self, SendsAndReceivesInBothOrders) {
+  test::run_threads(1, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 20}) {
+      for (const SendMode mode : {SendMode::standard, SendMode::synchronous, SendMode::buffered, SendMode::ready}) {
+        const auto data = pattern(bytes, 9);
+        std::vector<std::byte> first(bytes), second(bytes);
+        Transfer *send = nullptr, *receive = nullptr;
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 0, 3, mode, &send).ok());
+        EXPECT_EQ(send->active(), mode == SendMode::synchronous || (bytes > 16384 && mode != SendMode::buffered));
+        Receipt seen;
+        EXPECT_TRUE(messages.probe_now(r.team, kAnySource, kAnyTag, &seen));
+        EXPECT_EQ(seen.bytes, bytes);
+        EXPECT_TRUE(messages.receive(r.team, first.data(), bytes, kAnySource, kAnyTag).status.ok());
+        EXPECT_TRUE(messages.wait(*send).status.ok());
+        messages.release(send);
+        EXPECT_EQ(first, data);
+        ASSERT_TRUE(messages.start_receive(r.team, second.data(), bytes, 0, 3, &receive).ok());
+        EXPECT_TRUE(messages.send(r.team, data.data(), bytes, 0, 3, mode).ok());
+        const Receipt receipt = messages.wait(*receive);
+        EXPECT_TRUE(receipt.status.ok());
+        EXPECT_EQ(receipt.source, 0);
+        messages.release(receive);
+        EXPECT_EQ(second, data);
+      }
+    }
+    EXPECT_EQ(counts(r).held_bytes, 0u);
+  });
+}
+
+TEST(Self, EndlessSendsWithoutReceivesStayBounded) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.unexpected = 65536;
+  test::run_threads(1, settings, [](Rank& r) {
+    Messages& messages = r.job.messages();
+    constexpr int kCount = 1000;
+    std::vector<std::byte> data(1000), in(1000);
+    std::vector<Transfer*> sends(kCount);
+    for (auto& send : sends) {
+      ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 0, 0, SendMode::standard, &send).ok());
+    }
+    EXPECT_LE(counts(r).held_bytes, 65536u);
+    for (int i = 0; i < kCount; ++i) EXPECT_TRUE(messages.receive(r.team, in.data(), in.size(), 0, 0).status.ok());
+    for (Transfer* send : sends) {
+      EXPECT_FALSE(send->active());
+      messages.release(send);
+    }
+  });
+}
+
+// ---- flow control ----------------------------------------------------------------------------------
+
+TEST(FlowControl, AReceiverHoldsNoMoreThanItGives) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{40}, std::size_t{700}, std::size_t{16384}}) {
+    Settings settings = settings_of(Rendezvous::automatic);
+    settings.unexpected = 131072;
+    test::run_threads(2, settings, [bytes](Rank& r) {
+      Messages& messages = r.job.messages();
+      constexpr int kCount = 5000;
+      if (r.rank == 0) {
+        std::vector<std::vector<std::byte>> data;
+        std::vector<Transfer*> sends(kCount);
+        for (int i = 0; i < 16; ++i) data.push_back(pattern(bytes, i));
+        for (int i = 0; i < kCount; ++i) {
+          ASSERT_TRUE(messages
+                          .start_send(r.team, data[static_cast<std::size_t>(i % 16)].data(), bytes, 1, i,
+                                      SendMode::standard, &sends[static_cast<std::size_t>(i)])
+                          .ok());
+        }
+        barrier(r);
+        for (Transfer* send : sends) {
+          EXPECT_TRUE(messages.wait(*send).status.ok());
+          messages.release(send);
+        }
+        EXPECT_GT(counts(r).deferred, 0u);
+        EXPECT_GT(counts(r).eager, 0u);
+      } else {
+        // Takes packets in while it looks for one that never comes.
+        std::size_t most = 0;
+        Receipt receipt;
+        const auto begin = Clock::now();
+        while (Clock::now() - begin < std::chrono::milliseconds(50)) {
+          EXPECT_FALSE(messages.probe_now(r.team, 0, kCount + 1, &receipt));
+          most = std::max(most, counts(r).held_bytes);
+        }
+        barrier(r);
+        EXPECT_LE(most, 131072u);
+        const std::size_t before = static_cast<JobImpl&>(r.job).memory().segment_used;
+        std::vector<std::byte> in(bytes);
+        for (int i = 0; i < kCount; ++i) {  // in order although eager and rendezvous alternate
+          receipt = messages.receive(r.team, in.data(), bytes, 0, kAnyTag);
+          ASSERT_TRUE(receipt.status.ok()) << name(receipt.status.code);
+          ASSERT_EQ(receipt.tag, i);
+          ASSERT_EQ(in, pattern(bytes, i % 16));
+        }
+        EXPECT_EQ(counts(r).held_bytes, 0u);
+        EXPECT_LE(static_cast<JobImpl&>(r.job).memory().segment_used, before + 256);  // for its answers
+      }
+    });
+  }
+}
+
+TEST(FlowControl, MemoryPerPeerIsConstant) {
+  test::run_threads(4, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    auto& job = static_cast<JobImpl&>(r.job);
+    const std::size_t idle = job.memory().segment_used;
+    barrier(r);
+    std::vector<std::byte> data(3000), in(3000);
+    const auto talk = [&](int peer) {
+      for (int i = 0; i < 200; ++i) {
+        const std::size_t bytes = static_cast<std::size_t>(i) * 14;
+        ASSERT_TRUE(messages.exchange(r.team, data.data(), bytes, peer, 0, in.data(), bytes, peer, 0).status.ok());
+      }
+    };
+    talk(r.rank ^ 1);
+    barrier(r);
+    const std::size_t one = job.memory().segment_used - idle;
+    EXPECT_GT(one, 0u);
+    EXPECT_LE(one, Messages::bytes_per_peer() + 512);
+    talk(r.rank ^ 1);
+    EXPECT_EQ(job.memory().segment_used - idle, one);
+    barrier(r);
+    talk(r.rank ^ 2);
+    barrier(r);
+    EXPECT_EQ(job.memory().segment_used - idle, 2 * one);
+  });
+}
+
+// ---- probes and cancellation -----------------------------------------------------------------------
+
+TEST(Probes, SeeAndTakeMessages) {
+  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""}, Way{"", Rendezvous::read, "nocma"}}) {
+    test::run_threads(2, settings_of(way.rendezvous, way.fault), [](Rank& r) {
+      Messages& messages = r.job.messages();
+      for (const std::size_t bytes : {std::size_t{12}, std::size_t{200'000}}) {
+        const auto one = pattern(bytes, 1), two = pattern(bytes, 2);
+        if (r.rank == 0) {
+          Transfer *a = nullptr, *b = nullptr;
+          ASSERT_TRUE(messages.start_send(r.team, one.data(), bytes, 1, 7, SendMode::standard, &a).ok());
+          ASSERT_TRUE(messages.start_send(r.team, two.data(), bytes, 1, 7, SendMode::standard, &b).ok());
+          for (Transfer* send : {a, b}) {
+            EXPECT_TRUE(messages.wait(*send).status.ok());
+            messages.release(send);
+          }
+        } else {
+          Receipt receipt = messages.probe(r.team, kAnySource, 7);
+          EXPECT_TRUE(receipt.status.ok());
+          EXPECT_EQ(receipt.bytes, bytes);
+          EXPECT_FALSE(messages.probe_now(r.team, 0, 8, &receipt));
+          Arrival* first = nullptr;
+          receipt = messages.take(r.team, 0, kAnyTag, &first);
+          ASSERT_NE(first, nullptr);
+          // A receive that comes now gets the second message.
+          std::vector<std::byte> in(bytes);
+          EXPECT_TRUE(messages.receive(r.team, in.data(), bytes, 0, 7).status.ok());
+          EXPECT_EQ(in, two);
+          receipt = messages.receive_taken(first, in.data(), bytes);
+          EXPECT_TRUE(receipt.status.ok());
+          EXPECT_EQ(receipt.tag, 7);
+          EXPECT_EQ(in, one);
+        }
+        barrier(r);
+      }
+    });
+  }
+}
+
+TEST(Cancellation, EndsWhatIsNotMatched) {
+  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""}, Way{"", Rendezvous::read, "nocma"}}) {
+    test::run_threads(2, settings_of(way.rendezvous, way.fault), [](Rank& r) {
+      Messages& messages = r.job.messages();
+      std::vector<std::byte> data(100'000, std::byte{1}), in(100'000);
+      if (r.rank == 0) {
+        Transfer *large = nullptr, *synchronous = nullptr, *receive = nullptr, *matched = nullptr;
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 1, SendMode::standard, &large).ok());
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), 8, 1, 2, SendMode::synchronous, &synchronous).ok());
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 3, SendMode::standard, &matched).ok());
+        ASSERT_TRUE(messages.start_receive(r.team, in.data(), 8, 1, 9, &receive).ok());
+        barrier(r);
+        barrier(r);  // the third is being received
+        for (Transfer* transfer : {large, synchronous, receive, matched}) messages.cancel(*transfer);
+        EXPECT_TRUE(messages.wait(*large).cancelled);
+        EXPECT_TRUE(messages.wait(*synchronous).cancelled);
+        EXPECT_TRUE(messages.wait(*receive).cancelled);
+        EXPECT_FALSE(messages.wait(*matched).cancelled);
+        for (Transfer* transfer : {large, synchronous, receive, matched}) messages.release(transfer);
+        barrier(r);
+        EXPECT_TRUE(messages.send(r.team, data.data(), 4, 1, 2).ok());
+      } else {
+        barrier(r);
+        Transfer* receive = nullptr;
+        EXPECT_TRUE(messages.probe(r.team, 0, 3).status.ok());  // all have left rank 0
+        ASSERT_TRUE(messages.start_receive(r.team, in.data(), in.size(), 0, 3, &receive).ok());
+        barrier(r);
+        EXPECT_TRUE(messages.wait(*receive).status.ok());
+        EXPECT_EQ(in, data);
+        messages.release(receive);
+        barrier(r);
+        // The cancelled ones are gone: tag 2 is the one that was sent afterwards.
+        EXPECT_EQ(messages.receive(r.team, in.data(), in.size(), 0, 2).bytes, 4u);
+        Receipt receipt;
+        EXPECT_FALSE(messages.probe_now(r.team, 0, kAnyTag, &receipt));
+      }
+    });
+  }
+}
+
+TEST(Arguments, AreChecked) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    char byte = 0;
+    Transfer* transfer = nullptr;
+    EXPECT_EQ(messages.send(r.team, &byte, 1, 2, 0).code, Code::invalid_argument);
+    EXPECT_EQ(messages.send(r.team, &byte, 1, kAnySource, 0).code, Code::invalid_argument);
+    EXPECT_EQ(messages.send(r.team, &byte, 1, 0, kAnyTag).code, Code::invalid_argument);
+    EXPECT_EQ(messages.receive(r.team, &byte, 1, 2, 0).status.code, Code::invalid_argument);
+    EXPECT_EQ(messages.receive(r.team, &byte, 1, 0, -2).status.code, Code::invalid_argument);
+    EXPECT_EQ(messages.start_send(r.team, &byte, 1, -2, 0, SendMode::standard, &transfer).code, Code::invalid_argument);
+    EXPECT_EQ(transfer, nullptr);
+    EXPECT_EQ(messages.probe(r.team, 0, -2).status.code, Code::invalid_argument);
+  });
+}
+
+TEST(Teams, KeepTheirMessagesApart) {
+  test::run_threads(3, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    const std::int32_t members[] = {2, 0, 1};
+    Team* turned = nullptr;
+    const int mine = r.rank == 2 ? 0 : r.rank + 1;
+    // Rank 0 sends on the new team before the others have made their ends of it.
+    if (r.rank != 0) barrier(r);
+    ASSERT_TRUE(r.job.create_team(TeamSpec{{5, 5}, mine, 3, members}, &turned).ok());
+    int value = 0;
+    if (r.rank == 0) {
+      for (int to = 0; to < 3; ++to) {
+        if (to == mine) continue;
+        value = 100 + to;
+        EXPECT_TRUE(messages.send(*turned, &value, sizeof value, to, 0).ok());
+        value = 200 + members[to];
+        EXPECT_TRUE(messages.send(r.team, &value, sizeof value, members[to], 0).ok());
+      }
+      barrier(r);
+    } else {
+      EXPECT_EQ(messages.receive(r.team, &value, sizeof value, 0, 0).source, 0);
+      EXPECT_EQ(value, 200 + r.rank);
+      EXPECT_EQ(messages.receive(*turned, &value, sizeof value, kAnySource, 0).source, 1);
+      EXPECT_EQ(value, 100 + mine);
+    }
+    barrier(r);
+    r.job.release_team(turned);
+  });
+}
+
+// ---- hybrid progress -------------------------------------------------------------------------------
+
+/// What rank 1 sees of a large message that comes while it computes (here: sleeps, so that there is a core).
+struct Seen {
+  double sender_seconds = 0;      // until the sender is done, from when it began
+  ProgressCounts before, after;   // at the receiver, around its computation
+  bool there = false;             // after the computation, without any call
+};
+
+Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int small_ones) {
+  Seen seen;
+  constexpr std::size_t kBytes = 1 << 20;
+  Settings settings = settings_of(rendezvous);
+  test::run_threads(2, settings, [&](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::vector<std::byte> data(kBytes, std::byte{5}), in(kBytes * static_cast<std::size_t>(messages_at_once));
+    char byte = 0;  // connected before
+    ASSERT_TRUE(messages.exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0).status.ok());
+    if (r.rank == 0) {
+      barrier(r);
+      sleep_ms(30);  // the receiver has gone computing
+      const auto begin = Clock::now();
+      for (int i = 0; i < small_ones; ++i) {
+        ASSERT_TRUE(messages.send(r.team, &byte, 1, 1, 99).ok());
+        sleep_ms(1);
+      }
+      std::vector<Transfer*> sends(static_cast<std::size_t>(messages_at_once));
+      for (auto& send : sends) {
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), kBytes, 1, 1, SendMode::standard, &send).ok());
+      }
+      for (auto& send : sends) {
+        EXPECT_TRUE(messages.wait(*send).status.ok());
+        messages.release(send);
+      }
+      seen.sender_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      barrier(r);
+    } else {
+      std::vector<Transfer*> receives(static_cast<std::size_t>(messages_at_once));
+      for (std::size_t i = 0; i < receives.size(); ++i) {
+        ASSERT_TRUE(messages.start_receive(r.team, in.data() + i * kBytes, kBytes, 0, 1, &receives[i]).ok());
+      }
+      barrier(r);
+      seen.before = progress(r);
+      sleep_ms(400);
+      seen.after = progress(r);
+      seen.there = std::none_of(receives.begin(), receives.end(), [](Transfer* t) { return t->active(); });
+      for (Transfer* receive : receives) {
+        EXPECT_TRUE(messages.wait(*receive).status.ok());
+        messages.release(receive);
+      }
+      EXPECT_EQ(std::count(in.begin(), in.end(), std::byte{5}), static_cast<std::ptrdiff_t>(in.size()));
+      for (int i = 0; i < small_ones; ++i) ASSERT_TRUE(messages.receive(r.team, &byte, 1, 0, 99).status.ok());
+      barrier(r);
+    }
+  });
+  return seen;
+}
+
+TEST(Progress, AnInterruptReceivesWhileTheReceiverComputes) {
+  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 1, 0);
+  EXPECT_TRUE(seen.there);
+  EXPECT_LT(seen.sender_seconds, 0.3);
+  EXPECT_GE(seen.after.rung - seen.before.rung, 1u);
+  // Rings: the message, and its end. A thread that is not needed any more is not woken at all.
+  EXPECT_LE(seen.after.rung - seen.before.rung, 2u);
+}
+
+TEST(Progress, WithoutInterruptsTheReceiverMustCome) {
+  for (const Rendezvous rendezvous : {Rendezvous::read, Rendezvous::write}) {
+    const Seen seen = compute_while_receiving(rendezvous, 1, 0);
+    EXPECT_FALSE(seen.there);
+    EXPECT_GT(seen.sender_seconds, 0.3);
+    EXPECT_EQ(seen.after.sleeps, 0u);  // there is no thread
+  }
+}
+
+TEST(Progress, InterruptsAreSelective) {
+  // Small messages leave the progress thread asleep although it waits for a large one.
+  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 1, 50);
+  EXPECT_TRUE(seen.there);
+  EXPECT_LE(seen.after.rung - seen.before.rung, 3u);
+}
+
+TEST(Progress, InterruptsAreSuppressed) {
+  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 20, 0);
+  EXPECT_TRUE(seen.there);
+  EXPECT_LE(seen.after.rung - seen.before.rung, 10u);  // twenty messages back to back, each a millisecond's copy
+}
+
+TEST(Progress, NothingPendingNothingRuns) {
+  test::run_threads(2, settings_of(Rendezvous::read_interrupt), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::vector<std::byte> data(100'000);
+    Transfer* transfer = nullptr;
+    ASSERT_TRUE((r.rank == 0 ? messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer)
+                             : messages.start_receive(r.team, data.data(), data.size(), 0, 0, &transfer))
+                    .ok());
+    ASSERT_TRUE(messages.wait(*transfer).status.ok());
+    messages.release(transfer);
+    barrier(r);
+    sleep_ms(20);
+    const ProgressCounts before = progress(r);
+    for (int i = 0; i < 1000; ++i) {  // small messages, and nothing large outstanding
+      char byte = 0;
+      ASSERT_TRUE(messages.exchange(r.team, &byte, 1, 1 - r.rank, 1, &byte, 1, 1 - r.rank, 1).status.ok());
+    }
+    sleep_ms(50);
+    const ProgressCounts after = progress(r);
+    EXPECT_EQ(after.sleeps, before.sleeps);
+    EXPECT_EQ(after.handled, before.handled);
+    barrier(r);
+  });
+}
+
+TEST(Progress, CanBeSwitchedWhileAMessageIsAwaited) {
+  test::run_threads(2, settings_of(Rendezvous::read_interrupt), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    std::vector<std::byte> data(1 << 20, std::byte{3}), in(1 << 20);
+    for (const bool on : {false, true}) {
+      engine.set_progress_thread(on, -1);
+      Transfer* transfer = nullptr;
+      if (r.rank == 1) {
+        ASSERT_TRUE(messages.start_receive(r.team, in.data(), in.size(), 0, 0, &transfer).ok());
+      }
+      barrier(r);
+      if (r.rank == 0) {
+        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer).ok());
+      }
+      sleep_ms(200);
+      EXPECT_TRUE(r.rank == 0 || transfer->active() == !on);
+      EXPECT_TRUE(messages.wait(*transfer).status.ok());
+      messages.release(transfer);
+      barrier(r);
+    }
+    EXPECT_TRUE(r.rank == 0 || in == data);
+  });
+}
+
+// ---- threads ---------------------------------------------------------------------------------------
+
+TEST(Threads, SeveralOfARankUseItAtOnce) {
+  constexpr int kThreads = 3;
+  test::run_threads(
+      2, settings_of(Rendezvous::automatic),
+      [](Rank& r) {
+        Messages& messages = r.job.messages();
+        std::vector<std::thread> threads;
+        for (int t = 0; t < kThreads; ++t) {
+          threads.emplace_back([&, t] {
+            for (int round = 0; round < 150; ++round) {
+              const std::size_t bytes = round % 10 == 0 ? 60'000 : static_cast<std::size_t>(round);
+              const auto data = pattern(bytes, t + round);
+              std::vector<std::byte> in(bytes);
+              Receipt receipt;
+              if (r.rank == 0) {
+                EXPECT_TRUE(messages.send(r.team, data.data(), bytes, 1, t).ok());
+                receipt = messages.receive(r.team, in.data(), bytes, 1, t);
+              } else {
+                receipt = messages.receive(r.team, in.data(), bytes, kAnySource, t);
+                EXPECT_TRUE(messages.send(r.team, data.data(), bytes, 0, t).ok());
+              }
+              EXPECT_TRUE(receipt.status.ok());
+              EXPECT_EQ(receipt.tag, t);
+              EXPECT_EQ(in, data);
+            }
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+      },
+      true);
+}
+
+}  // namespace
+}  // namespace tutti
