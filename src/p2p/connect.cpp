@@ -124,10 +124,11 @@ Task Messages::listen(Peer& peer) noexcept {
     if (!status.ok()) {
       fail_peer(peer, status);
       if (status.code != Code::timeout) co_return status;
-      // What was waited for has failed; the peer itself may only be late.
-      co_await engine_.later();
+      // What was waited for has failed; the peer itself may only be late. Not waited for again at once: the
+      // engine is still failing the waits that depend on it.
       peer.members.broken = Status::success();
       peer.lost = Status::success();
+      co_await engine_.later();
     } else if (!peer.accepted()) {
       accept(peer);
       if (!peer.accepted()) co_return peer.lost;
@@ -199,8 +200,8 @@ Task Messages::guard(Context& context) noexcept {
     const Status status = co_await engine_.reached(kNever, 1, context.members);
     fail_wild(context, status);
     if (status.code != Code::timeout) co_return status;
-    co_await engine_.later();
     context.members.broken = Status::success();
+    co_await engine_.later();
   }
 }
 
