@@ -147,6 +147,9 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;
   result["events"] = job->world().events();
+  std::uint64_t interrupts = 0;
+  for (int rank = 0; rank < job->size(); ++rank) interrupts += job->world().fabric(rank).interrupts();
+  result["interrupts"] = interrupts;
   if (trace) result["messages"] = deliveries_of(*job);
   if (per_rank) {
     std::vector<double> times;

@@ -72,6 +72,26 @@ const char* fits_packets(const Shape& s, const Parameters& p) {
   return s.fixed_order ? "folds in a tree, not from left to right" : nullptr;
 }
 
+/// The largest message of an allgather by halves has half of all blocks.
+const char* halves_fit_packets(const Shape& s, const Parameters& p) {
+  Shape message = s;
+  message.bytes = s.bytes * static_cast<std::size_t>(s.size / 2);
+  return fits_inbox_blocks(message, p);
+}
+
+const char* halves_of_a_power_of_two(const Shape& s, const Parameters& p) {
+  if ((s.size & (s.size - 1)) != 0) return "the number of members is not a power of two";
+  return halves_fit_packets(s, p);
+}
+
+/// Every step of a ring has blocks of its own.
+const char* ring_fits_packets(const Shape& s, const Parameters& p) {
+  if (const char* why = fits_inbox_blocks(s, p)) return why;
+  const std::size_t packets = chunks(s.bytes, static_cast<std::size_t>(p.value[0])) * static_cast<std::size_t>(s.size - 1);
+  const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(s.size) + Inbox::kBcastBlocks);
+  return packets <= blocks ? nullptr : "more packets than the inbox has blocks in an epoch";
+}
+
 // ---- stream items
 
 std::uint64_t one_item(const Shape&, const Parameters&) { return 1; }
@@ -93,6 +113,7 @@ std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
   return chunks(s.longest_block, block_of(s, p));
 }
 
+constexpr const char* kClassical = "Thakur, Rabenseifner and Gropp 2005, over send/receive";
 constexpr const char* kMvich = "MVICH's send/receive, which VIA-2003 compares with";
 constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
 constexpr const char* kShared = "shared memory";
@@ -100,7 +121,7 @@ constexpr const char* kCma = "cross-memory attach";
 
 std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
-  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}};
+  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}}, packet5120{{5120, 0}};
   return {
       {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
@@ -124,10 +145,14 @@ std::vector<Algorithm> make_list() {
       {"whole", Coll::allreduce, allreduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
       {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
       {"sendrecv_binomial", Coll::allreduce, allreduce_sendrecv_binomial, nullptr, fits_packets, {"packet"}, packet1024, kMvich},
+      {"sendrecv_recursive_doubling", Coll::allreduce, allreduce_sendrecv_recursive_doubling, nullptr, fits_packets, {"packet"}, packet1024, kClassical},
 
       {"flat", Coll::allgather, allgather_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allgather, allgather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allgather, allgather_memory, one_item, by_memory, {}, kNone, kCma},
+      {"sendrecv_recursive_doubling", Coll::allgather, allgather_sendrecv_recursive_doubling, nullptr, halves_of_a_power_of_two, {"packet"}, packet5120, kClassical},
+      {"sendrecv_bruck", Coll::allgather, allgather_sendrecv_bruck, nullptr, halves_fit_packets, {"packet"}, packet5120, kClassical},
+      {"sendrecv_ring", Coll::allgather, allgather_sendrecv_ring, nullptr, ring_fits_packets, {"packet"}, packet5120, kClassical},
 
       {"blocks", Coll::allgatherv, allgatherv_blocks, longest_block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allgatherv, allgatherv_memory, one_item, by_memory, {}, kNone, kCma},

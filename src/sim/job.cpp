@@ -119,7 +119,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
       return status;
     }
   }
-  for (int i = 0; i < size; ++i) job->delay(i, skew_of(spec.noise, i));
+  for (int i = 0; i < size; ++i) job->ranks_[i].fabric.advance_to(skew_of(spec.noise, i));
   *out = std::move(job);
   return Status::success();
 }

@@ -2,6 +2,7 @@
 // without it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -130,6 +131,23 @@ TEST(Overlap, AnInterruptCostsTheComputationTiAndTheHandler) {
   const Outcome run = simulate(spec, "bcast=binomial", 1, {Progress::interrupt, kCompute});
   const Network& n = spec.network;
   EXPECT_EQ(run.duration, kCompute + n.Ti + n.Tc.of(4));
+}
+
+// A detour that falls into an interrupt handler, or the other way round, is charged once.
+TEST(Overlap, DetoursAndInterruptsDoNotChargeEachOtherTwice) {
+  JobSpec spec{2, 1, test::profile("via2003"), true};
+  spec.network.Ti = 7'000'000;
+  constexpr Time kCompute = 1'000'000'000;
+  for (std::uint64_t seed = 1; seed < 40; ++seed) {
+    spec.noise = {90'000'000, 30'000'000, 0, seed};
+    const Network& n = spec.network;
+    const Outcome run = simulate(spec, "bcast=binomial", 1, {Progress::interrupt, kCompute});
+    const Time receiver = end_of_work(spec.noise, 1, 0, kCompute + n.Ti + n.Tc.of(4));
+    const Time root = end_of_work(spec.noise, 0, 0, n.Tc.of(4) + n.Tm + n.Td + kCompute);
+    EXPECT_NEAR(static_cast<double>(run.duration), static_cast<double>(std::max(receiver, root)),
+                1.0)
+        << "seed " << seed;
+  }
 }
 
 }  // namespace

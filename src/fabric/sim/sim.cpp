@@ -289,15 +289,14 @@ void SimFabric::resume(Waiter& waiter, Time time) noexcept {
 }
 
 void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
-  const Time computed = clock_;
-  const Time begin = std::max(time, handlers_free_);
-  clock_ = begin;
+  const Time computed = clock_, worked = worked_;
+  clock_ = std::max(time, handlers_free_);
   occupy(world_.network().Ti);
   ++interrupts_;
   waiter.handle.resume();
   handlers_free_ = clock_;
-  clock_ = computed;
-  occupy(handlers_free_ - begin);
+  clock_ = computed;  // detours meanwhile are in it; the handler's own work is not
+  occupy(worked_ - worked);
 }
 
 void SimFabric::settle(Time time) noexcept {

@@ -63,6 +63,7 @@ class SimFabric final : public Fabric {
   /// The processor works: all time that this rank spends passes through here, where noise makes it
   /// longer.
   void occupy(Time duration) noexcept {
+    worked_ += duration;
     const Noise& noise = world_.spec().noise;
     clock_ = noise.any() ? end_of_work(noise, rank_, clock_, duration) : clock_ + duration;
   }
@@ -92,6 +93,7 @@ class SimFabric final : public Fabric {
   const Word* foreground_ = nullptr;  // interrupts are on, except for who waits for this
   Time handlers_free_ = 0;            // when the last interrupt handler was through
   std::uint64_t interrupts_ = 0;
+  Time worked_ = 0;  // by the processor so far, without detours
   std::unique_ptr<SimDatagrams> datagrams_;
   Region arena_;
 };

@@ -1,0 +1,73 @@
+// Recursive-doubling allreduce over two-sided messages (Thakur, Rabenseifner and Gropp 2005,
+// section 4.3): in step s members 2^s apart exchange what they have and fold it. With other numbers
+// of members than powers of two, the first few fold pairwise before, and get the result after.
+#include <bit>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/fold.hpp"
+#include "coll/pattern/packets.hpp"
+
+namespace tutti {
+namespace {
+
+/// Where a member stands among the power of two that take part in the exchange.
+struct Place {
+  int size;  // the power of two
+  int rest;  // members beyond it: the pairs (0, 1), (2, 3), ... below 2 rest
+  int rank;  // among them, or -1: the left of a pair, which only gives and gets
+
+  Place(int member, int members) noexcept
+      : size(static_cast<int>(std::bit_floor(static_cast<unsigned>(members)))),
+        rest(members - size) {
+    rank = member >= 2 * rest ? member - rest : member % 2 == 1 ? member / 2 : -1;
+  }
+  int member(int its_rank) const noexcept {
+    return its_rank < rest ? 2 * its_rank + 1 : its_rank + rest;
+  }
+};
+
+}  // namespace
+
+Task allreduce_sendrecv_recursive_doubling(Team& t, const Call& call, const Ticket& k,
+                                           const Parameters& p) {
+  const auto packet = static_cast<std::size_t>(p.value[0]);
+  const Place place_of(t.rank(), t.size());
+  const int steps = std::countr_zero(static_cast<unsigned>(place_of.size));
+  const Packets before{call.bytes, packet, steps * Inbox::kBcastBlocks};
+  const Packets after{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
+  Temporary incoming;
+  Completion sent;
+  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
+  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  place(t, call.recv, call.send, call.bytes);
+  const bool paired = t.rank() < 2 * place_of.rest;
+  if (place_of.rank < 0) {
+    TUTTI_CO_TRY(send_packets(t, k, before, t.rank() + 1, call.recv, &sent));
+    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    TUTTI_CO_TRY(co_await receive_packets(t, k, after, t.rank() + 1, call.recv));
+    t.finish(k);
+    co_return Status::success();
+  }
+  if (paired) {
+    TUTTI_CO_TRY(co_await receive_packets(t, k, before, t.rank() - 1, incoming.memory()));
+    fold_bytes(t, *call.reduction, incoming.memory(), call.recv, call.recv, call.bytes);
+  }
+  for (int step = 0; step < steps; ++step) {
+    const int other_rank = place_of.rank ^ (1 << step);
+    const int other = place_of.member(other_rank);
+    const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
+    TUTTI_CO_TRY(send_packets(t, k, packets, other, call.recv, &sent));
+    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, other, incoming.memory()));
+    // What was sent lies where the next fold goes.
+    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    const bool first = other_rank < place_of.rank;  // operands keep the order of the members
+    fold_bytes(t, *call.reduction, first ? incoming.memory() : call.recv,
+               first ? call.recv : incoming.memory(), call.recv, call.bytes);
+  }
+  if (paired) TUTTI_CO_TRY(send_packets(t, k, after, t.rank() - 1, call.recv, &sent));
+  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti
