@@ -157,6 +157,9 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
       times.push_back(static_cast<double>(job->finished(rank)) / tutti::sim::kMicrosecond);
     }
     result["per_rank_us"] = times;
+    std::vector<std::uint64_t> taken;
+    for (int rank = 0; rank < job->size(); ++rank) taken.push_back(job->world().fabric(rank).interrupts());
+    result["per_rank_interrupts"] = taken;
   }
   return result;
 }

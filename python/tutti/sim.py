@@ -42,7 +42,8 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 
              repeat: int = 1, per_rank: bool = False, trace: bool = False,
              around: Surroundings = QUIET) -> dict[str, Any]:
     """One point: `us` is when the last rank is through, the average of `repeat` collectives back to back; `events`
-    of the simulation; with `per_rank` also the time of each rank (`per_rank_us`), with `trace` the puts between nodes
+    of the simulation and `interrupts` taken; with `per_rank` both of each rank (`per_rank_us`,
+    `per_rank_interrupts`), with `trace` the puts between nodes
     (`messages`: from, to, bytes, posted, visible)."""
     core = native.core()
     try:
