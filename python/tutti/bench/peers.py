@@ -44,7 +44,8 @@ _BEST = {  # (MPI, more ranks than processors)
 }
 
 
-# In a lab, whose nodes share the processors of one machine, over TCP (bench/README.md has the figures).
+# In a lab, whose nodes share the processors of one machine, over TCP. Taken from the settings that are best with more
+# ranks than processors on one node; alternatives have not been compared in a lab yet.
 _LAB = {
     "mpich": _MPICH_BUSY,
     "openmpi": Settings({}, ("--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "tcp,self,sm"),
