@@ -22,7 +22,8 @@ Status Messages::open() noexcept {
   std::size_t offset = 0;
   TUTTI_TRY(site_.heap.allocate(Table::bytes(ranks), &offset, &fresh));
   // Peers may have called already, and never used memory is zero.
-  if (!fresh) return Status::error(Code::internal, "the table of peers is not at the beginning of the arena");
+  if (!fresh)
+    return Status::error(Code::internal, "the table of peers is not at the beginning of the arena");
   site_.table = Table{offset, ranks};
   engine_.count_sleepers_in(site_.own<std::atomic<std::uint32_t>>(site_.table.attention()));
   return Status::success();
@@ -88,7 +89,8 @@ void Messages::forget(Team& team) noexcept {
   contexts_.erase({context->id[0], context->id[1]});
 }
 
-// ---- calls -----------------------------------------------------------------------------------------
+// ---- calls
+// -----------------------------------------------------------------------------------------
 
 Task Messages::answer_calls() noexcept {
   const auto* calls = site_.own<Word>(site_.table.calls());
@@ -118,14 +120,14 @@ void Messages::accept(Peer& peer) noexcept {
 Task Messages::listen(Peer& peer) noexcept {
   for (;;) {
     const Status status =
-        peer.accepted()
-            ? co_await engine_.reached(peer.flag(), Flag::least(peer.received), peer.members, peer.rank)
-            : co_await engine_.reached(peer.called_by(), 1, peer.members, peer.rank);
+        peer.accepted() ? co_await engine_.reached(peer.flag(), Flag::least(peer.received),
+                                                   peer.members, peer.rank)
+                        : co_await engine_.reached(peer.called_by(), 1, peer.members, peer.rank);
     if (!status.ok()) {
       fail_peer(peer, status);
       if (status.code != Code::timeout) co_return status;
-      // What was waited for has failed; the peer itself may only be late. Not waited for again at once: the
-      // engine is still failing the waits that depend on it.
+      // What was waited for has failed; the peer itself may only be late. Not waited for again at
+      // once: the engine is still failing the waits that depend on it.
       peer.members.broken = Status::success();
       peer.lost = Status::success();
       co_await engine_.later();
@@ -155,7 +157,8 @@ Task Messages::flush(Peer& peer) noexcept {
   }
   while (Outgoing* packet = peer.queue.first()) {
     if (!peer.room(packet->header.payload)) {
-      TUTTI_CO_TRY(co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members, peer.rank));
+      TUTTI_CO_TRY(co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members,
+                                            peer.rank));
       continue;
     }
     peer.queue.remove(*packet);
@@ -170,13 +173,15 @@ Task Messages::flush(Peer& peer) noexcept {
   co_return Status::success();
 }
 
-// ---- losses ----------------------------------------------------------------------------------------
+// ---- losses
+// ----------------------------------------------------------------------------------------
 
 void Messages::fail_peer(Peer& peer, Status why) noexcept {
   if (!peer.lost.ok()) return;
   peer.lost = why;
   while (Outgoing* packet = peer.queue.pop_front()) FramePool::release(packet);
-  // Those that a task brings to their end hear of it in their own waits, which depend on the same peer.
+  // Those that a task brings to their end hear of it in their own waits, which depend on the same
+  // peer.
   List<Transfer, &Transfer::in_peer> others;
   while (Transfer* transfer = peer.open.pop_front()) {
     if (transfer->running_) {

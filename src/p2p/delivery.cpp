@@ -10,7 +10,8 @@
 
 namespace tutti::p2p {
 
-Header Messages::header_of(const Transfer& send, PacketKind kind, std::uint8_t detail) const noexcept {
+Header Messages::header_of(const Transfer& send, PacketKind kind,
+                           std::uint8_t detail) const noexcept {
   Header header{};
   header.context[0] = send.context_->id[0];
   header.context[1] = send.context_->id[1];
@@ -23,24 +24,32 @@ Header Messages::header_of(const Transfer& send, PacketKind kind, std::uint8_t d
   return header;
 }
 
-/// Only what begins a transfer, and what one in parts cannot go on without, wakes a progress thread.
+/// Only what begins a transfer, and what one in parts cannot go on without, wakes a progress
+/// thread.
 bool Messages::interrupts(const Header& header) const noexcept {
   if (options_.protocol != Protocol::read_interrupt) return false;
   const auto protocol = static_cast<Protocol>(header.detail);
   switch (header.kind) {
-    case PacketKind::request_to_send: return protocol == Protocol::read_interrupt || protocol == Protocol::pipelined;
-    case PacketKind::clear_to_send: return protocol == Protocol::pipelined;
-    case PacketKind::data: return true;
-    default: return false;
+    case PacketKind::request_to_send:
+      return protocol == Protocol::read_interrupt || protocol == Protocol::pipelined;
+    case PacketKind::clear_to_send:
+      return protocol == Protocol::pipelined;
+    case PacketKind::data:
+      return true;
+    default:
+      return false;
   }
 }
 
-// ---- leaving ---------------------------------------------------------------------------------------
+// ---- leaving
+// ---------------------------------------------------------------------------------------
 
-/// The payload is copied: what is small leaves the sender's hands at once, within the allowance of the peer.
+/// The payload is copied: what is small leaves the sender's hands at once, within the allowance of
+/// the peer.
 void Messages::enqueue(Peer& peer, const Header& header, const void* payload) noexcept {
   void* memory = frames().allocate(sizeof(Outgoing) + header.payload);
-  if (memory == nullptr) return fail_peer(peer, Status::error(Code::no_memory, "no memory for a message"));
+  if (memory == nullptr)
+    return fail_peer(peer, Status::error(Code::no_memory, "no memory for a message"));
   auto* packet = new (memory) Outgoing();
   packet->header = header;
   fabric_.spend(Work::copy, header.payload);
@@ -59,7 +68,8 @@ void Messages::post(Peer& peer, const Header& header, const void* payload) noexc
   if (!peer.queue.empty() || !peer.connected() || !peer.room(header.payload)) {
     return enqueue(peer, header, payload);
   }
-  if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok()) fail_peer(peer, status);
+  if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
+    fail_peer(peer, status);
 }
 
 void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
@@ -67,7 +77,8 @@ void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
   if (synchronous) {
     if (const Status status = identify(send); !status.ok()) return complete(send, status);
   }
-  Header header = header_of(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager, 0);
+  Header header =
+      header_of(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager, 0);
   header.payload = static_cast<std::uint16_t>(send.bytes_);
   peer.charged += cost_of(send.bytes_);
   ++counts_.eager;
@@ -79,7 +90,8 @@ void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
   if (!synchronous) complete(send, peer.lost);
 }
 
-// ---- arriving --------------------------------------------------------------------------------------
+// ---- arriving
+// --------------------------------------------------------------------------------------
 
 void Messages::drain(Peer& peer) noexcept {
   while (peer.arrived()) {
@@ -101,14 +113,17 @@ void Messages::handle(Peer& peer, const Packet& packet) noexcept {
       std::memcpy(&clearance, packet.payload, sizeof clearance);
       return handle_clearance(*transfer, peer, clearance);
     }
-    case PacketKind::data: return handle_part(*transfer, peer, packet);
+    case PacketKind::data:
+      return handle_part(*transfer, peer, packet);
     case PacketKind::withdrawn:
       transfer->receipt_.cancelled = true;
       return complete(*transfer, Status::success());
-    default: break;
+    default:
+      break;
   }
   const auto code = static_cast<Code>(header.detail);
-  complete(*transfer, code == Code::ok ? Status::success() : Status{code, peer.rank, "the other side failed"});
+  complete(*transfer,
+           code == Code::ok ? Status::success() : Status{code, peer.rank, "the other side failed"});
 }
 
 void Messages::handle_envelope(Peer& peer, const Packet& packet) noexcept {
@@ -134,7 +149,8 @@ void Messages::handle_envelope(Peer& peer, const Packet& packet) noexcept {
 void Messages::handle_withdraw(Peer& peer, const Header& header) noexcept {
   Matcher& matcher = context_of(header.context).matcher;
   Arrival* arrival = matcher.first_arrival();
-  while (arrival != nullptr && (arrival->from != &peer || arrival->header.transfer != header.transfer)) {
+  while (arrival != nullptr &&
+         (arrival->from != &peer || arrival->header.transfer != header.transfer)) {
     arrival = arrival->in_context.next;
   }
   if (arrival == nullptr) return;  // matched: the transfer takes its course
@@ -151,7 +167,8 @@ void Messages::handle_withdraw(Peer& peer, const Header& header) noexcept {
 }
 
 /// Remembers a message that no receive waits for; with its data, unless `payload` is nullptr.
-Arrival* Messages::keep(Context& context, Peer& peer, const Header& header, const void* payload) noexcept {
+Arrival* Messages::keep(Context& context, Peer& peer, const Header& header,
+                        const void* payload) noexcept {
   const bool eager = header.kind != PacketKind::request_to_send && payload != nullptr;
   void* memory = frames().allocate(sizeof(Arrival) + (eager ? header.payload : 0));
   if (memory == nullptr) return nullptr;
@@ -181,7 +198,8 @@ void Messages::drop(Arrival* arrival) noexcept {
   }
   FramePool::release(arrival);
   if (peer.rank != fabric_.rank() && header.kind != PacketKind::eager) {
-    finish(peer, header.transfer, Status::error(Code::invalid_argument, "the receiver has given up the team"));
+    finish(peer, header.transfer,
+           Status::error(Code::invalid_argument, "the receiver has given up the team"));
   }
 }
 
@@ -192,11 +210,13 @@ void Messages::describe(const Header& header, Transfer& receive) noexcept {
   receive.receipt_.bytes = header.bytes;
   receive.wanted_ = std::min<std::size_t>(header.bytes, receive.bytes_);
   if (header.bytes > receive.bytes_) {
-    receive.receipt_.status = Status::error(Code::truncated, "the message is longer than the buffer");
+    receive.receipt_.status =
+        Status::error(Code::truncated, "the message is longer than the buffer");
   }
 }
 
-void Messages::receive_eager(Transfer& receive, Peer& peer, const Header& header, const void* payload) noexcept {
+void Messages::receive_eager(Transfer& receive, Peer& peer, const Header& header,
+                             const void* payload) noexcept {
   describe(header, receive);
   fabric_.spend(Work::copy, receive.wanted_);
   copy_small(receive.buffer_, payload, receive.wanted_);
@@ -204,7 +224,8 @@ void Messages::receive_eager(Transfer& receive, Peer& peer, const Header& header
     peer.delivered += cost_of(header.payload);
   } else {
     peer.deliver(header.payload);
-    if (header.kind == PacketKind::eager_synchronous) finish(peer, header.transfer, Status::success());
+    if (header.kind == PacketKind::eager_synchronous)
+      finish(peer, header.transfer, Status::success());
   }
   complete(receive, Status::success());
 }

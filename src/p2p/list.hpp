@@ -1,4 +1,5 @@
-// A doubly linked list through its elements: nothing is allocated, and any element can be taken out.
+// A doubly linked list through its elements: nothing is allocated, and any element can be taken
+// out.
 #pragma once
 
 namespace tutti::p2p {

@@ -30,12 +30,14 @@ Transfer* Matcher::take_posted(int source, int tag) noexcept {
 Arrival* Matcher::find(int source, int tag) noexcept {
   if (source == kAnySource) {
     Arrival* arrival = arrivals_.first();
-    while (arrival != nullptr && !fits(tag, arrival->header.tag)) arrival = arrivals_.next(*arrival);
+    while (arrival != nullptr && !fits(tag, arrival->header.tag))
+      arrival = arrivals_.next(*arrival);
     return arrival;
   }
   Lane& from = lane(source);
   Arrival* arrival = from.arrivals.first();
-  while (arrival != nullptr && !fits(tag, arrival->header.tag)) arrival = from.arrivals.next(*arrival);
+  while (arrival != nullptr && !fits(tag, arrival->header.tag))
+    arrival = from.arrivals.next(*arrival);
   return arrival;
 }
 

@@ -1,8 +1,9 @@
 // MPI's matching for one communicator: which receive takes which message (MPI 4.1, section 3.5).
 //
-// Receives of one source and those of any source are kept apart, and so are messages by their source, so that what
-// is usual (a receive with source and tag, in order) is found first. Where both kinds of receives fit, the one
-// posted earlier is taken; messages are taken in the order of their arrival.
+// Receives of one source and those of any source are kept apart, and so are messages by their
+// source, so that what is usual (a receive with source and tag, in order) is found first. Where
+// both kinds of receives fit, the one posted earlier is taken; messages are taken in the order of
+// their arrival.
 #pragma once
 
 #include <cstdint>

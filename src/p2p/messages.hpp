@@ -1,12 +1,15 @@
-// Point-to-point messages of one rank: matching, eager messages and three rendezvous protocols (RNDV-2006).
+// Point-to-point messages of one rank: matching, eager messages and three rendezvous protocols
+// (RNDV-2006).
 //
-// Small messages are sent at once, into the receiver's memory, as long as the receiver has room for what it does
-// not expect; else, and above Options::eager, the sender only says that there is a message and how its data will
-// move, and the receiver answers when a receive takes it. So a receiver's memory is bounded, whatever is sent.
+// Small messages are sent at once, into the receiver's memory, as long as the receiver has room for
+// what it does not expect; else, and above Options::eager, the sender only says that there is a
+// message and how its data will move, and the receiver answers when a receive takes it. So a
+// receiver's memory is bounded, whatever is sent.
 //
-// Messages of one sender and one team are matched in the order in which they were sent (MPI 4.1, section 3.5);
-// all packets of a pair of ranks travel in one order. Everything runs in tasks of the engine: whoever
-// is inside moves everything on, and the progress thread does while large receives are outstanding.
+// Messages of one sender and one team are matched in the order in which they were sent (MPI 4.1,
+// section 3.5); all packets of a pair of ranks travel in one order. Everything runs in tasks of the
+// engine: whoever is inside moves everything on, and the progress thread does while large receives
+// are outstanding.
 //
 // Thread-safety: as Job. A Transfer belongs to one thread at a time.
 #pragma once
@@ -26,31 +29,33 @@
 namespace tutti::p2p {
 
 struct Options {
-  std::size_t eager = kMostPayload;                      // largest message that is sent at once
-  std::uint64_t allowance = std::uint64_t{1} << 20;      // cost of unexpected eager messages from one sender
-  Protocol protocol = Protocol::read_interrupt;          // of larger ones
+  std::size_t eager = kMostPayload;  // largest message that is sent at once
+  std::uint64_t allowance = std::uint64_t{1}
+                            << 20;  // cost of unexpected eager messages from one sender
+  Protocol protocol = Protocol::read_interrupt;  // of larger ones
 };
 
 /// What has happened so far, for reports and tests.
 struct Counts {
-  std::uint64_t eager = 0;        // sent, by protocol
+  std::uint64_t eager = 0;  // sent, by protocol
   std::uint64_t write = 0;
-  std::uint64_t read = 0;         // with and without interrupt
+  std::uint64_t read = 0;  // with and without interrupt
   std::uint64_t pipelined = 0;
-  std::uint64_t unexpected = 0;   // messages that came before their receives
-  std::uint64_t deferred = 0;     // eager ones that became rendezvous because the receiver had no room for them
-  std::uint64_t queued = 0;       // packets that had to wait for their turn
-  std::size_t held_bytes = 0;     // data of unexpected messages held at present
+  std::uint64_t unexpected = 0;  // messages that came before their receives
+  std::uint64_t deferred =
+      0;  // eager ones that became rendezvous because the receiver had no room for them
+  std::uint64_t queued = 0;    // packets that had to wait for their turn
+  std::size_t held_bytes = 0;  // data of unexpected messages held at present
 };
 
 /// Messages of one team.
 struct Context {
   std::uint64_t id[2] = {0, 0};
-  Team* team = nullptr;       // nullptr: messages have come, but this rank has not used the team yet
+  Team* team = nullptr;  // nullptr: messages have come, but this rank has not used the team yet
   Matcher matcher;
-  Membership members;         // for receives from anybody
+  Membership members;                       // for receives from anybody
   List<Transfer, &Transfer::in_peer> wild;  // these
-  Task guard;                 // ends them when a member dies
+  Task guard;                               // ends them when a member dies
 };
 
 class Messages {
@@ -60,8 +65,8 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  /// Lays out the table by which ranks find each other. Before anything else is allocated in the arena, so
-  /// that it is at the same place on all ranks.
+  /// Lays out the table by which ranks find each other. Before anything else is allocated in the
+  /// arena, so that it is at the same place on all ranks.
   Status open() noexcept;
 
   // ---- blocking. Ranks are ranks in the team; tags are 0 ... 2^31-1.
@@ -72,26 +77,31 @@ class Messages {
   /// Receives at most `room` bytes. Sources and tags may be kAnySource and kAnyTag.
   Receipt receive(Team& team, void* buffer, std::size_t room, int source, int tag) noexcept;
   /// Sends and receives at once, as MPI_Sendrecv.
-  Receipt exchange(Team& team, const void* data, std::size_t bytes, int destination, int send_tag, void* buffer,
-                   std::size_t room, int source, int receive_tag) noexcept;
+  Receipt exchange(Team& team, const void* data, std::size_t bytes, int destination, int send_tag,
+                   void* buffer, std::size_t room, int source, int receive_tag) noexcept;
 
-  // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on success. The
-  // outcome of a transfer that could not be carried out is in its receipt.
+  // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
+  // success. The outcome of a transfer that could not be carried out is in its receipt.
 
-  Status start_send(Team& team, const void* data, std::size_t bytes, int destination, int tag, SendMode mode,
-                    Transfer** out) noexcept;
-  Status start_receive(Team& team, void* buffer, std::size_t room, int source, int tag, Transfer** out) noexcept;
+  Status start_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                    SendMode mode, Transfer** out) noexcept;
+  Status start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+                       Transfer** out) noexcept;
   /// An inactive transfer, which restart() starts any number of times.
-  Status prepare_send(Team& team, const void* data, std::size_t bytes, int destination, int tag, SendMode mode,
-                      Transfer** out) noexcept;
-  Status prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag, Transfer** out) noexcept;
+  Status prepare_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                      SendMode mode, Transfer** out) noexcept;
+  Status prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+                         Transfer** out) noexcept;
   Status restart(Transfer& transfer) noexcept;
-  /// Progresses everything once. True when the transfer is over (or inactive); `*out` is then its receipt.
+  /// Progresses everything once. True when the transfer is over (or inactive); `*out` is then its
+  /// receipt.
   bool test(Transfer& transfer, Receipt* out) noexcept;
   Receipt wait(Transfer& transfer) noexcept;
-  /// Legal while the transfer is active: it is then completed without the host, whose buffer it still uses.
+  /// Legal while the transfer is active: it is then completed without the host, whose buffer it
+  /// still uses.
   void release(Transfer* transfer) noexcept;
-  /// Marks it for cancellation. It ends soon, in one way or the other; Receipt::cancelled says which.
+  /// Marks it for cancellation. It ends soon, in one way or the other; Receipt::cancelled says
+  /// which.
   void cancel(Transfer& transfer) noexcept;
 
   // ---- probes
@@ -104,7 +114,8 @@ class Messages {
   Receipt take(Team& team, int source, int tag, Arrival** message) noexcept;
   /// Receives a message that was taken. Gives it up.
   Receipt receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept;
-  Status start_receive_taken(Arrival* message, void* buffer, std::size_t room, Transfer** out) noexcept;
+  Status start_receive_taken(Arrival* message, void* buffer, std::size_t room,
+                             Transfer** out) noexcept;
 
   // ---- for whoever drives the engine
 
@@ -112,23 +123,28 @@ class Messages {
   Engine::Reached ended(Transfer& transfer) noexcept;
   /// Answers peers that call from now on, also while this rank has not used messages itself.
   void answer() noexcept { use(); }
-  /// Before the rank leaves: waits until what it has sent without waiting for it has left. Thread-safe.
+  /// Before the rank leaves: waits until what it has sent without waiting for it has left.
+  /// Thread-safe.
   void finish_sending() noexcept;
   /// Something may be under way that progresses only when this rank is inside.
   bool in_use() const noexcept { return in_use_; }
-  /// The team is given up by this rank: its transfers are over; messages that nobody has received are dropped.
+  /// The team is given up by this rank: its transfers are over; messages that nobody has received
+  /// are dropped.
   void forget(Team& team) noexcept;
 
   const Counts& counts() const noexcept { return counts_; }
   const Options& options() const noexcept { return options_; }
   FramePool& frames() noexcept { return engine_.frames(); }
   /// Shared memory for each rank that this one has received from, and per rank of the job.
-  static constexpr std::size_t bytes_per_peer() noexcept { return kInboundBytes + sizeof(CreditLine); }
+  static constexpr std::size_t bytes_per_peer() noexcept {
+    return kInboundBytes + sizeof(CreditLine);
+  }
 
  private:
   struct ContextHash {
     std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& id) const noexcept {
-      return static_cast<std::size_t>((id.first ^ (id.second * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9);
+      return static_cast<std::size_t>((id.first ^ (id.second * 0x9e3779b97f4a7c15)) *
+                                      0xbf58476d1ce4e5b9);
     }
   };
 
@@ -147,10 +163,10 @@ class Messages {
 
   // transfers.cpp: their beginning and end
   Status check(const Team& team, int rank, int tag, bool wildcards) const noexcept;
-  void set_up(Transfer& transfer, Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank, int tag,
-              SendMode mode) noexcept;
-  Status make(Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank, int tag, SendMode mode,
-              Transfer** out) noexcept;
+  void set_up(Transfer& transfer, Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes,
+              int rank, int tag, SendMode mode) noexcept;
+  Status make(Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank, int tag,
+              SendMode mode, Transfer** out) noexcept;
   bool large(const Transfer& transfer) const noexcept { return transfer.bytes_ > options_.eager; }
   void begin(Transfer& transfer, bool watched) noexcept;
   void begin_send(Transfer& send, bool watched) noexcept;
@@ -179,13 +195,15 @@ class Messages {
   Arrival* keep(Context& context, Peer& peer, const Header& header, const void* payload) noexcept;
   void drop(Arrival* arrival) noexcept;
   void describe(const Header& header, Transfer& receive) noexcept;
-  void receive_eager(Transfer& receive, Peer& peer, const Header& header, const void* payload) noexcept;
+  void receive_eager(Transfer& receive, Peer& peer, const Header& header,
+                     const void* payload) noexcept;
   void consume(Arrival* arrival, Transfer& receive) noexcept;
   bool interrupts(const Header& header) const noexcept;
 
   // rendezvous.cpp: the three protocols
   void start_rendezvous(Transfer& send, Peer& peer) noexcept;
-  void accept_rendezvous(Transfer& receive, Peer& peer, const Header& header, const Key& key) noexcept;
+  void accept_rendezvous(Transfer& receive, Peer& peer, const Header& header,
+                         const Key& key) noexcept;
   void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct) noexcept;
   void handle_clearance(Transfer& send, Peer& peer, const Clearance& clearance) noexcept;
   void handle_part(Transfer& receive, Peer& peer, const Packet& packet) noexcept;
@@ -201,13 +219,14 @@ class Messages {
   Site site_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by job rank; made when first talked to
   std::vector<Peer*> inbound_;                // those that have been given an inbound area
-  std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::unique_ptr<Context>, ContextHash> contexts_;
-  Context* last_context_ = nullptr;           // of the last packet
-  std::vector<Transfer*> identified_;         // by the lower half of the id; nullptr: free
-  std::vector<std::uint32_t> generations_;    // the upper half
+  std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::unique_ptr<Context>, ContextHash>
+      contexts_;
+  Context* last_context_ = nullptr;         // of the last packet
+  std::vector<Transfer*> identified_;       // by the lower half of the id; nullptr: free
+  std::vector<std::uint32_t> generations_;  // the upper half
   std::vector<std::uint32_t> free_ids_;
-  std::vector<Transfer*> garbage_;            // released and over
-  Membership nobody_;                         // of waits that depend on no rank
+  std::vector<Transfer*> garbage_;  // released and over
+  Membership nobody_;               // of waits that depend on no rank
   Task answering_;
   std::uint64_t accepted_ = 0;
   bool in_use_ = false;

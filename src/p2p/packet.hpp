@@ -1,10 +1,10 @@
 // What travels between two ranks, and how it lies in memory.
 //
-// A receiver gives each of its senders an inbound area in its own arena: a ring of slots and a ring of bytes.
-// A packet of at most kInlineBytes lies in its slot, filled from the bottom, in front of the flag (VIA-2003,
-// Figure 2); a larger one in the byte ring, in whole cache lines with the header in the last of them. Either way
-// it is one put with the slot's flag as the tail, and the flag says where to look. Packets of a pair are
-// numbered, so flags only grow and nothing is reset.
+// A receiver gives each of its senders an inbound area in its own arena: a ring of slots and a ring
+// of bytes. A packet of at most kInlineBytes lies in its slot, filled from the bottom, in front of
+// the flag (VIA-2003, Figure 2); a larger one in the byte ring, in whole cache lines with the
+// header in the last of them. Either way it is one put with the slot's flag as the tail, and the
+// flag says where to look. Packets of a pair are numbered, so flags only grow and nothing is reset.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 namespace tutti::p2p {
 
 enum class PacketKind : std::uint8_t {
-  eager,            // envelope and data
+  eager,              // envelope and data
   eager_synchronous,  // likewise; the sender wants to hear when it is matched
-  request_to_send,  // envelope; data: Key, where the protocol has one. RNDZ_START of RNDV-2006
-  clear_to_send,    // to a sender; data: Clearance. RNDZ_REPLY
-  data,             // to a receiver: a part of the message, at offset `bytes`
-  finished,         // to a sender or a receiver: the transfer is over, with the outcome in `detail`
-  withdraw,         // to a receiver: the sender wants to cancel what is not matched yet
-  withdrawn,        // to a sender: it was not matched, and is forgotten
+  request_to_send,    // envelope; data: Key, where the protocol has one. RNDZ_START of RNDV-2006
+  clear_to_send,      // to a sender; data: Clearance. RNDZ_REPLY
+  data,               // to a receiver: a part of the message, at offset `bytes`
+  finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
+  withdraw,   // to a receiver: the sender wants to cancel what is not matched yet
+  withdrawn,  // to a sender: it was not matched, and is forgotten
 };
 
 /// How the data of a large message moves.
@@ -30,18 +30,18 @@ enum class Protocol : std::uint8_t {
   write,           // RDMA Write: RTS, CTS, data, FIN
   read,            // RDMA Read: RTS with address and key, the receiver reads, FIN
   read_interrupt,  // the same, and the RTS wakes the receiver's progress thread
-  pipelined,       // through the byte ring, where memory cannot be exposed: RTS, CTS, parts of the data
+  pipelined,  // through the byte ring, where memory cannot be exposed: RTS, CTS, parts of the data
 };
 
 struct Header {
   std::uint64_t context[2];  // the team's id
   std::uint32_t source;      // rank of the sender in the team
   std::int32_t tag;
-  std::uint64_t bytes;       // of the message; in data: the offset of this part
-  std::uint32_t transfer;    // who it is about, at the addressee; in envelopes: at the sender
-  std::uint16_t payload;     // bytes of data in this packet
+  std::uint64_t bytes;     // of the message; in data: the offset of this part
+  std::uint32_t transfer;  // who it is about, at the addressee; in envelopes: at the sender
+  std::uint16_t payload;   // bytes of data in this packet
   PacketKind kind;
-  std::uint8_t detail;       // Protocol, or Code of the outcome
+  std::uint8_t detail;  // Protocol, or Code of the outcome
 };
 static_assert(sizeof(Header) == 40);
 
@@ -58,7 +58,8 @@ inline constexpr std::size_t kSlotBytes = 128;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
 inline constexpr std::size_t kRingBytes = std::size_t{128} << 10;
 inline constexpr std::size_t kInboundBytes = kSlots * kSlotBytes + kRingBytes;
-/// Largest payload of one packet: several must fit, or sender and receiver could not work at the same time.
+/// Largest payload of one packet: several must fit, or sender and receiver could not work at the
+/// same time.
 inline constexpr std::size_t kMostPayload = std::size_t{16} << 10;
 static_assert(kMostPayload < 1 << 16 && kMostPayload + kCacheLine <= kRingBytes / 4);
 
@@ -66,45 +67,56 @@ static_assert(kMostPayload < 1 << 16 && kMostPayload + kCacheLine <= kRingBytes 
 struct Flag {
   static constexpr int kShift = 16;
   static constexpr std::uint64_t kWrapped = 1 << 15;
-  static constexpr std::uint64_t make(std::uint64_t number, std::uint64_t lines, bool wrapped) noexcept {
+  static constexpr std::uint64_t make(std::uint64_t number, std::uint64_t lines,
+                                      bool wrapped) noexcept {
     return (number + 1) << kShift | (wrapped ? kWrapped : 0) | lines;
   }
   /// The least value of the flag of packet `number`.
-  static constexpr std::uint64_t least(std::uint64_t number) noexcept { return (number + 1) << kShift; }
-  static constexpr std::uint64_t lines(std::uint64_t flag) noexcept { return flag & (kWrapped - 1); }
+  static constexpr std::uint64_t least(std::uint64_t number) noexcept {
+    return (number + 1) << kShift;
+  }
+  static constexpr std::uint64_t lines(std::uint64_t flag) noexcept {
+    return flag & (kWrapped - 1);
+  }
   static constexpr bool wrapped(std::uint64_t flag) noexcept { return (flag & kWrapped) != 0; }
 };
 
 constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 /// Cache lines of the byte ring that a packet takes; 0: it fits into its slot.
 constexpr std::size_t lines_of(std::size_t payload) noexcept {
-  return payload <= kInlineBytes ? 0 : (padded(payload) + sizeof(Header) + kCacheLine - 1) / kCacheLine;
+  return payload <= kInlineBytes ? 0
+                                 : (padded(payload) + sizeof(Header) + kCacheLine - 1) / kCacheLine;
 }
 
-/// What a sender is told by a receiver, in the sender's arena. Both are written by the receiver alone and only
-/// grow.
+/// What a sender is told by a receiver, in the sender's arena. Both are written by the receiver
+/// alone and only grow.
 struct alignas(kCacheLine) CreditLine {
-  Word consumed;  // packets that have been taken out of the rings
+  Word consumed;   // packets that have been taken out of the rings
   Word delivered;  // cost_of() eager messages that a receive has taken
-  std::uint64_t place;  // offset of this line: what the receiver is told when it is called; the sender's
+  std::uint64_t
+      place;  // offset of this line: what the receiver is told when it is called; the sender's
 };
 
 /// What an eager message counts for as long as no receive has taken it.
 constexpr std::uint64_t cost_of(std::size_t payload) noexcept { return kCacheLine + payload; }
 
-/// How ranks that have not talked before find each other: a table at the same place in every arena. Rank s that
-/// wants to send to r writes into r's table where its credit line is and raises r.calls[s]; r gives it an
-/// inbound area and says where in s.answers[r]. 24 bytes per rank of the job.
+/// How ranks that have not talked before find each other: a table at the same place in every arena.
+/// Rank s that wants to send to r writes into r's table where its credit line is and raises
+/// r.calls[s]; r gives it an inbound area and says where in s.answers[r]. 24 bytes per rank of the
+/// job.
 struct Table {
   std::size_t offset = 0;  // in every arena
   std::size_t ranks = 0;
 
   static std::size_t bytes(std::size_t ranks) noexcept { return kCacheLine + 3 * rounded(ranks); }
-  /// std::atomic<uint32_t>: threads of the application that sleep inside (Engine::count_sleepers_in).
+  /// std::atomic<uint32_t>: threads of the application that sleep inside
+  /// (Engine::count_sleepers_in).
   std::size_t attention() const noexcept { return offset; }
-  std::size_t calls() const noexcept { return offset + kCacheLine; }                    // Word[ranks]: 0 or 1
-  std::size_t answers() const noexcept { return calls() + rounded(ranks); }             // Word[ranks]: 1 + offset
-  std::size_t places() const noexcept { return calls() + 2 * rounded(ranks); }          // uint64[ranks]
+  std::size_t calls() const noexcept { return offset + kCacheLine; }  // Word[ranks]: 0 or 1
+  std::size_t answers() const noexcept {
+    return calls() + rounded(ranks);
+  }  // Word[ranks]: 1 + offset
+  std::size_t places() const noexcept { return calls() + 2 * rounded(ranks); }  // uint64[ranks]
 
  private:
   static std::size_t rounded(std::size_t ranks) noexcept {

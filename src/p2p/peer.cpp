@@ -9,8 +9,8 @@ namespace tutti::p2p {
 namespace {
 
 constexpr std::size_t kRing = kSlots * kSlotBytes;  // where the byte ring begins in an area
-// What the other side does not know yet of what has been taken. Together with what it has under way there is
-// always room left, so nobody waits for what will never be told.
+// What the other side does not know yet of what has been taken. Together with what it has under way
+// there is always room left, so nobody waits for what will never be told.
 constexpr std::uint64_t kUntoldPackets = kSlots / 4;
 constexpr std::uint64_t kUntoldBytes = kRingBytes / 4;
 
@@ -25,8 +25,8 @@ Status Peer::call() noexcept {
   const auto me = static_cast<std::size_t>(site.fabric.rank());
   line->place = offset;
   const Tail tail{site.table.calls() + me * sizeof(Word), 1};
-  const Status status = site.fabric.put(arena, site.table.places() + me * sizeof line->place, &line->place,
-                                        sizeof line->place, &tail, nullptr);
+  const Status status = site.fabric.put(arena, site.table.places() + me * sizeof line->place,
+                                        &line->place, sizeof line->place, &tail, nullptr);
   if (!status.ok()) {
     site.heap.free(offset, sizeof(CreditLine));
     return status;
@@ -37,7 +37,8 @@ Status Peer::call() noexcept {
 
 Status Peer::connect() noexcept {
   const std::uint64_t answered = answer().load(std::memory_order_acquire);
-  if (answered == kRefused) return Status::error(Code::no_memory, "the peer has no memory for messages");
+  if (answered == kRefused)
+    return Status::error(Code::no_memory, "the peer has no memory for messages");
   if (mapped == nullptr) {
     std::size_t offset = 0;
     TUTTI_TRY(site.heap.allocate(kInboundBytes, &offset));
@@ -93,7 +94,8 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts) n
     return Status::success();
   }
   const Tail tail{area_there + flag_at, value};
-  // The mirror is not written again before the peer has consumed the packet, so no completion is needed.
+  // The mirror is not written again before the peer has consumed the packet, so no completion is
+  // needed.
   return site.fabric.put(arena, area_there + begin, mirror + begin, end - begin, &tail, nullptr);
 }
 
@@ -101,7 +103,8 @@ void Peer::wake(bool interrupts) noexcept {
   if (!site.fabric.sleepers()) return;
   if (!interrupts) {
     // A progress thread is left alone: selective interrupts (RNDV-2006).
-    const auto* attention = reinterpret_cast<const std::atomic<std::uint32_t>*>(mapped + site.table.attention());
+    const auto* attention =
+        reinterpret_cast<const std::atomic<std::uint32_t>*>(mapped + site.table.attention());
     if (attention->load(std::memory_order_relaxed) == 0) return;
   }
   site.fabric.ring(rank);
@@ -116,7 +119,8 @@ Status Peer::accept() noexcept {
   const Status status = site.heap.allocate(kInboundBytes, &offset, &fresh);
   if (status.ok()) {
     area = site.own<std::byte>(offset);
-    for (std::uint64_t slot = 0; !fresh && slot < kSlots; ++slot) new (area + slot_flag(slot)) Word(0);
+    for (std::uint64_t slot = 0; !fresh && slot < kSlots; ++slot)
+      new (area + slot_flag(slot)) Word(0);
   }
   const auto me = static_cast<std::size_t>(site.fabric.rank());
   const Tail tail{site.table.answers() + me * sizeof(Word), status.ok() ? offset + 1 : kRefused};
@@ -128,7 +132,8 @@ Packet Peer::front() noexcept {
   const std::uint64_t value = flag().load(std::memory_order_relaxed);  // arrived() has acquired it
   const std::size_t lines = Flag::lines(value);
   if (lines == 0) {
-    const auto* header = reinterpret_cast<const Header*>(area + slot_flag(received) - sizeof(Header));
+    const auto* header =
+        reinterpret_cast<const Header*>(area + slot_flag(received) - sizeof(Header));
     return {*header, reinterpret_cast<const std::byte*>(header) - padded(header->payload)};
   }
   if (Flag::wrapped(value)) ring_read += kRingBytes - ring_read % kRingBytes;

@@ -1,8 +1,9 @@
-// The connection of this rank with one other: two rings, one in each direction, and what is under way.
+// The connection of this rank with one other: two rings, one in each direction, and what is under
+// way.
 //
-// An inbound area lies in the receiver's arena, and only its sender writes there; the credit line lies in the
-// sender's arena, and only the receiver writes there. Where the two map each other the data is stored in
-// place; elsewhere it is composed in a mirror of the area and put from there.
+// An inbound area lies in the receiver's arena, and only its sender writes there; the credit line
+// lies in the sender's arena, and only the receiver writes there. Where the two map each other the
+// data is stored in place; elsewhere it is composed in a mirror of the area and put from there.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +67,8 @@ struct Peer {
   Status write(const Header& header, const void* payload, bool interrupts) noexcept;
   /// True when the peer has still room for an eager message that it does not expect.
   bool affords(std::size_t payload, std::uint64_t allowance) noexcept {
-    const std::uint64_t taken = credit == nullptr ? 0 : credit->delivered.load(std::memory_order_relaxed);
+    const std::uint64_t taken =
+        credit == nullptr ? 0 : credit->delivered.load(std::memory_order_relaxed);
     return charged - taken + cost_of(payload) <= allowance;
   }
 
@@ -103,35 +105,35 @@ struct Peer {
   }
 
   const Site& site;
-  const std::int32_t rank;              // in the job
+  const std::int32_t rank;  // in the job
   Membership members{&rank, 1, {}, true};
-  Status lost;                          // why it cannot be reached any more
-  Remote arena;                         // its arena
-  std::byte* mapped = nullptr;          // where that is mapped, or nullptr
+  Status lost;                              // why it cannot be reached any more
+  Remote arena;                             // its arena
+  std::byte* mapped = nullptr;              // where that is mapped, or nullptr
   List<Transfer, &Transfer::in_peer> open;  // unfinished ones that depend on it
-  Task listening;                       // takes packets from it
-  Task flushing;                        // writes what waits in the queue
+  Task listening;                           // takes packets from it
+  Task flushing;                            // writes what waits in the queue
 
   List<Outgoing, &Outgoing::in_queue> queue;
-  Word emptied{0};                      // times that the queue has become empty; local
-  CreditLine* credit = nullptr;         // in the own arena
-  std::size_t area_there = 0;           // offset of the inbound area in its arena
-  std::byte* mirror = nullptr;          // of that area, or where it is mapped
-  std::uint64_t sent = 0;               // packets written
-  std::uint64_t ring_end = 0;           // bytes of the ring used so far, with those left out at its end
+  Word emptied{0};               // times that the queue has become empty; local
+  CreditLine* credit = nullptr;  // in the own arena
+  std::size_t area_there = 0;    // offset of the inbound area in its arena
+  std::byte* mirror = nullptr;   // of that area, or where it is mapped
+  std::uint64_t sent = 0;        // packets written
+  std::uint64_t ring_end = 0;    // bytes of the ring used so far, with those left out at its end
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
 
-  std::byte* area = nullptr;            // inbound, in the own arena
-  std::size_t credit_there = 0;         // offset of its credit line in its arena
-  std::uint64_t received = 0;           // packets taken
+  std::byte* area = nullptr;     // inbound, in the own arena
+  std::size_t credit_there = 0;  // offset of its credit line in its arena
+  std::uint64_t received = 0;    // packets taken
   std::uint64_t ring_read = 0;
   std::uint64_t ring_told = 0;
-  std::uint64_t told = 0;               // of these, it knows
+  std::uint64_t told = 0;  // of these, it knows
   std::uint64_t delivered = 0;
   std::uint64_t told_delivered = 0;
-  std::uint32_t streams = 0;            // messages that come in parts at present
+  std::uint32_t streams = 0;  // messages that come in parts at present
 
  private:
   bool fits(std::size_t payload) const noexcept;

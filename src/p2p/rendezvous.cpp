@@ -7,7 +7,8 @@
 //     | === data ======> |             | <=== read ====== |                | --- part -----> | ...
 //     | --- FIN -------> |             | <-- FIN -------- |                | --- part -----> |
 //
-// (*) with interrupt, this wakes the receiver's progress thread, which then reads while both sides compute.
+// (*) with interrupt, this wakes the receiver's progress thread, which then reads while both sides
+// compute.
 #include <algorithm>
 #include <cstring>
 
@@ -29,7 +30,8 @@ bool cannot_reach(const Status& status) noexcept {
 
 }  // namespace
 
-// ---- control packets ---------------------------------------------------------------------------------
+// ---- control packets
+// ---------------------------------------------------------------------------------
 
 void Messages::start_rendezvous(Transfer& send, Peer& peer) noexcept {
   if (const Status status = identify(send); !status.ok()) return complete(send, status);
@@ -58,7 +60,8 @@ void Messages::finish(Peer& peer, std::uint32_t transfer, Status status) noexcep
   if (peer.accepted()) peer.tell_credits();
 }
 
-void Messages::accept_rendezvous(Transfer& receive, Peer& peer, const Header& header, const Key& key) noexcept {
+void Messages::accept_rendezvous(Transfer& receive, Peer& peer, const Header& header,
+                                 const Key& key) noexcept {
   describe(header, receive);
   if (receive.wild_) {
     receive.context_->wild.remove(receive);
@@ -85,7 +88,8 @@ void Messages::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool d
     return complete(receive, status);
   }
   Clearance clearance{receive.id_, 0, receive.wanted_, {}};
-  if (direct && receive.wanted_ != 0 && fabric_.expose(receive.buffer_, receive.wanted_, &receive.region_).ok()) {
+  if (direct && receive.wanted_ != 0 &&
+      fabric_.expose(receive.buffer_, receive.wanted_, &receive.region_).ok()) {
     receive.exposed_ = true;
     clearance.direct = 1;
     clearance.key = receive.region_.key;
@@ -97,7 +101,8 @@ void Messages::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool d
   header.transfer = sender;
   header.payload = sizeof clearance;
   header.kind = PacketKind::clear_to_send;
-  header.detail = static_cast<std::uint8_t>(clearance.direct != 0 ? Protocol::write : Protocol::pipelined);
+  header.detail =
+      static_cast<std::uint8_t>(clearance.direct != 0 ? Protocol::write : Protocol::pipelined);
   post(peer, header, &clearance);
 }
 
@@ -117,7 +122,8 @@ void Messages::handle_part(Transfer& receive, Peer& peer, const Packet& packet) 
   const std::size_t offset = packet.header.bytes;
   const std::size_t bytes = packet.header.payload;
   if (offset > receive.wanted_ || bytes > receive.wanted_ - offset) {
-    return complete(receive, Status{Code::corrupt, peer.rank, "a part lies outside of its message"});
+    return complete(receive,
+                    Status{Code::corrupt, peer.rank, "a part lies outside of its message"});
   }
   fabric_.spend(Work::copy, bytes);
   std::memcpy(receive.buffer_ + offset, packet.payload, bytes);
@@ -125,25 +131,29 @@ void Messages::handle_part(Transfer& receive, Peer& peer, const Packet& packet) 
   if (receive.moved_ == receive.wanted_) complete(receive, Status::success());
 }
 
-// ---- data ------------------------------------------------------------------------------------------
+// ---- data
+// ------------------------------------------------------------------------------------------
 
 void Messages::run(Transfer& transfer, Task task) noexcept {
   transfer.running_ = true;
   transfer.task_ = std::move(task);
-  if (transfer.task_.done()) return complete(transfer, transfer.task_.result());  // no memory for its frame
+  if (transfer.task_.done())
+    return complete(transfer, transfer.task_.result());  // no memory for its frame
   transfer.task_.start();
 }
 
 /// RDMA Read: the receiver fetches the data and tells the sender that it is done.
 Task Messages::read(Transfer& receive, Peer& peer, std::uint32_t sender, Key key) noexcept {
   Remote source;
-  Status status = receive.wanted_ == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
+  Status status =
+      receive.wanted_ == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion_;
   for (std::size_t offset = 0; status.ok() && offset < receive.wanted_;) {
     const std::size_t bytes = part_of(peer, receive.wanted_ - offset);
     status = fabric_.get(source, offset, receive.buffer_ + offset, bytes, &completion);
     if (!status.ok()) break;
-    status = co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
+    status =
+        co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
     if (status.ok()) status = completion.status;
     offset += bytes;
     if (offset < receive.wanted_) co_await engine_.later();
@@ -167,7 +177,8 @@ Task Messages::write(Transfer& send, Peer& peer, Clearance clearance) noexcept {
     const std::size_t bytes = part_of(peer, clearance.bytes - offset);
     status = fabric_.put(target, offset, send.buffer_ + offset, bytes, nullptr, &completion);
     if (!status.ok()) break;
-    status = co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
+    status =
+        co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
     if (status.ok()) status = completion.status;
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();
@@ -194,7 +205,8 @@ Task Messages::send_parts(Transfer& send, Peer& peer, Clearance clearance) noexc
       continue;
     }
     if (!peer.room(bytes)) {
-      status = co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members, peer.rank);
+      status = co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members,
+                                        peer.rank);
       continue;
     }
     header.bytes = offset;

@@ -28,7 +28,7 @@ enum class SendMode : std::uint8_t {
 
 /// What came of a send or receive.
 struct Receipt {
-  Status status;          // truncated: the message was longer than the buffer, which is filled
+  Status status;            // truncated: the message was longer than the buffer, which is filled
   int source = kAnySource;  // rank in the team; of receives and probes
   int tag = kAnyTag;
   std::size_t bytes = 0;  // of the message, even where it was truncated
@@ -48,13 +48,14 @@ struct Arrival {
   Peer* from = nullptr;
   Lane* lane = nullptr;
   Header header{};
-  Key key;                        // of request_to_send
-  std::byte* payload = nullptr;   // of eager messages: behind this object
+  Key key;                          // of request_to_send
+  std::byte* payload = nullptr;     // of eager messages: behind this object
   class Transfer* local = nullptr;  // a message to oneself, still at its sender
   Hook<Arrival> in_lane, in_context;
 };
 
-/// One send or receive. Owned by the host from prepare or start until release(), or by a blocking call.
+/// One send or receive. Owned by the host from prepare or start until release(), or by a blocking
+/// call.
 class Transfer {
  public:
   enum class Kind : std::uint8_t { send, receive, probe };
@@ -85,25 +86,25 @@ class Transfer {
   SendMode mode_ = SendMode::standard;
 
   // What has become of it.
-  Peer* peer_ = nullptr;         // nullptr: a receive from anybody that is not matched yet
-  Lane* lane_ = nullptr;         // where it is posted; nullptr with posted_: for any source
-  std::uint64_t sequence_ = 0;   // order of posting within the context
-  std::uint32_t id_ = 0;         // by which the other side speaks of it; 0: none
-  std::size_t moved_ = 0;        // bytes that have arrived, of data in parts
-  std::size_t wanted_ = 0;       // bytes that will
-  bool posted_ = false;          // in the matcher
-  bool open_ = false;            // in its peer's list of open transfers
-  bool wild_ = false;            // in its context's list of open transfers from anybody
-  bool pending_ = false;         // counted by the engine: the progress thread looks after it
-  bool released_ = false;        // the host has given it up
-  bool exposed_ = false;         // region_ is to be withdrawn
-  bool streaming_ = false;       // its data comes in parts; counted in Peer::streams
-  bool withdrawing_ = false;     // a cancellation is under way
-  bool running_ = false;         // task_ brings it to its end
-  std::byte* copy_ = nullptr;    // of a buffered send
+  Peer* peer_ = nullptr;        // nullptr: a receive from anybody that is not matched yet
+  Lane* lane_ = nullptr;        // where it is posted; nullptr with posted_: for any source
+  std::uint64_t sequence_ = 0;  // order of posting within the context
+  std::uint32_t id_ = 0;        // by which the other side speaks of it; 0: none
+  std::size_t moved_ = 0;       // bytes that have arrived, of data in parts
+  std::size_t wanted_ = 0;      // bytes that will
+  bool posted_ = false;         // in the matcher
+  bool open_ = false;           // in its peer's list of open transfers
+  bool wild_ = false;           // in its context's list of open transfers from anybody
+  bool pending_ = false;        // counted by the engine: the progress thread looks after it
+  bool released_ = false;       // the host has given it up
+  bool exposed_ = false;        // region_ is to be withdrawn
+  bool streaming_ = false;      // its data comes in parts; counted in Peer::streams
+  bool withdrawing_ = false;    // a cancellation is under way
+  bool running_ = false;        // task_ brings it to its end
+  std::byte* copy_ = nullptr;   // of a buffered send
   Receipt receipt_;
-  Word ended_{0};                // times it has ended; awaited by tasks
-  std::uint64_t started_ = 0;    // times it was started
+  Word ended_{0};              // times it has ended; awaited by tasks
+  std::uint64_t started_ = 0;  // times it was started
   Region region_;
   Completion completion_;
   Task task_;

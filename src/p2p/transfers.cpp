@@ -8,7 +8,8 @@
 namespace tutti::p2p {
 namespace {
 
-/// Ids tell a transfer from one that had its place before: place in the lower half, times used in the upper.
+/// Ids tell a transfer from one that had its place before: place in the lower half, times used in
+/// the upper.
 constexpr std::uint32_t kPlaceBits = 20;
 constexpr std::uint32_t kMostPlaces = (1U << kPlaceBits) - 1;
 
@@ -39,7 +40,8 @@ Messages::~Messages() {
   engine_.count_sleepers_in(nullptr);
 }
 
-// ---- making ----------------------------------------------------------------------------------------
+// ---- making
+// ----------------------------------------------------------------------------------------
 
 Status Messages::check(const Team& team, int rank, int tag, bool wildcards) const noexcept {
   if (fabric_.traits().elided_payload) {
@@ -48,12 +50,13 @@ Status Messages::check(const Team& team, int rank, int tag, bool wildcards) cons
   if (rank >= team.size() || rank < (wildcards ? kAnySource : 0)) {
     return Status::error(Code::invalid_argument, "no such rank in the team");
   }
-  if (tag < (wildcards ? kAnyTag : 0)) return Status::error(Code::invalid_argument, "a tag is from 0 to 2^31-1");
+  if (tag < (wildcards ? kAnyTag : 0))
+    return Status::error(Code::invalid_argument, "a tag is from 0 to 2^31-1");
   return Status::success();
 }
 
-void Messages::set_up(Transfer& transfer, Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes,
-                      int rank, int tag, SendMode mode) noexcept {
+void Messages::set_up(Transfer& transfer, Transfer::Kind kind, Team& team, void* buffer,
+                      std::size_t bytes, int rank, int tag, SendMode mode) noexcept {
   transfer.context_ = &context_of(team);
   transfer.team_ = &team;
   transfer.buffer_ = static_cast<std::byte*>(buffer);
@@ -64,8 +67,8 @@ void Messages::set_up(Transfer& transfer, Transfer::Kind kind, Team& team, void*
   transfer.mode_ = mode;
 }
 
-Status Messages::make(Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank, int tag,
-                      SendMode mode, Transfer** out) noexcept {
+Status Messages::make(Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank,
+                      int tag, SendMode mode, Transfer** out) noexcept {
   TUTTI_TRY(check(team, rank, tag, kind != Transfer::Kind::send));
   void* memory = frames().allocate(sizeof(Transfer));
   if (memory == nullptr) return Status::error(Code::no_memory, "out of memory");
@@ -92,7 +95,8 @@ Status Messages::identify(Transfer& transfer) noexcept {
     place = free_ids_.back();
     free_ids_.pop_back();
   } else {
-    if (identified_.size() > kMostPlaces) return Status::error(Code::no_memory, "too many large messages at once");
+    if (identified_.size() > kMostPlaces)
+      return Status::error(Code::no_memory, "too many large messages at once");
     place = static_cast<std::uint32_t>(identified_.size());
     identified_.push_back(nullptr);
     generations_.push_back(0);
@@ -109,7 +113,8 @@ Transfer* Messages::identified(std::uint32_t id) noexcept {
   return identified_[place];
 }
 
-// ---- beginning -------------------------------------------------------------------------------------
+// ---- beginning
+// -------------------------------------------------------------------------------------
 
 /// `watched`: nobody waits in here for it, so that the progress thread may have to.
 void Messages::begin(Transfer& transfer, bool watched) noexcept {
@@ -141,8 +146,8 @@ void Messages::begin_send(Transfer& send, bool watched) noexcept {
 /// A buffered send that cannot leave at once: a copy is sent in the background.
 void Messages::send_copy(Transfer& send, bool watched) noexcept {
   Transfer* background = nullptr;
-  Status status = make(Transfer::Kind::send, *send.team_, nullptr, send.bytes_, send.rank_, send.tag_,
-                       SendMode::standard, &background);
+  Status status = make(Transfer::Kind::send, *send.team_, nullptr, send.bytes_, send.rank_,
+                       send.tag_, SendMode::standard, &background);
   if (status.ok()) {
     background->copy_ = static_cast<std::byte*>(::operator new(send.bytes_ + 1, std::nothrow));
     background->buffer_ = background->copy_;
@@ -172,7 +177,8 @@ void Messages::send_to_self(Transfer& send, Peer& self, bool watched) noexcept {
   if (!copied && send.mode_ == SendMode::buffered) return send_copy(send, watched);
   header.payload = copied ? static_cast<std::uint16_t>(send.bytes_) : 0;
   Arrival* arrival = keep(*send.context_, self, header, copied ? send.buffer_ : nullptr);
-  if (arrival == nullptr) return complete(send, Status::error(Code::no_memory, "no memory for a message to oneself"));
+  if (arrival == nullptr)
+    return complete(send, Status::error(Code::no_memory, "no memory for a message to oneself"));
   if (copied) {
     self.charged += cost_of(send.bytes_);
     return complete(send, Status::success());
@@ -184,7 +190,8 @@ void Messages::send_to_self(Transfer& send, Peer& self, bool watched) noexcept {
 
 void Messages::begin_receive(Transfer& receive, bool watched) noexcept {
   receive.peer_ = nullptr;
-  // Talking to a peer for the first time takes in what it has sent already, so this comes before the matching.
+  // Talking to a peer for the first time takes in what it has sent already, so this comes before
+  // the matching.
   Peer* peer = nullptr;
   Status status;
   if (receive.rank_ != kAnySource) status = peer_of(receive.team_->job_rank(receive.rank_), &peer);
@@ -214,10 +221,12 @@ void Messages::begin_receive(Transfer& receive, bool watched) noexcept {
   if (watched && large(receive) && receive.active()) watch(receive);
 }
 
-/// From now on a request to send raises an interrupt here: dynamic interrupt requests (RNDV-2006). For large
-/// transfers only: their entries hold the lock, which is needed as soon as there is a progress thread.
+/// From now on a request to send raises an interrupt here: dynamic interrupt requests (RNDV-2006).
+/// For large transfers only: their entries hold the lock, which is needed as soon as there is a
+/// progress thread.
 void Messages::watch(Transfer& transfer) noexcept {
-  const bool in_parts = transfer.kind_ == Transfer::Kind::send;  // all others need nothing of their sender
+  const bool in_parts =
+      transfer.kind_ == Transfer::Kind::send;  // all others need nothing of their sender
   if (options_.protocol != Protocol::read_interrupt || transfer.pending_ ||
       (in_parts && transfer.exposed_)) {
     return;
@@ -226,7 +235,8 @@ void Messages::watch(Transfer& transfer) noexcept {
   engine_.operation_started();
 }
 
-// ---- end -------------------------------------------------------------------------------------------
+// ---- end
+// -------------------------------------------------------------------------------------------
 
 void Messages::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.posted_) transfer.context_->matcher.remove(transfer);
@@ -266,7 +276,8 @@ void Messages::complete(Transfer& transfer, Status status) noexcept {
   if (released) garbage_.push_back(&transfer);
 }
 
-// ---- waiting ---------------------------------------------------------------------------------------
+// ---- waiting
+// ---------------------------------------------------------------------------------------
 
 /// Takes what has arrived, from one peer or (nullptr) from any. True when there was something.
 bool Messages::poll(Peer* peer) noexcept {
@@ -304,13 +315,15 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   use();
   TUTTI_TRY(check(team, destination, tag, false));
   Transfer transfer;
-  set_up(transfer, Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode);
+  set_up(transfer, Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag,
+         mode);
   begin(transfer, false);
   if (transfer.active()) wait_for([&] { return !transfer.active(); }, transfer.peer_, guard);
   return transfer.receipt_.status;
 }
 
-Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source, int tag) noexcept {
+Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
+                          int tag) noexcept {
   Engine::Guard guard(engine_);
   use();
   if (const Status status = check(team, source, tag, true); !status.ok()) return {.status = status};
@@ -321,15 +334,17 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   return transfer.receipt_;
 }
 
-Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination, int send_tag,
-                           void* buffer, std::size_t room, int source, int receive_tag) noexcept {
+Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,
+                           int send_tag, void* buffer, std::size_t room, int source,
+                           int receive_tag) noexcept {
   Engine::Guard guard(engine_);
   use();
   Status status = check(team, destination, send_tag, false);
   if (status.ok()) status = check(team, source, receive_tag, true);
   if (!status.ok()) return {.status = status};
   Transfer receiving, sending;
-  set_up(receiving, Transfer::Kind::receive, team, buffer, room, source, receive_tag, SendMode::standard);
+  set_up(receiving, Transfer::Kind::receive, team, buffer, room, source, receive_tag,
+         SendMode::standard);
   set_up(sending, Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, send_tag,
          SendMode::standard);
   begin(receiving, false);
@@ -340,11 +355,12 @@ Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int 
   return receiving.receipt_;
 }
 
-Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
-                              SendMode mode, Transfer** out) noexcept {
+Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination,
+                              int tag, SendMode mode, Transfer** out) noexcept {
   Engine::Guard guard(engine_);
   use();
-  return make(Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode, out);
+  return make(Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode,
+              out);
 }
 
 Status Messages::prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
@@ -363,8 +379,8 @@ Status Messages::restart(Transfer& transfer) noexcept {
   return Status::success();
 }
 
-Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination, int tag, SendMode mode,
-                            Transfer** out) noexcept {
+Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination,
+                            int tag, SendMode mode, Transfer** out) noexcept {
   Transfer* transfer = nullptr;
   TUTTI_TRY(prepare_send(team, data, bytes, destination, tag, mode, &transfer));
   static_cast<void>(restart(*transfer));
@@ -420,7 +436,8 @@ void Messages::finish_sending() noexcept {
         return std::none_of(peers_.begin(), peers_.end(), [this](const auto& peer) {
           if (!peer || peer->rank == fabric_.rank()) return false;
           if (!peer->queue.empty()) return true;
-          for (Transfer* open = peer->open.first(); open != nullptr; open = peer->open.next(*open)) {
+          for (Transfer* open = peer->open.first(); open != nullptr;
+               open = peer->open.next(*open)) {
             if (open->released_ && open->kind_ == Transfer::Kind::send) return true;
           }
           return false;
@@ -429,7 +446,8 @@ void Messages::finish_sending() noexcept {
       guard);
 }
 
-// ---- cancellation ----------------------------------------------------------------------------------
+// ---- cancellation
+// ----------------------------------------------------------------------------------
 
 void Messages::cancel(Transfer& transfer) noexcept {
   if (!transfer.active()) return;
@@ -441,9 +459,13 @@ void Messages::cancel(Transfer& transfer) noexcept {
     return complete(transfer, Status::success());
   }
   Peer& peer = *transfer.peer_;
-  for (Outgoing* packet = peer.queue.first(); packet != nullptr; packet = peer.queue.next(*packet)) {
-    if (packet->header.kind > PacketKind::request_to_send || packet->header.transfer != transfer.id_) continue;
-    if (packet->header.kind != PacketKind::request_to_send) peer.charged -= cost_of(packet->header.payload);
+  for (Outgoing* packet = peer.queue.first(); packet != nullptr;
+       packet = peer.queue.next(*packet)) {
+    if (packet->header.kind > PacketKind::request_to_send ||
+        packet->header.transfer != transfer.id_)
+      continue;
+    if (packet->header.kind != PacketKind::request_to_send)
+      peer.charged -= cost_of(packet->header.payload);
     peer.queue.remove(*packet);
     FramePool::release(packet);
     transfer.receipt_.cancelled = true;
@@ -466,7 +488,8 @@ void Messages::cancel(Transfer& transfer) noexcept {
   post(peer, header, nullptr);
 }
 
-// ---- probes ----------------------------------------------------------------------------------------
+// ---- probes
+// ----------------------------------------------------------------------------------------
 
 bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
   Engine::Guard guard(engine_);
@@ -484,7 +507,11 @@ bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival**
     arrival = matcher.find(source, tag);
   }
   if (arrival == nullptr) return false;
-  *out = Receipt{{}, static_cast<int>(arrival->header.source), arrival->header.tag, arrival->header.bytes, false};
+  *out = Receipt{{},
+                 static_cast<int>(arrival->header.source),
+                 arrival->header.tag,
+                 arrival->header.bytes,
+                 false};
   if (message != nullptr) {
     matcher.remove(*arrival);
     *message = arrival;
@@ -512,7 +539,11 @@ Receipt Messages::take(Team& team, int source, int tag, Arrival** message) noexc
     if (probing.active()) complete(probing, Status::success());
     if (arrival == nullptr) return probing.receipt_;
   }
-  const Receipt found{{}, static_cast<int>(arrival->header.source), arrival->header.tag, arrival->header.bytes, false};
+  const Receipt found{{},
+                      static_cast<int>(arrival->header.source),
+                      arrival->header.tag,
+                      arrival->header.bytes,
+                      false};
   if (message != nullptr) {
     matcher.remove(*arrival);
     *message = arrival;
@@ -524,15 +555,19 @@ bool Messages::probe_now(Team& team, int source, int tag, Receipt* out) noexcept
   return take_now(team, source, tag, out, nullptr);
 }
 
-Receipt Messages::probe(Team& team, int source, int tag) noexcept { return take(team, source, tag, nullptr); }
+Receipt Messages::probe(Team& team, int source, int tag) noexcept {
+  return take(team, source, tag, nullptr);
+}
 
-Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t room, Transfer** out) noexcept {
+Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t room,
+                                     Transfer** out) noexcept {
   if (message == nullptr) return Status::error(Code::invalid_argument, "no message");
   Engine::Guard guard(engine_);
   guard.escalate();
   Transfer* transfer = nullptr;
   TUTTI_TRY(make(Transfer::Kind::receive, *message->context->team, buffer, room,
-                 static_cast<int>(message->header.source), message->header.tag, SendMode::standard, &transfer));
+                 static_cast<int>(message->header.source), message->header.tag, SendMode::standard,
+                 &transfer));
   ++transfer->started_;
   consume(message, *transfer);
   if (large(*transfer) && transfer->active()) watch(*transfer);

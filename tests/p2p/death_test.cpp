@@ -1,5 +1,5 @@
-// A rank is killed in every phase of every protocol, sending or receiving: the other one gets an error that names it,
-// in bounded time, whatever it waits for.
+// A rank is killed in every phase of every protocol, sending or receiving: the other one gets an
+// error that names it, in bounded time, whatever it waits for.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -31,10 +31,10 @@ Settings settings_of(Rendezvous rendezvous) {
   return settings;
 }
 
-/// Runs `body` on all ranks but the victim until it gives a status that is not ok: that one must name the
-/// victim, in time. The victim runs `doomed`.
-void survive(int ranks, int victim, const Settings& settings, const std::function<Status(Rank&)>& body,
-             const std::function<void(Rank&)>& doomed) {
+/// Runs `body` on all ranks but the victim until it gives a status that is not ok: that one must
+/// name the victim, in time. The victim runs `doomed`.
+void survive(int ranks, int victim, const Settings& settings,
+             const std::function<Status(Rank&)>& body, const std::function<void(Rank&)>& doomed) {
   const auto statuses = test::run_processes(ranks, settings, [&](Rank& r) {
     if (r.rank == victim) {
       doomed(r);
@@ -55,7 +55,8 @@ void survive(int ranks, int victim, const Settings& settings, const std::functio
     if (rank == victim) {
       EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
     } else {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << ": " << status;
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+          << "rank " << rank << ": " << status;
     }
   }
 }
@@ -70,20 +71,22 @@ void PrintTo(const Phase& phase, std::ostream* out) { *out << phase.name; }
 
 class Killed : public ::testing::TestWithParam<Phase> {};
 
-/// Rank 0 sends to rank 1 again and again; the victim dies before its N-th operation on the fabric, for the first
-/// N, which cover the connection and two messages of every protocol.
+/// Rank 0 sends to rank 1 again and again; the victim dies before its N-th operation on the fabric,
+/// for the first N, which cover the connection and two messages of every protocol.
 TEST_P(Killed, InEveryPhase) {
   const Phase& phase = GetParam();
   for (const int victim : {0, 1}) {
     for (const int operation : {1, 2, 3, 4, 5, 6, 8, 11, 30}) {
       SCOPED_TRACE(std::to_string(victim) + " dies before operation " + std::to_string(operation));
       Settings settings = settings_of(phase.rendezvous);
-      settings.fault = "kill:op=any:at=" + std::to_string(operation) + ":rank=" + std::to_string(victim);
+      settings.fault =
+          "kill:op=any:at=" + std::to_string(operation) + ":rank=" + std::to_string(victim);
       if (phase.in_parts) settings.fault += ",nocma";
       const auto talk = [&](Rank& r) {
         std::vector<std::byte> data(phase.bytes);
         Messages& messages = r.job.messages();
-        if (r.rank == 0) return messages.send(r.team, data.data(), data.size(), 1, 0, SendMode::synchronous);
+        if (r.rank == 0)
+          return messages.send(r.team, data.data(), data.size(), 1, 0, SendMode::synchronous);
         return messages.receive(r.team, data.data(), data.size(), 0, 0).status;
       };
       survive(2, victim, settings, talk, [&](Rank& r) {
@@ -99,59 +102,75 @@ INSTANTIATE_TEST_SUITE_P(All, Killed,
                          ::testing::Values(Phase{"Eager", Rendezvous::automatic, 100, false},
                                            Phase{"Write", Rendezvous::write, 300'000, false},
                                            Phase{"Read", Rendezvous::read, 300'000, false},
-                                           Phase{"ReadInterrupt", Rendezvous::read_interrupt, 300'000, false},
+                                           Phase{"ReadInterrupt", Rendezvous::read_interrupt,
+                                                 300'000, false},
                                            Phase{"InParts", Rendezvous::automatic, 300'000, true}),
                          [](const auto& phase) { return phase.param.name; });
 
-// ---- waits for a rank that never said anything -------------------------------------------------------
+// ---- waits for a rank that never said anything
+// -------------------------------------------------------
 
 void nothing(Rank&) {}
 
 TEST(KilledBefore, AReceiveIsTold) {
-  survive(2, 1, settings_of(Rendezvous::automatic), [](Rank& r) {
-    int value = 0;
-    return r.job.messages().receive(r.team, &value, sizeof value, 1, 0).status;
-  }, nothing);
+  survive(
+      2, 1, settings_of(Rendezvous::automatic),
+      [](Rank& r) {
+        int value = 0;
+        return r.job.messages().receive(r.team, &value, sizeof value, 1, 0).status;
+      },
+      nothing);
 }
 
 TEST(KilledBefore, AReceiveFromAnybodyIsTold) {
-  survive(3, 1, settings_of(Rendezvous::automatic), [](Rank& r) {
-    int value = 0;
-    return r.job.messages().receive(r.team, &value, sizeof value, kAnySource, kAnyTag).status;
-  }, nothing);
+  survive(
+      3, 1, settings_of(Rendezvous::automatic),
+      [](Rank& r) {
+        int value = 0;
+        return r.job.messages().receive(r.team, &value, sizeof value, kAnySource, kAnyTag).status;
+      },
+      nothing);
 }
 
 TEST(KilledBefore, AProbeIsTold) {
   for (const int source : {1, kAnySource}) {
-    survive(2, 1, settings_of(Rendezvous::automatic), [source](Rank& r) {
-      return r.job.messages().probe(r.team, source, 5).status;
-    }, nothing);
+    survive(
+        2, 1, settings_of(Rendezvous::automatic),
+        [source](Rank& r) { return r.job.messages().probe(r.team, source, 5).status; }, nothing);
   }
 }
 
 TEST(KilledBefore, ALargeSendIsTold) {
-  survive(2, 1, settings_of(Rendezvous::automatic), [](Rank& r) {
-    std::vector<std::byte> data(100'000);
-    return r.job.messages().send(r.team, data.data(), data.size(), 1, 0);
-  }, nothing);
+  survive(
+      2, 1, settings_of(Rendezvous::automatic),
+      [](Rank& r) {
+        std::vector<std::byte> data(100'000);
+        return r.job.messages().send(r.team, data.data(), data.size(), 1, 0);
+      },
+      nothing);
 }
 
 TEST(KilledBefore, PolledTransfersAreTold) {
-  survive(2, 1, settings_of(Rendezvous::automatic), [](Rank& r) {
-    Messages& messages = r.job.messages();
-    std::vector<std::byte> data(100'000), in(100'000);
-    Transfer *send = nullptr, *receive = nullptr;
-    TUTTI_TRY(messages.start_receive(r.team, in.data(), in.size(), 1, 0, &receive));
-    TUTTI_TRY(messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &send));
-    Receipt sent, received;
-    for (std::uint32_t round = 0; !messages.test(*send, &sent) || !messages.test(*receive, &received); ++round) {
-      r.job.relax(round);
-    }
-    messages.release(send);
-    messages.release(receive);
-    EXPECT_EQ(sent.status.code, Code::peer_lost);
-    return received.status;
-  }, nothing);
+  survive(
+      2, 1, settings_of(Rendezvous::automatic),
+      [](Rank& r) {
+        Messages& messages = r.job.messages();
+        std::vector<std::byte> data(100'000), in(100'000);
+        Transfer *send = nullptr, *receive = nullptr;
+        TUTTI_TRY(messages.start_receive(r.team, in.data(), in.size(), 1, 0, &receive));
+        TUTTI_TRY(
+            messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &send));
+        Receipt sent, received;
+        for (std::uint32_t round = 0;
+             !messages.test(*send, &sent) || !messages.test(*receive, &received); ++round) {
+          r.job.relax(round);
+        }
+        messages.release(send);
+        messages.release(receive);
+        EXPECT_EQ(sent.status.code, Code::peer_lost);
+        return received.status;
+      },
+      nothing);
 }
 
 TEST(KilledBefore, OthersGoOn) {
@@ -163,13 +182,14 @@ TEST(KilledBefore, OthersGoOn) {
       raise(SIGKILL);
     }
     if (r.rank == 0) {
-      EXPECT_TRUE(messages.receive(r.team, &other, sizeof other, 2, 0).status.ok());  // what had arrived counts
+      EXPECT_TRUE(messages.receive(r.team, &other, sizeof other, 2, 0)
+                      .status.ok());  // what had arrived counts
       EXPECT_EQ(messages.receive(r.team, &other, sizeof other, 2, 0).status.code, Code::peer_lost);
       EXPECT_EQ(messages.send(r.team, &value, sizeof value, 2, 0).code, Code::peer_lost);
     }
     for (int round = 0; round < 100; ++round) {
-      const Receipt receipt =
-          messages.exchange(r.team, &value, sizeof value, 1 - r.rank, 1, &other, sizeof other, 1 - r.rank, 1);
+      const Receipt receipt = messages.exchange(r.team, &value, sizeof value, 1 - r.rank, 1, &other,
+                                                sizeof other, 1 - r.rank, 1);
       EXPECT_TRUE(receipt.status.ok());
       EXPECT_EQ(other, 1 - r.rank);
     }
@@ -188,7 +208,8 @@ TEST(Deadline, EndsAWaitForASilentRank) {
     if (r.rank == 1) {
       const auto begin = Clock::now();
       EXPECT_EQ(messages.receive(r.team, &value, sizeof value, 0, 0).status.code, Code::timeout);
-      EXPECT_EQ(messages.receive(r.team, &value, sizeof value, kAnySource, 0).status.code, Code::timeout);
+      EXPECT_EQ(messages.receive(r.team, &value, sizeof value, kAnySource, 0).status.code,
+                Code::timeout);
       EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 3);
     } else {
       const timespec pause{2, 0};

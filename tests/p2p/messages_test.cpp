@@ -1,5 +1,5 @@
-// What point-to-point promises, one thing at a time: modes, thresholds, truncation, flow control, probes,
-// cancellation, and when the progress thread works.
+// What point-to-point promises, one thing at a time: modes, thresholds, truncation, flow control,
+// probes, cancellation, and when the progress thread works.
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -25,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 std::vector<std::byte> pattern(std::size_t bytes, int salt) {
   std::vector<std::byte> data(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 31 + i / 251 + static_cast<std::size_t>(salt));
+  for (std::size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<std::byte>(i * 31 + i / 251 + static_cast<std::size_t>(salt));
   return data;
 }
 
@@ -48,7 +49,8 @@ void sleep_ms(long ms) {
   nanosleep(&pause, nullptr);
 }
 
-// ---- sizes and protocols ---------------------------------------------------------------------------
+// ---- sizes and protocols
+// ---------------------------------------------------------------------------
 
 struct Way {
   const char* name;
@@ -62,15 +64,35 @@ class EveryProtocol : public ::testing::TestWithParam<Way> {};
 TEST_P(EveryProtocol, CarriesEverySize) {
   test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
     Messages& messages = r.job.messages();
-    const std::size_t sizes[] = {0, 1, 7, 8, 16, 17, 79, 80, 81, 127, 128, 1000, 4096, 16383, 16384, 16385,
-                                 65536, 100'003, (1 << 20) + 3, 5'000'000};
+    const std::size_t sizes[] = {0,
+                                 1,
+                                 7,
+                                 8,
+                                 16,
+                                 17,
+                                 79,
+                                 80,
+                                 81,
+                                 127,
+                                 128,
+                                 1000,
+                                 4096,
+                                 16383,
+                                 16384,
+                                 16385,
+                                 65536,
+                                 100'003,
+                                 (1 << 20) + 3,
+                                 5'000'000};
     for (const bool expected : {true, false}) {
       for (const std::size_t bytes : sizes) {
         const auto data = pattern(bytes, 3);
         if (r.rank == 0) {
           if (expected) barrier(r);
           Transfer* send = nullptr;
-          ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 1, 5, SendMode::standard, &send).ok());
+          ASSERT_TRUE(
+              messages.start_send(r.team, data.data(), bytes, 1, 5, SendMode::standard, &send)
+                  .ok());
           if (!expected) barrier(r);
           EXPECT_TRUE(messages.wait(*send).status.ok());
           messages.release(send);
@@ -78,11 +100,13 @@ TEST_P(EveryProtocol, CarriesEverySize) {
           std::vector<std::byte> room(bytes + 64, std::byte{0x5a});
           Transfer* receive = nullptr;
           if (expected) {
-            ASSERT_TRUE(messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
+            ASSERT_TRUE(
+                messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
             barrier(r);
           } else {
             barrier(r);
-            ASSERT_TRUE(messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
+            ASSERT_TRUE(
+                messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
           }
           const Receipt receipt = messages.wait(*receive);
           messages.release(receive);
@@ -118,7 +142,8 @@ TEST_P(EveryProtocol, CutsOffWhatIsTooLong) {
           const Receipt receipt = messages.receive(r.team, buffer.data(), room, 0, 0);
           EXPECT_EQ(receipt.status.code, Code::truncated);
           EXPECT_EQ(receipt.bytes, bytes);
-          EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(room), data.begin()));
+          EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(room),
+                                 data.begin()));
           EXPECT_EQ(buffer[room], std::byte{0x5a});
         }
       }
@@ -127,12 +152,14 @@ TEST_P(EveryProtocol, CutsOffWhatIsTooLong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryProtocol,
-                         ::testing::Values(Way{"Write", Rendezvous::write, ""}, Way{"Read", Rendezvous::read, ""},
+                         ::testing::Values(Way{"Write", Rendezvous::write, ""},
+                                           Way{"Read", Rendezvous::read, ""},
                                            Way{"ReadInterrupt", Rendezvous::read_interrupt, ""},
                                            Way{"InParts", Rendezvous::automatic, "nocma"}),
                          [](const auto& way) { return way.param.name; });
 
-// ---- modes -----------------------------------------------------------------------------------------
+// ---- modes
+// -----------------------------------------------------------------------------------------
 
 TEST(Modes, ASynchronousSendWaitsForItsReceive) {
   test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
@@ -141,7 +168,9 @@ TEST(Modes, ASynchronousSendWaitsForItsReceive) {
       std::vector<std::byte> data(bytes);
       if (r.rank == 0) {
         Transfer* send = nullptr;
-        ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 1, 0, SendMode::synchronous, &send).ok());
+        ASSERT_TRUE(
+            messages.start_send(r.team, data.data(), bytes, 1, 0, SendMode::synchronous, &send)
+                .ok());
         barrier(r);  // the message is there, the receive is not
         Receipt receipt;
         EXPECT_FALSE(messages.test(*send, &receipt));
@@ -193,9 +222,10 @@ TEST(Modes, PersistentTransfersStartAgain) {
     Transfer* transfers[2] = {};
     for (int i = 0; i < 2; ++i) {
       auto& data = i == 0 ? small : large;
-      ASSERT_TRUE((r.rank == 0 ? messages.prepare_send(r.team, data.data(), data.size() * 4, 1, i, SendMode::standard,
-                                                       &transfers[i])
-                               : messages.prepare_receive(r.team, data.data(), data.size() * 4, 0, i, &transfers[i]))
+      ASSERT_TRUE((r.rank == 0 ? messages.prepare_send(r.team, data.data(), data.size() * 4, 1, i,
+                                                       SendMode::standard, &transfers[i])
+                               : messages.prepare_receive(r.team, data.data(), data.size() * 4, 0,
+                                                          i, &transfers[i]))
                       .ok());
       Receipt receipt;
       EXPECT_TRUE(messages.test(*transfers[i], &receipt));  // inactive
@@ -221,8 +251,8 @@ TEST(Modes, ExchangeGoesRoundARing) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
       std::vector<int> out(count, r.rank), in(count, -1);
       for (int step = 1; step <= r.size; ++step) {
-        const Receipt receipt =
-            messages.exchange(r.team, out.data(), count * 4, right, 1, in.data(), count * 4, left, 1);
+        const Receipt receipt = messages.exchange(r.team, out.data(), count * 4, right, 1,
+                                                  in.data(), count * 4, left, 1);
         ASSERT_TRUE(receipt.status.ok());
         EXPECT_EQ(in.back(), (r.rank + r.size - step) % r.size);
         out.swap(in);
@@ -231,18 +261,21 @@ TEST(Modes, ExchangeGoesRoundARing) {
   });
 }
 
-// ---- to oneself ------------------------------------------------------------------------------------
+// ---- to oneself
+// ------------------------------------------------------------------------------------
 
 TEST(Self, SendsAndReceivesInBothOrders) {
   test::run_threads(1, settings_of(Rendezvous::automatic), [](Rank& r) {
     Messages& messages = r.job.messages();
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 20}) {
-      for (const SendMode mode : {SendMode::standard, SendMode::synchronous, SendMode::buffered, SendMode::ready}) {
+      for (const SendMode mode :
+           {SendMode::standard, SendMode::synchronous, SendMode::buffered, SendMode::ready}) {
         const auto data = pattern(bytes, 9);
         std::vector<std::byte> first(bytes), second(bytes);
         Transfer *send = nullptr, *receive = nullptr;
         ASSERT_TRUE(messages.start_send(r.team, data.data(), bytes, 0, 3, mode, &send).ok());
-        EXPECT_EQ(send->active(), mode == SendMode::synchronous || (bytes > 16384 && mode != SendMode::buffered));
+        EXPECT_EQ(send->active(),
+                  mode == SendMode::synchronous || (bytes > 16384 && mode != SendMode::buffered));
         Receipt seen;
         EXPECT_TRUE(messages.probe_now(r.team, kAnySource, kAnyTag, &seen));
         EXPECT_EQ(seen.bytes, bytes);
@@ -272,10 +305,13 @@ TEST(Self, EndlessSendsWithoutReceivesStayBounded) {
     std::vector<std::byte> data(1000), in(1000);
     std::vector<Transfer*> sends(kCount);
     for (auto& send : sends) {
-      ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 0, 0, SendMode::standard, &send).ok());
+      ASSERT_TRUE(
+          messages.start_send(r.team, data.data(), data.size(), 0, 0, SendMode::standard, &send)
+              .ok());
     }
     EXPECT_LE(counts(r).held_bytes, 65536u);
-    for (int i = 0; i < kCount; ++i) EXPECT_TRUE(messages.receive(r.team, in.data(), in.size(), 0, 0).status.ok());
+    for (int i = 0; i < kCount; ++i)
+      EXPECT_TRUE(messages.receive(r.team, in.data(), in.size(), 0, 0).status.ok());
     for (Transfer* send : sends) {
       EXPECT_FALSE(send->active());
       messages.release(send);
@@ -283,10 +319,12 @@ TEST(Self, EndlessSendsWithoutReceivesStayBounded) {
   });
 }
 
-// ---- flow control ----------------------------------------------------------------------------------
+// ---- flow control
+// ----------------------------------------------------------------------------------
 
 TEST(FlowControl, AReceiverHoldsNoMoreThanItGives) {
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{40}, std::size_t{700}, std::size_t{16384}}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{40}, std::size_t{700}, std::size_t{16384}}) {
     Settings settings = settings_of(Rendezvous::automatic);
     settings.unexpected = 131072;
     test::run_threads(2, settings, [bytes](Rank& r) {
@@ -298,8 +336,8 @@ TEST(FlowControl, AReceiverHoldsNoMoreThanItGives) {
         for (int i = 0; i < 16; ++i) data.push_back(pattern(bytes, i));
         for (int i = 0; i < kCount; ++i) {
           ASSERT_TRUE(messages
-                          .start_send(r.team, data[static_cast<std::size_t>(i % 16)].data(), bytes, 1, i,
-                                      SendMode::standard, &sends[static_cast<std::size_t>(i)])
+                          .start_send(r.team, data[static_cast<std::size_t>(i % 16)].data(), bytes,
+                                      1, i, SendMode::standard, &sends[static_cast<std::size_t>(i)])
                           .ok());
         }
         barrier(r);
@@ -329,7 +367,8 @@ TEST(FlowControl, AReceiverHoldsNoMoreThanItGives) {
           ASSERT_EQ(in, pattern(bytes, i % 16));
         }
         EXPECT_EQ(counts(r).held_bytes, 0u);
-        EXPECT_LE(static_cast<JobImpl&>(r.job).memory().segment_used, before + 256);  // for its answers
+        EXPECT_LE(static_cast<JobImpl&>(r.job).memory().segment_used,
+                  before + 256);  // for its answers
       }
     });
   }
@@ -345,7 +384,9 @@ TEST(FlowControl, MemoryPerPeerIsConstant) {
     const auto talk = [&](int peer) {
       for (int i = 0; i < 200; ++i) {
         const std::size_t bytes = static_cast<std::size_t>(i) * 14;
-        ASSERT_TRUE(messages.exchange(r.team, data.data(), bytes, peer, 0, in.data(), bytes, peer, 0).status.ok());
+        ASSERT_TRUE(
+            messages.exchange(r.team, data.data(), bytes, peer, 0, in.data(), bytes, peer, 0)
+                .status.ok());
       }
     };
     talk(r.rank ^ 1);
@@ -362,18 +403,22 @@ TEST(FlowControl, MemoryPerPeerIsConstant) {
   });
 }
 
-// ---- probes and cancellation -----------------------------------------------------------------------
+// ---- probes and cancellation
+// -----------------------------------------------------------------------
 
 TEST(Probes, SeeAndTakeMessages) {
-  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""}, Way{"", Rendezvous::read, "nocma"}}) {
+  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""},
+                         Way{"", Rendezvous::read, "nocma"}}) {
     test::run_threads(2, settings_of(way.rendezvous, way.fault), [](Rank& r) {
       Messages& messages = r.job.messages();
       for (const std::size_t bytes : {std::size_t{12}, std::size_t{200'000}}) {
         const auto one = pattern(bytes, 1), two = pattern(bytes, 2);
         if (r.rank == 0) {
           Transfer *a = nullptr, *b = nullptr;
-          ASSERT_TRUE(messages.start_send(r.team, one.data(), bytes, 1, 7, SendMode::standard, &a).ok());
-          ASSERT_TRUE(messages.start_send(r.team, two.data(), bytes, 1, 7, SendMode::standard, &b).ok());
+          ASSERT_TRUE(
+              messages.start_send(r.team, one.data(), bytes, 1, 7, SendMode::standard, &a).ok());
+          ASSERT_TRUE(
+              messages.start_send(r.team, two.data(), bytes, 1, 7, SendMode::standard, &b).ok());
           for (Transfer* send : {a, b}) {
             EXPECT_TRUE(messages.wait(*send).status.ok());
             messages.release(send);
@@ -402,24 +447,34 @@ TEST(Probes, SeeAndTakeMessages) {
 }
 
 TEST(Cancellation, EndsWhatIsNotMatched) {
-  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""}, Way{"", Rendezvous::read, "nocma"}}) {
+  for (const Way& way : {Way{"", Rendezvous::read, ""}, Way{"", Rendezvous::write, ""},
+                         Way{"", Rendezvous::read, "nocma"}}) {
     test::run_threads(2, settings_of(way.rendezvous, way.fault), [](Rank& r) {
       Messages& messages = r.job.messages();
       std::vector<std::byte> data(100'000, std::byte{1}), in(100'000);
       if (r.rank == 0) {
         Transfer *large = nullptr, *synchronous = nullptr, *receive = nullptr, *matched = nullptr;
-        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 1, SendMode::standard, &large).ok());
-        ASSERT_TRUE(messages.start_send(r.team, data.data(), 8, 1, 2, SendMode::synchronous, &synchronous).ok());
-        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 3, SendMode::standard, &matched).ok());
+        ASSERT_TRUE(
+            messages.start_send(r.team, data.data(), data.size(), 1, 1, SendMode::standard, &large)
+                .ok());
+        ASSERT_TRUE(
+            messages.start_send(r.team, data.data(), 8, 1, 2, SendMode::synchronous, &synchronous)
+                .ok());
+        ASSERT_TRUE(
+            messages
+                .start_send(r.team, data.data(), data.size(), 1, 3, SendMode::standard, &matched)
+                .ok());
         ASSERT_TRUE(messages.start_receive(r.team, in.data(), 8, 1, 9, &receive).ok());
         barrier(r);
         barrier(r);  // the third is being received
-        for (Transfer* transfer : {large, synchronous, receive, matched}) messages.cancel(*transfer);
+        for (Transfer* transfer : {large, synchronous, receive, matched})
+          messages.cancel(*transfer);
         EXPECT_TRUE(messages.wait(*large).cancelled);
         EXPECT_TRUE(messages.wait(*synchronous).cancelled);
         EXPECT_TRUE(messages.wait(*receive).cancelled);
         EXPECT_FALSE(messages.wait(*matched).cancelled);
-        for (Transfer* transfer : {large, synchronous, receive, matched}) messages.release(transfer);
+        for (Transfer* transfer : {large, synchronous, receive, matched})
+          messages.release(transfer);
         barrier(r);
         EXPECT_TRUE(messages.send(r.team, data.data(), 4, 1, 2).ok());
       } else {
@@ -451,7 +506,8 @@ TEST(Arguments, AreChecked) {
     EXPECT_EQ(messages.send(r.team, &byte, 1, 0, kAnyTag).code, Code::invalid_argument);
     EXPECT_EQ(messages.receive(r.team, &byte, 1, 2, 0).status.code, Code::invalid_argument);
     EXPECT_EQ(messages.receive(r.team, &byte, 1, 0, -2).status.code, Code::invalid_argument);
-    EXPECT_EQ(messages.start_send(r.team, &byte, 1, -2, 0, SendMode::standard, &transfer).code, Code::invalid_argument);
+    EXPECT_EQ(messages.start_send(r.team, &byte, 1, -2, 0, SendMode::standard, &transfer).code,
+              Code::invalid_argument);
     EXPECT_EQ(transfer, nullptr);
     EXPECT_EQ(messages.probe(r.team, 0, -2).status.code, Code::invalid_argument);
   });
@@ -487,13 +543,15 @@ TEST(Teams, KeepTheirMessagesApart) {
   });
 }
 
-// ---- hybrid progress -------------------------------------------------------------------------------
+// ---- hybrid progress
+// -------------------------------------------------------------------------------
 
-/// What rank 1 sees of a large message that comes while it computes (here: sleeps, so that there is a core).
+/// What rank 1 sees of a large message that comes while it computes (here: sleeps, so that there is
+/// a core).
 struct Seen {
-  double sender_seconds = 0;      // until the sender is done, from when it began
-  ProgressCounts before, after;   // at the receiver, around its computation
-  bool there = false;             // after the computation, without any call
+  double sender_seconds = 0;     // until the sender is done, from when it began
+  ProgressCounts before, after;  // at the receiver, around its computation
+  bool there = false;            // after the computation, without any call
 };
 
 Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int small_ones,
@@ -506,9 +564,12 @@ Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int sm
     Messages& messages = r.job.messages();
     std::vector<std::byte> data(first_bytes, std::byte{5}), in(total);
     const auto bytes_of = [&](std::size_t i) { return i == 0 ? first_bytes : kBytes; };
-    const auto place_of = [&](std::size_t i) { return i == 0 ? 0 : first_bytes + (i - 1) * kBytes; };
+    const auto place_of = [&](std::size_t i) {
+      return i == 0 ? 0 : first_bytes + (i - 1) * kBytes;
+    };
     char byte = 0;  // connected before
-    ASSERT_TRUE(messages.exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0).status.ok());
+    ASSERT_TRUE(
+        messages.exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0).status.ok());
     if (r.rank == 0) {
       barrier(r);
       sleep_ms(30);  // the receiver has gone computing
@@ -520,7 +581,9 @@ Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int sm
       std::vector<Transfer*> sends(static_cast<std::size_t>(messages_at_once));
       for (std::size_t i = 0; i < sends.size(); ++i) {
         ASSERT_TRUE(
-            messages.start_send(r.team, data.data(), bytes_of(i), 1, 1, SendMode::standard, &sends[i]).ok());
+            messages
+                .start_send(r.team, data.data(), bytes_of(i), 1, 1, SendMode::standard, &sends[i])
+                .ok());
       }
       for (auto& send : sends) {
         EXPECT_TRUE(messages.wait(*send).status.ok());
@@ -531,19 +594,24 @@ Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int sm
     } else {
       std::vector<Transfer*> receives(static_cast<std::size_t>(messages_at_once));
       for (std::size_t i = 0; i < receives.size(); ++i) {
-        ASSERT_TRUE(messages.start_receive(r.team, in.data() + place_of(i), bytes_of(i), 0, 1, &receives[i]).ok());
+        ASSERT_TRUE(
+            messages.start_receive(r.team, in.data() + place_of(i), bytes_of(i), 0, 1, &receives[i])
+                .ok());
       }
       barrier(r);
       seen.before = progress(r);
       sleep_ms(400);
       seen.after = progress(r);
-      seen.there = std::none_of(receives.begin(), receives.end(), [](Transfer* t) { return t->active(); });
+      seen.there =
+          std::none_of(receives.begin(), receives.end(), [](Transfer* t) { return t->active(); });
       for (Transfer* receive : receives) {
         EXPECT_TRUE(messages.wait(*receive).status.ok());
         messages.release(receive);
       }
-      EXPECT_EQ(std::count(in.begin(), in.end(), std::byte{5}), static_cast<std::ptrdiff_t>(in.size()));
-      for (int i = 0; i < small_ones; ++i) ASSERT_TRUE(messages.receive(r.team, &byte, 1, 0, 99).status.ok());
+      EXPECT_EQ(std::count(in.begin(), in.end(), std::byte{5}),
+                static_cast<std::ptrdiff_t>(in.size()));
+      for (int i = 0; i < small_ones; ++i)
+        ASSERT_TRUE(messages.receive(r.team, &byte, 1, 0, 99).status.ok());
       barrier(r);
     }
   });
@@ -577,7 +645,8 @@ TEST(Progress, InterruptsAreSelective) {
 
 TEST(Progress, InterruptsAreSuppressed) {
   // While the thread reads the first, large one, twenty others are announced.
-  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 21, 0, std::size_t{128} << 20);
+  const Seen seen =
+      compute_while_receiving(Rendezvous::read_interrupt, 21, 0, std::size_t{128} << 20);
   EXPECT_TRUE(seen.there);
   EXPECT_LE(seen.after.rung - seen.before.rung, 10u);
 }
@@ -587,8 +656,10 @@ TEST(Progress, NothingPendingNothingRuns) {
     Messages& messages = r.job.messages();
     std::vector<std::byte> data(100'000);
     Transfer* transfer = nullptr;
-    ASSERT_TRUE((r.rank == 0 ? messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer)
-                             : messages.start_receive(r.team, data.data(), data.size(), 0, 0, &transfer))
+    ASSERT_TRUE((r.rank == 0
+                     ? messages.start_send(r.team, data.data(), data.size(), 1, 0,
+                                           SendMode::standard, &transfer)
+                     : messages.start_receive(r.team, data.data(), data.size(), 0, 0, &transfer))
                     .ok());
     ASSERT_TRUE(messages.wait(*transfer).status.ok());
     messages.release(transfer);
@@ -597,7 +668,8 @@ TEST(Progress, NothingPendingNothingRuns) {
     const ProgressCounts before = progress(r);
     for (int i = 0; i < 1000; ++i) {  // small messages, and nothing large outstanding
       char byte = 0;
-      ASSERT_TRUE(messages.exchange(r.team, &byte, 1, 1 - r.rank, 1, &byte, 1, 1 - r.rank, 1).status.ok());
+      ASSERT_TRUE(
+          messages.exchange(r.team, &byte, 1, 1 - r.rank, 1, &byte, 1, 1 - r.rank, 1).status.ok());
     }
     sleep_ms(50);
     const ProgressCounts after = progress(r);
@@ -620,7 +692,10 @@ TEST(Progress, CanBeSwitchedWhileAMessageIsAwaited) {
       }
       barrier(r);
       if (r.rank == 0) {
-        ASSERT_TRUE(messages.start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer).ok());
+        ASSERT_TRUE(
+            messages
+                .start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer)
+                .ok());
       }
       sleep_ms(200);
       EXPECT_TRUE(r.rank == 0 || transfer->active() == !on);
@@ -632,7 +707,8 @@ TEST(Progress, CanBeSwitchedWhileAMessageIsAwaited) {
   });
 }
 
-// ---- threads ---------------------------------------------------------------------------------------
+// ---- threads
+// ---------------------------------------------------------------------------------------
 
 TEST(Threads, SeveralOfARankUseItAtOnce) {
   constexpr int kThreads = 3;

@@ -1,10 +1,11 @@
 // Random programs of messages, and an independent check of what came of them.
 //
-// In each round all ranks draw the same plan: who sends what to whom, with which tag, size and mode, in which of
-// several teams. Receives are drawn freely (sources and tags named or not, buffers sometimes too short), so some
-// match nothing; a rank takes what is left with matched probes and cancels what is over. Which message a receive
-// from anybody gets depends on time, so the check does not predict it: it holds what happened against MPI's
-// rules (MPI 4.1, section 3.5) over the order of sends and the order of receives.
+// In each round all ranks draw the same plan: who sends what to whom, with which tag, size and
+// mode, in which of several teams. Receives are drawn freely (sources and tags named or not,
+// buffers sometimes too short), so some match nothing; a rank takes what is left with matched
+// probes and cancels what is over. Which message a receive from anybody gets depends on time, so
+// the check does not predict it: it holds what happened against MPI's rules (MPI 4.1, section 3.5)
+// over the order of sends and the order of receives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +36,8 @@ struct PlannedMessage {
 /// The bytes of a message: who it is, then a pattern that depends on that.
 inline void fill(const PlannedMessage& m, std::uint64_t round, std::vector<std::byte>* data) {
   data->resize(m.bytes);
-  std::uint64_t state = m.number * 0x9e3779b97f4a7c15 + round * 1000003 + static_cast<std::uint64_t>(m.from) * 7919 + 1;
+  std::uint64_t state = m.number * 0x9e3779b97f4a7c15 + round * 1000003 +
+                        static_cast<std::uint64_t>(m.from) * 7919 + 1;
   for (std::size_t i = 0; i < m.bytes; i += 8) {
     std::uint64_t word = i == 0 ? m.number : state;
     state ^= state << 13;
@@ -46,7 +48,7 @@ inline void fill(const PlannedMessage& m, std::uint64_t round, std::vector<std::
 }
 
 struct Weights {
-  int messages = 40;           // per rank and round
+  int messages = 40;  // per rank and round
   std::size_t largest = 300'000;
   bool synchronous = true;
 };
@@ -54,10 +56,15 @@ struct Weights {
 class Program {
  public:
   /// `teams`: by number, this rank's end of each; `members`: job ranks in team order, by team.
-  Program(Messages& messages, int rank, int size, std::vector<Team*> teams, std::vector<std::vector<int>> members,
-          std::uint64_t seed, Weights weights)
-      : messages_(messages), rank_(rank), size_(size), teams_(std::move(teams)), members_(std::move(members)),
-        seed_(seed), weights_(weights) {}
+  Program(Messages& messages, int rank, int size, std::vector<Team*> teams,
+          std::vector<std::vector<int>> members, std::uint64_t seed, Weights weights)
+      : messages_(messages),
+        rank_(rank),
+        size_(size),
+        teams_(std::move(teams)),
+        members_(std::move(members)),
+        seed_(seed),
+        weights_(weights) {}
   ~Program() { give_up(); }
 
   void begin(std::uint64_t round) {
@@ -69,7 +76,8 @@ class Program {
     // Sends and receives alternate at random.
     std::size_t next_send = 0, next_receive = 0;
     while (next_send < outgoing_.size() || next_receive < wishes_.size()) {
-      const bool send = next_receive == wishes_.size() || (next_send < outgoing_.size() && own() % 2 == 0);
+      const bool send =
+          next_receive == wishes_.size() || (next_send < outgoing_.size() && own() % 2 == 0);
       if (send) {
         start_send(outgoing_[next_send++]);
       } else {
@@ -101,7 +109,10 @@ class Program {
       posted.tag = seen.tag;
       posted.buffer.assign(seen.bytes + kGuard, kUntouched);
       posted.room = seen.bytes;
-      EXPECT_TRUE(messages_.start_receive_taken(arrival, posted.buffer.data(), posted.room, &posted.transfer).ok());
+      EXPECT_TRUE(
+          messages_
+              .start_receive_taken(arrival, posted.buffer.data(), posted.room, &posted.transfer)
+              .ok());
       posted.over = messages_.test(*posted.transfer, &posted.receipt);
     }
   }
@@ -110,14 +121,16 @@ class Program {
     std::size_t received = 0;
     for (const Posted& posted : receives_) received += posted.over && !posted.receipt.cancelled;
     return received >= incoming_.size() &&
-           std::none_of(sends_.begin(), sends_.end(), [](const Transfer* t) { return t->active(); });
+           std::none_of(sends_.begin(), sends_.end(),
+                        [](const Transfer* t) { return t->active(); });
   }
   std::string state() const {
     std::size_t received = 0, sending = 0;
     for (const Posted& posted : receives_) received += posted.over;
     for (const Transfer* t : sends_) sending += t->active();
     return "rank " + std::to_string(rank_) + ": " + std::to_string(received) + " of " +
-           std::to_string(incoming_.size()) + " received, " + std::to_string(sending) + " sends open";
+           std::to_string(incoming_.size()) + " received, " + std::to_string(sending) +
+           " sends open";
   }
 
   /// After finished(): cancels what matched nothing, and checks everything.
@@ -130,7 +143,8 @@ class Program {
     }
     for (Transfer* send : sends_) {
       Receipt receipt;
-      EXPECT_TRUE(messages_.test(*send, &receipt) && receipt.status.ok()) << name(receipt.status.code);
+      EXPECT_TRUE(messages_.test(*send, &receipt) && receipt.status.ok())
+          << name(receipt.status.code);
     }
     for (Posted& posted : receives_) check_contents(posted);
     for (std::size_t team = 0; team < teams_.size(); ++team) check_order(static_cast<int>(team));
@@ -165,11 +179,21 @@ class Program {
   std::size_t draw_size(std::mt19937_64& random) const {
     std::size_t bytes;
     switch (random() % 16) {
-      case 0: bytes = 0; break;
-      case 1: bytes = random() % 20'000; break;                  // around the threshold
-      case 2: bytes = random() % 4 == 0 ? random() % weights_.largest : random() % 2'000; break;
-      case 3: case 4: bytes = random() % 300; break;             // around what fits into a slot
-      default: bytes = random() % 64;
+      case 0:
+        bytes = 0;
+        break;
+      case 1:
+        bytes = random() % 20'000;
+        break;  // around the threshold
+      case 2:
+        bytes = random() % 4 == 0 ? random() % weights_.largest : random() % 2'000;
+        break;
+      case 3:
+      case 4:
+        bytes = random() % 300;
+        break;  // around what fits into a slot
+      default:
+        bytes = random() % 64;
     }
     return std::min(bytes, weights_.largest);
   }
@@ -178,13 +202,15 @@ class Program {
     std::mt19937_64 shared(seed_ * 17 + round_ * 104729);
     plan_.clear();
     for (int from = 0; from < size_; ++from) {
-      const int count = static_cast<int>(shared() % static_cast<std::uint64_t>(weights_.messages * 2));
+      const int count =
+          static_cast<int>(shared() % static_cast<std::uint64_t>(weights_.messages * 2));
       for (int i = 0; i < count; ++i) {
         PlannedMessage m;
         m.from = from;
         // Bursts to one rank, so that rings and allowances fill up.
-        m.to = shared() % 4 == 0 || i == 0 ? static_cast<int>(shared() % static_cast<std::uint64_t>(size_))
-                                           : plan_.back().to;
+        m.to = shared() % 4 == 0 || i == 0
+                   ? static_cast<int>(shared() % static_cast<std::uint64_t>(size_))
+                   : plan_.back().to;
         m.team = static_cast<int>(shared() % teams_.size());
         m.tag = static_cast<int>(shared() % 4);
         m.bytes = draw_size(shared);
@@ -194,7 +220,9 @@ class Program {
                                                    : SendMode::standard;
         m.number = static_cast<std::uint64_t>(i);
         // Its size tells a message from others with the same envelope, also where it was cut off.
-        while (std::any_of(plan_.begin(), plan_.end(), [&](const PlannedMessage& o) { return alike(o, m); })) ++m.bytes;
+        while (std::any_of(plan_.begin(), plan_.end(),
+                           [&](const PlannedMessage& o) { return alike(o, m); }))
+          ++m.bytes;
         plan_.push_back(m);
       }
     }
@@ -205,15 +233,18 @@ class Program {
   }
 
   static bool alike(const PlannedMessage& a, const PlannedMessage& b) {
-    return a.from == b.from && a.to == b.to && a.team == b.team && a.tag == b.tag && a.bytes == b.bytes;
+    return a.from == b.from && a.to == b.to && a.team == b.team && a.tag == b.tag &&
+           a.bytes == b.bytes;
   }
 
   /// A receive, like one of the messages to come or like none of them.
   Wish wish(std::mt19937_64& random) {
-    Wish w{static_cast<int>(random() % teams_.size()), 0, static_cast<int>(random() % 5), random() % 100};
+    Wish w{static_cast<int>(random() % teams_.size()), 0, static_cast<int>(random() % 5),
+           random() % 100};
     if (!incoming_.empty() && random() % 8 != 0) {
       const PlannedMessage& m = *incoming_[random() % incoming_.size()];
-      w = {m.team, team_rank(m.team, m.from), m.tag, m.bytes + (random() % 4 == 0 ? random() % 40'000 : 0)};
+      w = {m.team, team_rank(m.team, m.from), m.tag,
+           m.bytes + (random() % 4 == 0 ? random() % 40'000 : 0)};
       if (random() % 16 == 0) w.room = random() % (m.bytes + 1);
     } else {
       w.source = static_cast<int>(random() % static_cast<std::uint64_t>(size_));
@@ -229,19 +260,24 @@ class Program {
     Team& team = *teams_[static_cast<std::size_t>(m->team)];
     const int to = team_rank(m->team, m->to);
     if (m->mode == SendMode::buffered && m->number % 2 == 0) {
-      EXPECT_TRUE(messages_.send(team, data->data(), m->bytes, to, m->tag, SendMode::buffered).ok());
+      EXPECT_TRUE(
+          messages_.send(team, data->data(), m->bytes, to, m->tag, SendMode::buffered).ok());
       std::fill(data->begin(), data->end(), std::byte{0});  // it may be reused
       return;
     }
     Transfer* transfer = nullptr;
     if (m->number % 3 == 0) {
-      EXPECT_TRUE(messages_.prepare_send(team, data->data(), m->bytes, to, m->tag, m->mode, &transfer).ok());
+      EXPECT_TRUE(
+          messages_.prepare_send(team, data->data(), m->bytes, to, m->tag, m->mode, &transfer)
+              .ok());
       EXPECT_TRUE(messages_.restart(*transfer).ok());
     } else {
-      EXPECT_TRUE(messages_.start_send(team, data->data(), m->bytes, to, m->tag, m->mode, &transfer).ok());
+      EXPECT_TRUE(
+          messages_.start_send(team, data->data(), m->bytes, to, m->tag, m->mode, &transfer).ok());
     }
     if (m->number % 5 == 0 && m->mode != SendMode::synchronous) {
-      messages_.release(transfer);  // it is completed without us; the data lives until the next round
+      messages_.release(
+          transfer);  // it is completed without us; the data lives until the next round
     } else {
       sends_.push_back(transfer);
     }
@@ -256,10 +292,16 @@ class Program {
     posted.buffer.assign(w.room + kGuard, kUntouched);
     Team& team = *teams_[static_cast<std::size_t>(w.team)];
     if (persistent) {
-      EXPECT_TRUE(messages_.prepare_receive(team, posted.buffer.data(), w.room, w.source, w.tag, &posted.transfer).ok());
+      EXPECT_TRUE(messages_
+                      .prepare_receive(team, posted.buffer.data(), w.room, w.source, w.tag,
+                                       &posted.transfer)
+                      .ok());
       EXPECT_TRUE(messages_.restart(*posted.transfer).ok());
     } else {
-      EXPECT_TRUE(messages_.start_receive(team, posted.buffer.data(), w.room, w.source, w.tag, &posted.transfer).ok());
+      EXPECT_TRUE(
+          messages_
+              .start_receive(team, posted.buffer.data(), w.room, w.source, w.tag, &posted.transfer)
+              .ok());
     }
   }
 
@@ -272,10 +314,11 @@ class Program {
     EXPECT_TRUE(posted.source == kAnySource || posted.source == r.source);
     EXPECT_TRUE(posted.tag == kAnyTag || posted.tag == r.tag);
     const std::size_t there = std::min(r.bytes, posted.room);
-    EXPECT_EQ(r.status.code, r.bytes > posted.room ? Code::truncated : Code::ok) << name(r.status.code);
+    EXPECT_EQ(r.status.code, r.bytes > posted.room ? Code::truncated : Code::ok)
+        << name(r.status.code);
     for (const PlannedMessage* m : incoming_) {
-      if (m->team != posted.team || m->tag != r.tag || m->from != members[static_cast<std::size_t>(r.source)] ||
-          m->bytes != r.bytes) {
+      if (m->team != posted.team || m->tag != r.tag ||
+          m->from != members[static_cast<std::size_t>(r.source)] || m->bytes != r.bytes) {
         continue;
       }
       EXPECT_FALSE(taken(*m)) << "a message was received twice";
@@ -283,11 +326,12 @@ class Program {
       std::vector<std::byte> expected;
       fill(*m, round_, &expected);
       EXPECT_TRUE(there == 0 || std::memcmp(expected.data(), posted.buffer.data(), there) == 0)
-          << "wrong contents: source " << r.source << " tag " << r.tag << " bytes " << r.bytes << " room " << posted.room;
+          << "wrong contents: source " << r.source << " tag " << r.tag << " bytes " << r.bytes
+          << " room " << posted.room;
       break;
     }
-    EXPECT_NE(posted.got, nullptr) << "nobody sent this: source " << r.source << " tag " << r.tag << " bytes "
-                                   << r.bytes;
+    EXPECT_NE(posted.got, nullptr)
+        << "nobody sent this: source " << r.source << " tag " << r.tag << " bytes " << r.bytes;
     for (std::size_t i = there; i < posted.buffer.size(); ++i) {
       if (posted.buffer[i] != kUntouched) {
         ADD_FAILURE() << "written past the message, at " << i << " of " << posted.room;
@@ -296,28 +340,33 @@ class Program {
     }
   }
   bool taken(const PlannedMessage& m) const {
-    return std::any_of(receives_.begin(), receives_.end(), [&](const Posted& p) { return p.got == &m; });
+    return std::any_of(receives_.begin(), receives_.end(),
+                       [&](const Posted& p) { return p.got == &m; });
   }
 
   bool accepts(const Posted& posted, const PlannedMessage& m) const {
-    return posted.team == m.team && (posted.source == kAnySource || posted.source == team_rank(m.team, m.from)) &&
+    return posted.team == m.team &&
+           (posted.source == kAnySource || posted.source == team_rank(m.team, m.from)) &&
            (posted.tag == kAnyTag || posted.tag == m.tag);
   }
 
-  /// MPI's two rules. Messages do not overtake: of two from one sender that a receive could take, the later goes
-  /// to it only if the earlier went to a receive posted before. Receives do not either: of two that could take a
-  /// message, the later gets it only if the earlier has got one, and not a later one of the same sender.
+  /// MPI's two rules. Messages do not overtake: of two from one sender that a receive could take,
+  /// the later goes to it only if the earlier went to a receive posted before. Receives do not
+  /// either: of two that could take a message, the later gets it only if the earlier has got one,
+  /// and not a later one of the same sender.
   void check_order(int team) {
     for (std::size_t later = 0; later < receives_.size(); ++later) {
       const Posted& r2 = receives_[later];
       if (r2.team != team || r2.got == nullptr) continue;
       for (const PlannedMessage* m1 : incoming_) {
-        if (m1->team != team || m1->from != r2.got->from || m1->number >= r2.got->number || !accepts(r2, *m1)) {
+        if (m1->team != team || m1->from != r2.got->from || m1->number >= r2.got->number ||
+            !accepts(r2, *m1)) {
           continue;
         }
         bool before = false;
         for (std::size_t i = 0; i < later; ++i) before = before || receives_[i].got == m1;
-        EXPECT_TRUE(before) << "message " << r2.got->number << " of rank " << m1->from << " overtook " << m1->number;
+        EXPECT_TRUE(before) << "message " << r2.got->number << " of rank " << m1->from
+                            << " overtook " << m1->number;
       }
       for (std::size_t earlier = 0; earlier < later; ++earlier) {
         const Posted& r1 = receives_[earlier];

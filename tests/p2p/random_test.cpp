@@ -1,5 +1,6 @@
-// Random programs of messages over 2 to 8 ranks, as threads and as processes, with every protocol and with
-// faults. The seed is printed; TEST_SEED repeats a run, TEST_LEVEL=2 makes it millions of messages.
+// Random programs of messages over 2 to 8 ranks, as threads and as processes, with every protocol
+// and with faults. The seed is printed; TEST_SEED repeats a run, TEST_LEVEL=2 makes it millions of
+// messages.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -27,7 +28,8 @@ int level() {
 std::uint64_t seed() {
   static const std::uint64_t kSeed = [] {
     const char* text = std::getenv("TEST_SEED");
-    const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+    const std::uint64_t value =
+        text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
     std::printf("TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
     return value;
   }();
@@ -47,8 +49,10 @@ struct Variant {
 };
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 
-/// Runs rounds of a program until `seconds` have passed for rank 0, and gives the number of messages.
-void run_rank(Rank& r, std::uint64_t program_seed, double seconds, std::atomic<std::uint64_t>* total) {
+/// Runs rounds of a program until `seconds` have passed for rank 0, and gives the number of
+/// messages.
+void run_rank(Rank& r, std::uint64_t program_seed, double seconds,
+              std::atomic<std::uint64_t>* total) {
   std::vector<int> forward, backward;
   for (int i = 0; i < r.size; ++i) {
     forward.push_back(i);
@@ -58,7 +62,8 @@ void run_rank(Rank& r, std::uint64_t program_seed, double seconds, std::atomic<s
   const TeamSpec spec{{0x7e57, 2}, r.size - 1 - r.rank, r.size, backward.data()};
   ASSERT_TRUE(r.job.create_team(spec, &reversed).ok());
   {
-    Program program(r.job.messages(), r.rank, r.size, {&r.team, reversed}, {forward, backward}, program_seed, {});
+    Program program(r.job.messages(), r.rank, r.size, {&r.team, reversed}, {forward, backward},
+                    program_seed, {});
     const auto begin = Clock::now();
     for (std::uint64_t round = 1;; ++round) {
       program.begin(round);
@@ -67,13 +72,15 @@ void run_rank(Rank& r, std::uint64_t program_seed, double seconds, std::atomic<s
         program.look();
         r.job.relax(idle);
         if (Clock::now() - started > std::chrono::seconds(60)) {
-          std::fprintf(stderr, "round %llu: %s\n", static_cast<unsigned long long>(round), program.state().c_str());
+          std::fprintf(stderr, "round %llu: %s\n", static_cast<unsigned long long>(round),
+                       program.state().c_str());
           std::abort();
         }
       }
       program.end();
       // Rank 0 says when it is enough; the broadcast is a barrier between the rounds, too.
-      std::uint32_t go_on = std::chrono::duration<double>(Clock::now() - begin).count() < seconds ? 1 : 0;
+      std::uint32_t go_on =
+          std::chrono::duration<double>(Clock::now() - begin).count() < seconds ? 1 : 0;
       if (::testing::Test::HasFailure()) go_on = 0;
       std::uint32_t sum = 0;
       Reduction least;
@@ -108,11 +115,14 @@ TEST_P(RandomMessages, AreMatchedAsMpiSays) {
   settings.progress_thread = setup.progress_thread;
   settings.check = setup.check;
   settings.wait = setup.wait;
-  const std::vector<int> sizes = level() == 0 ? std::vector<int>{2, 3, 8} : std::vector<int>{2, 3, 4, 5, 6, 7, 8};
+  const std::vector<int> sizes =
+      level() == 0 ? std::vector<int>{2, 3, 8} : std::vector<int>{2, 3, 4, 5, 6, 7, 8};
   const double seconds = level() == 0 ? 0.5 : level() == 1 ? 2 : 20;
   std::atomic<std::uint64_t> total{0};
   for (const int ranks : sizes) {
-    const auto body = [&](Rank& r) { run_rank(r, seed() + static_cast<std::uint64_t>(ranks), seconds, &total); };
+    const auto body = [&](Rank& r) {
+      run_rank(r, seed() + static_cast<std::uint64_t>(ranks), seconds, &total);
+    };
     if (setup.processes) {
       EXPECT_TRUE(test::all_exited(test::run_processes(ranks, settings, body)));
     } else {
@@ -120,7 +130,9 @@ TEST_P(RandomMessages, AreMatchedAsMpiSays) {
     }
     if (HasFailure()) break;
   }
-  if (!setup.processes) std::printf("%s: %llu messages\n", setup.name.c_str(), static_cast<unsigned long long>(total.load()));
+  if (!setup.processes)
+    std::printf("%s: %llu messages\n", setup.name.c_str(),
+                static_cast<unsigned long long>(total.load()));
 }
 
 std::vector<Variant> setups() {
@@ -134,7 +146,9 @@ std::vector<Variant> setups() {
       {.name = "ThreadsLittleRoom", .unexpected = 4096},
       {.name = "ThreadsNoRoom", .unexpected = 0},
       {.name = "ThreadsNothingEager", .eager = 0},
-      {.name = "ThreadsLatePuts", .rendezvous = Rendezvous::write, .fault = "delay:op=put:us=50:count=0"},
+      {.name = "ThreadsLatePuts",
+       .rendezvous = Rendezvous::write,
+       .fault = "delay:op=put:us=50:count=0"},
       {.name = "ThreadsDeaf", .fault = "deaf"},
       {.name = "ThreadsAsleep", .wait = WaitMode::sleep},
   };

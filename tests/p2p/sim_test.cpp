@@ -1,5 +1,5 @@
-// Messages in virtual time: the same random programs over the sim fabric, on a node each, on one node and two to a
-// node, and what the protocols cost there.
+// Messages in virtual time: the same random programs over the sim fabric, on a node each, on one
+// node and two to a node, and what the protocols cost there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using p2p::Messages;
 using p2p::Transfer;
 using test::Program;
 
-/// Ranks of a simulated machine that exchange messages, driven from outside: a step for each rank, then the
-/// world until nothing happens any more.
+/// Ranks of a simulated machine that exchange messages, driven from outside: a step for each rank,
+/// then the world until nothing happens any more.
 class Machine {
  public:
   struct Rank {
@@ -42,7 +42,8 @@ class Machine {
 
   Machine(int nodes, int ranks_per_node, const p2p::Options& options) {
     std::string message;
-    const sim::WorldSpec spec{nodes, ranks_per_node, sim::test::profile("via2003"), false, std::size_t{64} << 20};
+    const sim::WorldSpec spec{nodes, ranks_per_node, sim::test::profile("via2003"), false,
+                              std::size_t{64} << 20};
     EXPECT_TRUE(sim::World::create(spec, &world_, &message).ok()) << message;
     world_->on_lost = sim::SimJob::depends_on;
     for (int i = 0; i < size(); ++i) {
@@ -54,9 +55,12 @@ class Machine {
       EXPECT_TRUE(Directory::create(rank.fabric, &rank.directory).ok());
       EXPECT_TRUE(rank.messages.open().ok());
       const std::uint64_t first[2] = {1, 1}, second[2] = {1, 2};
-      EXPECT_TRUE(Team::create(rank.resources, first, i, size(), forward_.data(), true, &rank.forward).ok());
       EXPECT_TRUE(
-          Team::create(rank.resources, second, size() - 1 - i, size(), backward_.data(), true, &rank.backward).ok());
+          Team::create(rank.resources, first, i, size(), forward_.data(), true, &rank.forward)
+              .ok());
+      EXPECT_TRUE(Team::create(rank.resources, second, size() - 1 - i, size(), backward_.data(),
+                               true, &rank.backward)
+                      .ok());
     }
   }
   ~Machine() {
@@ -103,15 +107,17 @@ TEST_P(SimulatedMessages, AreMatchedAsMpiSays) {
   options.allowance = 20'000;
   Machine machine(GetParam().nodes, GetParam().ranks_per_node, options);
   const char* text = std::getenv("TEST_SEED");
-  const std::uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+  const std::uint64_t seed =
+      text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
   std::printf("TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::vector<std::unique_ptr<Program>> programs;
   for (int i = 0; i < machine.size(); ++i) {
     auto& rank = machine.rank(i);
-    programs.push_back(std::make_unique<Program>(rank.messages, i, machine.size(),
-                                                 std::vector<Team*>{rank.forward.get(), rank.backward.get()},
-                                                 std::vector<std::vector<int>>{machine.forward(), machine.backward()},
-                                                 seed, test::Weights{}));
+    programs.push_back(std::make_unique<Program>(
+        rank.messages, i, machine.size(),
+        std::vector<Team*>{rank.forward.get(), rank.backward.get()},
+        std::vector<std::vector<int>>{machine.forward(), machine.backward()}, seed,
+        test::Weights{}));
   }
   const auto program = [&](int i) -> Program& { return *programs[static_cast<std::size_t>(i)]; };
   for (std::uint64_t round = 1; round <= 40 && !HasFailure(); ++round) {
@@ -133,17 +139,18 @@ TEST_P(SimulatedMessages, AreMatchedAsMpiSays) {
   programs.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SimulatedMessages,
-    ::testing::Values(Shape{"NodeEachRead", 4, 1, p2p::Protocol::read},
-                      Shape{"NodeEachWrite", 4, 1, p2p::Protocol::write},
-                      Shape{"NodeEachInParts", 3, 1, p2p::Protocol::pipelined},
-                      Shape{"OneNodeRead", 1, 5, p2p::Protocol::read_interrupt},
-                      Shape{"OneNodeWrite", 1, 5, p2p::Protocol::write},
-                      Shape{"TwoANode", 3, 2, p2p::Protocol::read}),
-    [](const auto& shape) { return shape.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, SimulatedMessages,
+                         ::testing::Values(Shape{"NodeEachRead", 4, 1, p2p::Protocol::read},
+                                           Shape{"NodeEachWrite", 4, 1, p2p::Protocol::write},
+                                           Shape{"NodeEachInParts", 3, 1, p2p::Protocol::pipelined},
+                                           Shape{"OneNodeRead", 1, 5,
+                                                 p2p::Protocol::read_interrupt},
+                                           Shape{"OneNodeWrite", 1, 5, p2p::Protocol::write},
+                                           Shape{"TwoANode", 3, 2, p2p::Protocol::read}),
+                         [](const auto& shape) { return shape.param.name; });
 
-/// Virtual nanoseconds from a send to the end of both sides, with the receive posted; connected before.
+/// Virtual nanoseconds from a send to the end of both sides, with the receive posted; connected
+/// before.
 std::uint64_t time_of(p2p::Protocol protocol, std::size_t bytes) {
   p2p::Options options;
   options.protocol = protocol;
@@ -156,9 +163,13 @@ std::uint64_t time_of(p2p::Protocol protocol, std::size_t bytes) {
     machine.everybody([&](int i) {
       auto& rank = machine.rank(i);
       if (i == 1) {
-        EXPECT_TRUE(rank.messages.start_send(*rank.forward, out.data(), bytes, 0, 1, SendMode::standard, &send).ok());
+        EXPECT_TRUE(
+            rank.messages
+                .start_send(*rank.forward, out.data(), bytes, 0, 1, SendMode::standard, &send)
+                .ok());
       } else {
-        EXPECT_TRUE(rank.messages.start_receive(*rank.forward, in.data(), bytes, 1, 1, &receive).ok());
+        EXPECT_TRUE(
+            rank.messages.start_receive(*rank.forward, in.data(), bytes, 1, 1, &receive).ok());
       }
     });
     EXPECT_FALSE(send->active());
@@ -176,13 +187,14 @@ TEST(SimulatedProtocols, AReadIsOverBeforeAWrite) {
     const std::uint64_t write = time_of(p2p::Protocol::write, bytes);
     const std::uint64_t read = time_of(p2p::Protocol::read, bytes);
     EXPECT_LT(read, write) << bytes;
-    std::printf("%zu bytes: write %llu ns, read %llu ns\n", bytes, static_cast<unsigned long long>(write),
-                static_cast<unsigned long long>(read));
+    std::printf("%zu bytes: write %llu ns, read %llu ns\n", bytes,
+                static_cast<unsigned long long>(write), static_cast<unsigned long long>(read));
   }
 }
 
 TEST(SimulatedProtocols, ALostRankEndsWhatDependsOnIt) {
-  for (const p2p::Protocol protocol : {p2p::Protocol::read, p2p::Protocol::write, p2p::Protocol::pipelined}) {
+  for (const p2p::Protocol protocol :
+       {p2p::Protocol::read, p2p::Protocol::write, p2p::Protocol::pipelined}) {
     p2p::Options options;
     options.protocol = protocol;
     Machine machine(3, 1, options);
@@ -191,9 +203,13 @@ TEST(SimulatedProtocols, ALostRankEndsWhatDependsOnIt) {
     machine.everybody([&](int i) {
       auto& rank = machine.rank(i);
       if (i != 0) return;
-      EXPECT_TRUE(rank.messages.start_send(*rank.forward, data.data(), data.size(), 2, 1, SendMode::standard, &send).ok());
+      EXPECT_TRUE(
+          rank.messages
+              .start_send(*rank.forward, data.data(), data.size(), 2, 1, SendMode::standard, &send)
+              .ok());
       EXPECT_TRUE(rank.messages.start_receive(*rank.forward, other.data(), 8, 2, 1, &named).ok());
-      EXPECT_TRUE(rank.messages.start_receive(*rank.forward, other.data(), 8, kAnySource, 2, &wild).ok());
+      EXPECT_TRUE(
+          rank.messages.start_receive(*rank.forward, other.data(), 8, kAnySource, 2, &wild).ok());
     });
     EXPECT_TRUE(send->active() && named->active() && wild->active());
     machine.world().lose(2);
