@@ -141,6 +141,13 @@ class Fabric {
 
   /// True when loads and stores of this rank reach the arena of `peer` (same node).
   virtual bool maps(std::int32_t peer) const noexcept = 0;
+  /// True when puts and gets of this rank reach `peer`: on this node, or over a network.
+  virtual bool reaches(std::int32_t peer) const noexcept { return maps(peer); }
+  /// The node of `peer`, from 0. Ranks of one node map each other. 0 for all where nodes are not told apart.
+  virtual std::int32_t node_of(std::int32_t peer) const noexcept {
+    static_cast<void>(peer);
+    return 0;
+  }
 
   // ---- data --------------------------------------------------------------------------------
 
@@ -148,7 +155,8 @@ class Fabric {
   /// counter, visible no earlier than the data. bytes may be 0 (the tail alone). `completion` (may be
   /// nullptr): counts one more finished operation when `source` may be reused; that says nothing
   /// about the target. Out-of-range offsets fail with truncated before anything is written.
-  /// Puts to one peer with tails to the same Word become visible in order.
+  /// Puts to one peer take effect in order: a tail is visible no earlier than the data of all puts to that
+  /// peer before it, whatever their regions.
   virtual Status put(const Remote& target, std::size_t offset, const void* source,
                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept = 0;
 

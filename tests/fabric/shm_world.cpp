@@ -12,31 +12,12 @@
 #include <thread>
 #include <utility>
 
+#include "fabric/run_body.hpp"
 #include "fabric/shm/shm.hpp"
 #include "support/local_jobs.hpp"
 
 namespace tutti::test {
 namespace {
-
-constexpr double kDeadline = 20;  // seconds after which a body that waits is a failure
-
-/// Runs the body on one rank. `ready` is called when the control area is reserved and comes back when all
-/// ranks have got there; `over` likewise when the body has ended.
-template <class Ready, class Over>
-Status run_body(Fabric& fabric, const Settings& settings, int cores, std::function<void()> die,
-                const NodeBody& body, Ready ready, Over over) {
-  const Status reserved = fabric.reserve(0, Node::kControlBytes);
-  ready();
-  Settings bounded = settings;
-  bounded.deadline_s = kDeadline;
-  bounded.spin_us = 100;  // the machine may have other things to do
-  Engine engine(fabric, choose_wait_policy(fabric.size(), cores, bounded), HostPump{}, false);
-  auto node = std::make_unique<Node>(fabric, engine, std::move(die));
-  Engine::Guard guard(engine);
-  const Status status = reserved.ok() ? engine.run([&] { return body(*node); }, guard) : reserved;
-  over();
-  return status;
-}
 
 class ThreadWorld final : public World {
  public:

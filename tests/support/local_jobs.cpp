@@ -10,6 +10,8 @@
 #include <barrier>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -54,6 +56,37 @@ class ForkBootstrap final : public Bootstrap {
   Shared& shared_;
 };
 
+class ThreadBootstrap final : public Bootstrap {
+ public:
+  struct Shared {
+    explicit Shared(int ranks) : barrier(ranks) {}
+    std::barrier<> barrier;
+    std::vector<std::byte> data;
+    std::mutex mutex;
+  };
+  ThreadBootstrap(int rank, int size, std::shared_ptr<Shared> shared)
+      : rank_(rank), size_(size), shared_(std::move(shared)) {}
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  Status allgather(const void* in, void* out, std::size_t bytes) noexcept override {
+    const std::size_t total = bytes * static_cast<std::size_t>(size_);
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (shared_->data.size() < total) shared_->data.resize(total);
+      std::memcpy(shared_->data.data() + bytes * static_cast<std::size_t>(rank_), in, bytes);
+    }
+    shared_->barrier.arrive_and_wait();
+    std::memcpy(out, shared_->data.data(), total);
+    shared_->barrier.arrive_and_wait();
+    return Status::success();
+  }
+
+ private:
+  int rank_;
+  int size_;
+  std::shared_ptr<Shared> shared_;
+};
+
 void run_rank(int ranks, const Settings& settings, std::unique_ptr<shm::ShmFabric> fabric, bool threads,
               const Body& body) {
   const int rank = fabric->rank();
@@ -89,6 +122,13 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks) {
+  const auto shared = std::make_shared<ThreadBootstrap::Shared>(ranks);
+  std::vector<std::unique_ptr<Bootstrap>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadBootstrap>(rank, ranks, shared));
+  return all;
 }
 
 std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body) {

@@ -31,6 +31,9 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
 /// or with 1 when a gtest expectation failed in it.
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
 
+/// The exchange of ranks that are threads of this process: one for each, in rank order.
+std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks);
+
 /// Forks `ranks` processes that exit with what `body` returns; gives their wait statuses.
 std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body);
 

@@ -89,7 +89,7 @@ int receive_descriptor(int socket) {
 
 }  // namespace
 
-std::uint64_t node_identity() noexcept {
+std::uint64_t machine_identity() noexcept {
   std::uint64_t hash = fnv1a("tutti", 5);
   char text[128];
   if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
@@ -97,6 +97,11 @@ std::uint64_t node_identity() noexcept {
     std::fclose(file);
     hash = fnv1a(text, length, hash);
   }
+  return hash;
+}
+
+std::uint64_t node_identity(const std::string& name) noexcept {
+  std::uint64_t hash = fnv1a(name.data(), name.size(), machine_identity());
   // The network namespace holds abstract sockets; uts and ipc tell "machines in a box" apart; pid is
   // what cross-memory attach and liveness checks speak of.
   for (const char* space : {"net", "uts", "ipc", "pid", "user"}) {
@@ -173,7 +178,8 @@ std::uint64_t layout_version() {
 Introduction introduce(const Settings& settings, int core_limit) {
   Introduction me{};
   me.version = layout_version();
-  me.node = node_identity();
+  me.node = node_identity(settings.node);
+  me.machine = machine_identity();
   me.arena_bytes = settings.arena;
   me.pid = getpid();
   me.core_limit = static_cast<std::uint32_t>(core_limit);
@@ -231,17 +237,20 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   const Introduction me = introduce(settings, available_cores());
   TUTTI_TRY(bootstrap.allgather(&me, all.data(), sizeof me));
   fabric->local_of_.assign(size, -1);
+  std::vector<std::int32_t> machine;
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (all[peer].version != me.version) {
       return {Code::version_mismatch, static_cast<std::int32_t>(peer), "the ranks run different versions of tutti"};
     }
+    if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
     if (all[peer].node != me.node) continue;
     fabric->local_of_[peer] = static_cast<std::int32_t>(fabric->neighbours_.size());
     fabric->neighbours_.push_back(static_cast<std::int32_t>(peer));
   }
   const int local = fabric->local_of_[static_cast<std::size_t>(rank)];
   const auto neighbours = static_cast<int>(fabric->neighbours_.size());
-  fabric->node_cores_ = cores_of(all, fabric->neighbours_);
+  fabric->node_cores_ = cores_of(all, machine);
+  fabric->machine_ranks_ = static_cast<int>(machine.size());
 
   // The leader (lowest rank) creates the segment and listens; then everybody knows its socket.
   struct Offer {

@@ -15,17 +15,12 @@
 #include <string>
 
 #include "base/copy.hpp"
-#include "base/copy.hpp"
 #include "base/cores.hpp"
 #include "base/log.hpp"
 #include "fabric/key.hpp"
 
 namespace tutti::shm {
 namespace {
-
-// Kinds of keys: words[1] is an offset or an address, words[2] the length, words[3] the owner's rank.
-constexpr std::uint32_t kArenaKey = 0x6172656e;
-constexpr std::uint32_t kUserKey = 0x75736572;
 
 Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes, std::int32_t owner) noexcept {
   return seal_key(kind, start, bytes, static_cast<std::uint64_t>(owner));
@@ -110,6 +105,7 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
     if (!fabric) return Status::error(Code::no_memory, "out of memory");
     fabric->threads_ = true;
     fabric->node_cores_ = available_cores();
+    fabric->machine_ranks_ = ranks;
     for (int peer = 0; peer < ranks; ++peer) {
       fabric->neighbours_.push_back(peer);
       fabric->local_of_.push_back(peer);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -14,6 +15,10 @@
 #include "fabric/shm/segment.hpp"
 
 namespace tutti::shm {
+
+/// Kinds of keys: words[1] is an offset or an address, words[2] the length, words[3] the owner's rank.
+inline constexpr std::uint32_t kArenaKey = 0x6172656e;
+inline constexpr std::uint32_t kUserKey = 0x75736572;
 
 class ShmFabric final : public Fabric {
  public:
@@ -29,8 +34,10 @@ class ShmFabric final : public Fabric {
 
   /// Job ranks on this node, ascending.
   const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
-  /// Cores that the ranks of this node may use together.
+  /// Cores that the ranks of this machine may use together, and how many ranks they are: those of this node,
+  /// and of other nodes of the same machine (containers, TUTTI_NODE).
   int node_cores() const noexcept { return node_cores_; }
+  int machine_ranks() const noexcept { return machine_ranks_; }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
 
@@ -73,6 +80,7 @@ class ShmFabric final : public Fabric {
   int local_ = 0;                        // index of this rank on its node
   bool threads_ = false;                 // ranks are threads: all memory is mapped
   int node_cores_ = 1;
+  int machine_ranks_ = 1;
   std::vector<std::int32_t> neighbours_;
   std::vector<std::int32_t> local_of_;   // by job rank: index on this node, or -1
   Region arena_;
@@ -85,14 +93,18 @@ class ShmFabric final : public Fabric {
 struct Introduction {
   std::uint64_t version;     // hash of tutti's version and of the layout of the segment
   std::uint64_t node;        // equal for ranks that can share memory
+  std::uint64_t machine;     // equal for ranks that share cores, on one node or on several in a box
   std::uint64_t arena_bytes;
   std::uint64_t cpus[16];    // affinity mask
   std::uint32_t core_limit;  // by cgroup and affinity
   std::int32_t pid;
 };
 
-/// The identity of this machine as seen from here: boot id and the namespaces that matter.
-std::uint64_t node_identity() noexcept;
+/// The identity of the machine: its boot id.
+std::uint64_t machine_identity() noexcept;
+/// The identity of this node as seen from here: the machine, the namespaces that matter, and the name that
+/// TUTTI_NODE gives it.
+std::uint64_t node_identity(const std::string& name) noexcept;
 
 /// Hands the leader's descriptor to `followers` local ranks (leader) or receives it (follower), over a
 /// unix socket with an abstract random name that only processes of the same user may use.

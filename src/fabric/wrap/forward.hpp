@@ -30,6 +30,8 @@ class Forward : public Fabric {
     return inner_->attach(peer, key, out);
   }
   bool maps(std::int32_t peer) const noexcept override { return inner_->maps(peer); }
+  bool reaches(std::int32_t peer) const noexcept override { return inner_->reaches(peer); }
+  std::int32_t node_of(std::int32_t peer) const noexcept override { return inner_->node_of(peer); }
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
              Completion* completion) noexcept override {
     return inner_->put(target, offset, source, bytes, tail, completion);

@@ -1,0 +1,116 @@
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/log.hpp"
+#include "fabric/key.hpp"
+#include "fabric/nodes/nodes.hpp"
+
+namespace tutti::nodes {
+
+/// What a rank tells the others about itself.
+struct NodesFabric::Introduction {
+  NetworkAddress address;
+  std::uint64_t arena_address;
+  std::uint64_t arena_key;
+  std::uint32_t network_version;
+  std::int32_t first_of_node;  // lowest rank of its node: the node's identity
+  char network[32];
+  char node[48];
+  std::uint8_t code;           // of what it has done so far
+};
+
+namespace {
+
+template <std::size_t Size>
+void copy_name(char (&out)[Size], const std::string& name) {
+  std::memset(out, 0, Size);
+  std::memcpy(out, name.data(), std::min(name.size(), Size - 1));
+}
+
+std::string node_name(const Settings& settings) {
+  if (!settings.node.empty()) return settings.node;
+  char name[64] = "?";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept
+    : Fabric(shm->rank(), shm->size()), shm_(std::move(shm)), network_(std::move(network)) {
+  mirror(*shm_);
+  arena_ = shm_->arena();
+}
+
+Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<shm::ShmFabric>* shm,
+                            std::unique_ptr<Network> network, std::unique_ptr<NodesFabric>* out,
+                            std::string* message) {
+  const auto size = static_cast<std::size_t>(bootstrap.size());
+  Introduction me{};
+  NetworkMemory memory;
+  Status status = network ? Status::success() : Status::error(Code::unsupported, "no network");
+  if (status.ok()) {
+    const Region& arena = (*shm)->arena();
+    status = network->expose(arena.base, arena.bytes, &memory);
+    if (!status.ok()) *message = std::string(network->name()) + ": " + status.detail;
+    me.address = network->address();
+    me.network_version = network->version();
+    copy_name(me.network, network->name());
+  }
+  me.arena_address = memory.address;
+  me.arena_key = memory.key;
+  me.first_of_node = (*shm)->neighbours().front();
+  copy_name(me.node, node_name(settings));
+  me.code = static_cast<std::uint8_t>(status.code);
+  std::vector<Introduction> all(size);
+  TUTTI_TRY(bootstrap.allgather(&me, all.data(), sizeof me));
+  for (std::size_t rank = 0; rank < size && status.ok(); ++rank) {
+    const auto peer = static_cast<std::int32_t>(rank);
+    if (all[rank].code != 0) {
+      status = {static_cast<Code>(all[rank].code), peer, "another rank has no network"};
+    } else if (std::strcmp(all[rank].network, me.network) != 0 || all[rank].network_version != me.network_version) {
+      *message = "rank " + std::to_string(rank) + " on " + all[rank].node + " has the network " + all[rank].network +
+                 " of another kind or version than " + me.network + " on " + me.node;
+      status = {Code::version_mismatch, peer, "the ranks have different networks"};
+    }
+  }
+  if (!status.ok()) {
+    if (network && memory.handle != 0) network->withdraw(memory);
+    return status;
+  }
+  std::vector<NetworkAddress> addresses(size);
+  for (std::size_t rank = 0; rank < size; ++rank) addresses[rank] = all[rank].address;
+  TUTTI_TRY(network->meet(addresses.data(), static_cast<int>(size)));
+  std::unique_ptr<NodesFabric> fabric(new (std::nothrow) NodesFabric(std::move(*shm), std::move(network)));
+  if (!fabric) return Status::error(Code::no_memory, "out of memory");
+  fabric->arena_memory_ = memory;
+  fabric->adopt(all, settings);
+  fabric->start_thread();
+  *out = std::move(fabric);
+  return Status::success();
+}
+
+void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& settings) noexcept {
+  timeout_ns_ = static_cast<std::uint64_t>(settings.net_timeout_s * 1e9);
+  trait_name_ = std::string("shm+") + network_->name();
+  traits_.name = trait_name_.c_str();
+  node_of_.resize(all.size());
+  peers_ = std::vector<Peer>(all.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto first = static_cast<std::size_t>(all[rank].first_of_node);
+    if (first == rank) {
+      node_of_[rank] = static_cast<std::int32_t>(names_.size());
+      names_.emplace_back(all[rank].node);
+    } else {
+      node_of_[rank] = node_of_[first];
+    }
+    peers_[rank].address = all[rank].arena_address;
+    peers_[rank].key = all[rank].arena_key;
+  }
+}
+
+}  // namespace tutti::nodes

@@ -1,0 +1,141 @@
+// The thread that looks after the network while the application does not, and the rank's end.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "base/log.hpp"
+#include "fabric/nodes/nodes.hpp"
+
+namespace tutti::nodes {
+namespace {
+
+constexpr int kParked = 2;     // ms that the thread keeps away while the application polls
+constexpr int kIdle = 200;     // ms between looks when nothing happens
+constexpr int kBlocked = 1;    // ms while operations wait for the network to take them
+constexpr std::uint64_t kParting = 1'000'000'000;  // ns for what is still under way when a rank leaves
+
+}  // namespace
+
+NodesFabric::~NodesFabric() {
+  stop_thread();
+  if (!dead_) say_goodbye();
+  if (event_ >= 0) close(event_);
+  if (arena_memory_.handle != 0) network_->withdraw(arena_memory_);
+}
+
+void NodesFabric::die() noexcept {
+  dead_ = true;
+  stop_thread();
+  network_->abort();
+  shm_->die();
+}
+
+/// What was put is on its way before this rank goes, and who knows of it is told.
+void NodesFabric::say_goodbye() noexcept {
+  const std::uint64_t until = now_ns() + kParting;
+  take_notices();
+  for (std::int32_t peer = 0; peer < size_; ++peer) {
+    if (!is_remote(peer) || !peer_at(peer).introduced.load(std::memory_order_relaxed)) continue;
+    if (peer_at(peer).state.load(std::memory_order_relaxed) != kPresent) continue;
+    static_cast<void>(network_->notify(arena_target(peer), static_cast<std::uint32_t>(rank_) << 1 | 1));
+  }
+  while (network_->pending() != 0 && now_ns() < until) {
+    if (!network_->progress(true)) usleep(50);
+    take_notices();
+    NetworkFinished over[16];
+    static_cast<void>(network_->finished(over, 16));
+  }
+}
+
+void NodesFabric::start_thread() noexcept {
+  event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+    pthread_setname_np(thread_.native_handle(), "tutti-network");
+  } catch (const std::system_error&) {
+    log(LogLevel::warn, "cannot start a thread for the network: other nodes wait while this rank computes");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void NodesFabric::stop_thread() noexcept {
+  if (!thread_.joinable()) return;
+  stop_.store(true, std::memory_order_release);
+  wake_thread();
+  thread_.join();
+}
+
+void NodesFabric::wake_thread() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(!write(event_, &one, sizeof one));
+}
+
+void NodesFabric::run() noexcept {
+  std::uint64_t seen = calls_.load(std::memory_order_relaxed);
+  while (!stop_.load(std::memory_order_acquire)) {
+    const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
+    if (calls != seen && armed_.load(std::memory_order_acquire) == 0) {
+      seen = calls;
+      wait_for_call(kParked);
+      continue;
+    }
+    seen = calls;
+    wait_for_network();
+  }
+}
+
+/// The application polls: keep away until it has not for a while, or is about to sleep.
+void NodesFabric::wait_for_call(int milliseconds) noexcept {
+  parked_.store(true, std::memory_order_seq_cst);
+  if (armed_.load(std::memory_order_seq_cst) == 0) {
+    pollfd event{event_, POLLIN, 0};
+    poll(&event, 1, milliseconds);
+  }
+  parked_.store(false, std::memory_order_seq_cst);
+  std::uint64_t count;
+  static_cast<void>(!read(event_, &count, sizeof count));
+}
+
+void NodesFabric::wait_for_network() noexcept {
+  if (network_->may_sleep()) {
+    pollfd both[] = {{network_->descriptor(), POLLIN, 0}, {event_, POLLIN, 0}};
+    const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
+    const int ready = poll(both, 2, network_->blocked() ? kBlocked : kIdle);
+    if (both[1].revents != 0) {
+      std::uint64_t count;
+      static_cast<void>(!read(event_, &count, sizeof count));
+    }
+    // The application has come back, and looks after it.
+    if (ready > 0 && armed_.load(std::memory_order_acquire) == 0 && calls != calls_.load(std::memory_order_relaxed)) return;
+  }
+  network_->progress(true);
+  take_notices();
+  ring_sleepers();
+}
+
+/// After memory has been written: pairs with arm(), which counts before its caller looks.
+void NodesFabric::ring_sleepers() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const std::int32_t neighbour : shm_->neighbours()) shm_->ring(neighbour);
+}
+
+std::uint32_t NodesFabric::arm() noexcept {
+  armed_.fetch_add(1, std::memory_order_seq_cst);
+  if (parked_.load(std::memory_order_seq_cst)) wake_thread();
+  return shm_->arm();
+}
+
+void NodesFabric::disarm() noexcept {
+  shm_->disarm();
+  armed_.fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace tutti::nodes

@@ -1,0 +1,380 @@
+#include "fabric/ofi/ofi.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace tutti::ofi {
+namespace {
+
+constexpr std::uint32_t kArrival = 0x8000'0000;        // remote data of a write with a counter; others are notices
+constexpr std::uint64_t kReconnect = 1'000'000'000;    // ns that a peer that was reached before may refuse
+
+std::uint64_t now_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+Status OfiNetwork::meet(const NetworkAddress* all, int size) noexcept {
+  const std::lock_guard lock(mutex_);
+  addresses_.assign(all, all + size);
+  peers_.resize(static_cast<std::size_t>(size));
+  return Status::success();
+}
+
+Status OfiNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (domain_ == nullptr) return Status::error(Code::internal, "the network is closed");
+  fid_mr* region = nullptr;
+  const std::uint64_t wanted = provider_keys_ ? 0 : next_key_++;
+  const int error = fi_mr_reg(domain_, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, wanted, 0, &region, nullptr);
+  if (error == -FI_ENOMEM) return Status::error(Code::no_memory, "memory cannot be registered");
+  if (error != 0) return Status::error(Code::not_permitted, "the network refuses to register memory");
+  out->handle = reinterpret_cast<std::uint64_t>(region);
+  out->address = virtual_addresses_ ? reinterpret_cast<std::uint64_t>(base) : 0;
+  out->key = fi_mr_key(region);
+  ++use_.registered;
+  return Status::success();
+}
+
+void OfiNetwork::withdraw(const NetworkMemory& memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (memory.handle == 0) return;
+  fi_close(&reinterpret_cast<fid_mr*>(memory.handle)->fid);
+  --use_.registered;
+}
+
+// ---- operations ----------------------------------------------------------------------------------
+
+OfiNetwork::Operation* OfiNetwork::make(Kind kind, const NetworkTarget& target, Completion* completion) noexcept {
+  if (free_ == nullptr) {
+    auto fresh = std::unique_ptr<Operation>(new (std::nothrow) Operation{});
+    if (!fresh) return nullptr;
+    free_ = fresh.get();
+    operations_.push_back(std::move(fresh));
+  }
+  Operation* operation = free_;
+  free_ = operation->next;
+  operation->next = nullptr;
+  operation->completion = completion;
+  operation->source = nullptr;
+  operation->destination = nullptr;
+  operation->bytes = 0;
+  operation->target = target;
+  operation->value = 0;
+  operation->kind = kind;
+  operation->counts = false;
+  operation->data_sent = false;
+  operation->parts = 0;
+  operation->status = Status::success();
+  return operation;
+}
+
+Status OfiNetwork::find_peer(std::int32_t peer) noexcept {
+  Peer& place = peers_[static_cast<std::size_t>(peer)];
+  if (place.address != FI_ADDR_UNSPEC) return Status::success();
+  const NetworkAddress& address = addresses_[static_cast<std::size_t>(peer)];
+  fi_addr_t found = FI_ADDR_UNSPEC;
+  if (fi_av_insert(vector_, address.data, 1, &found, 0, nullptr) != 1) {
+    return Status::peer_lost(peer, "the network does not accept its address");
+  }
+  place.address = found;
+  ++use_.connections;
+  return Status::success();
+}
+
+Status OfiNetwork::submit(Operation& operation) noexcept {
+  const std::int32_t rank = operation.target.peer;
+  Status status = endpoint_ == nullptr ? Status::error(Code::internal, "the network is closed") : find_peer(rank);
+  if (status.ok()) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    const int error = peer.first != nullptr ? -FI_EAGAIN : post(operation);
+    if (error == 0) {
+      ++pending_;
+      return Status::success();
+    }
+    if (error == -FI_EAGAIN) {
+      ++pending_;
+      enqueue(peer, operation);
+      return Status::success();
+    }
+    status = Status::peer_lost(rank, "the network refuses the operation");
+    if (operation.parts != 0) {  // its data is on the way: it is over when that is
+      operation.status = status;
+      ++pending_;
+      return Status::success();
+    }
+  }
+  operation.copy.reset();
+  operation.next = free_;
+  free_ = &operation;
+  return status;
+}
+
+Status OfiNetwork::put(const NetworkTarget& target, const void* source, std::size_t bytes,
+                       const NetworkTarget* counter, std::uint64_t value, Completion* completion) noexcept {
+  const std::lock_guard lock(mutex_);
+  Operation* operation = make(Kind::put, target, completion);
+  if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
+  operation->source = source;
+  operation->bytes = bytes;
+  if (counter != nullptr) {
+    operation->counts = true;
+    operation->counter = *counter;
+    operation->value = value;
+  }
+  if (completion == nullptr && bytes != 0) {
+    operation->copy.reset(new (std::nothrow) std::byte[bytes]);
+    if (!operation->copy) {
+      operation->next = free_;
+      free_ = operation;
+      return Status::error(Code::no_memory, "out of memory");
+    }
+    std::memcpy(operation->copy.get(), source, bytes);
+    operation->source = operation->copy.get();
+  }
+  return submit(*operation);
+}
+
+Status OfiNetwork::get(const NetworkTarget& source, void* destination, std::size_t bytes,
+                       Completion* completion) noexcept {
+  const std::lock_guard lock(mutex_);
+  Operation* operation = make(Kind::get, source, completion);
+  if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
+  operation->destination = destination;
+  operation->bytes = bytes;
+  return submit(*operation);
+}
+
+Status OfiNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept {
+  const std::lock_guard lock(mutex_);
+  Operation* operation = make(Kind::notice, anywhere, nullptr);
+  if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
+  operation->value = notice & ~kArrival;
+  return submit(*operation);
+}
+
+/// 0, -FI_EAGAIN or another error. Parts that the provider has taken are not posted again.
+int OfiNetwork::post(Operation& operation) noexcept {
+  const fi_addr_t to = peers_[static_cast<std::size_t>(operation.target.peer)].address;
+  ssize_t error = 0;
+  switch (operation.kind) {
+    case Kind::put:
+      return post_write(operation, to);
+    case Kind::get:
+      error = fi_read(endpoint_, operation.destination, operation.bytes, nullptr, to, operation.target.address,
+                      operation.target.key, &operation.context);
+      break;
+    case Kind::notice:
+      error = fi_writedata(endpoint_, nullptr, 0, nullptr, operation.value, to, operation.target.address,
+                           operation.target.key, &operation.context);
+      break;
+  }
+  if (error == 0) ++operation.parts;
+  return static_cast<int>(error);
+}
+
+int OfiNetwork::post_write(Operation& operation, fi_addr_t to) noexcept {
+  const bool data = operation.bytes != 0 && !operation.data_sent;
+  if (data && operation.counts && !one_write_) {
+    if (const int error = post_message(operation, to, true, false); error != 0) return error;
+    operation.data_sent = true;
+    return post_message(operation, to, false, true);
+  }
+  return post_message(operation, to, data, operation.counts);
+}
+
+int OfiNetwork::post_message(Operation& operation, fi_addr_t to, bool data, bool counter) noexcept {
+  iovec local[2];
+  fi_rma_iov remote[2];
+  std::size_t parts = 0;
+  if (data) {
+    local[parts] = {const_cast<void*>(operation.source), operation.bytes};
+    remote[parts++] = {operation.target.address, operation.bytes, operation.target.key};
+  }
+  if (counter) {
+    local[parts] = {&operation.value, sizeof operation.value};
+    remote[parts++] = {operation.counter.address, sizeof operation.value, operation.counter.key};
+  }
+  fi_msg_rma message{};
+  message.msg_iov = local;
+  message.iov_count = parts;
+  message.addr = to;
+  message.rma_iov = remote;
+  message.rma_iov_count = parts;
+  message.context = &operation.context;
+  message.data = kArrival;
+  const auto error = static_cast<int>(fi_writemsg(endpoint_, &message, FI_COMPLETION | (counter ? FI_REMOTE_CQ_DATA : 0)));
+  if (error == 0) ++operation.parts;
+  return error;
+}
+
+void OfiNetwork::enqueue(Peer& peer, Operation& operation) noexcept {
+  if (peer.first == nullptr) {
+    peer.first = &operation;
+    peer.blocked_since_ns = now_ns();
+  } else {
+    peer.last->next = &operation;
+  }
+  peer.last = &operation;
+  if (!peer.listed) {
+    peer.listed = true;
+    blocked_.push_back(operation.target.peer);
+  }
+}
+
+void OfiNetwork::end(Operation& operation, Status status) noexcept {
+  if (status.ok()) peers_[static_cast<std::size_t>(operation.target.peer)].reached = true;
+  if (operation.completion != nullptr || !status.ok()) finished_.push_back({operation.completion, status});
+  operation.copy.reset();
+  operation.next = free_;
+  free_ = &operation;
+  --pending_;
+}
+
+/// Of an operation that is not in a queue any more, one part is over.
+void OfiNetwork::part_over(Operation& operation, Status status) noexcept {
+  if (!status.ok()) operation.status = status;
+  if (--operation.parts != 0) return;
+  Peer& peer = peers_[static_cast<std::size_t>(operation.target.peer)];
+  if (peer.first == &operation) {  // its counter is still to be taken
+    if (operation.status.ok()) return;
+    peer.first = operation.next;
+  }
+  end(operation, operation.status);
+}
+
+// ---- progress ------------------------------------------------------------------------------------
+
+bool OfiNetwork::read_errors() noexcept {
+  fi_cq_err_entry entry{};
+  if (fi_cq_readerr(queue_, &entry, 0) < 0 || entry.op_context == nullptr) return false;
+  auto& operation = *static_cast<Operation*>(entry.op_context);
+  part_over(operation, Status::peer_lost(operation.target.peer, "the connection is broken"));
+  return true;
+}
+
+bool OfiNetwork::read_queue() noexcept {
+  constexpr std::size_t kBatch = 16;
+  bool any = false;
+  for (;;) {
+    fi_cq_data_entry entries[kBatch];
+    const ssize_t count = fi_cq_read(queue_, entries, kBatch);
+    if (count == -FI_EAVAIL) {
+      if (!read_errors()) return any;
+      any = true;
+      continue;
+    }
+    if (count <= 0) return any;
+    any = true;
+    for (ssize_t i = 0; i < count; ++i) {
+      const fi_cq_data_entry& entry = entries[i];
+      if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+        if ((entry.data & kArrival) == 0) notices_.push_back(static_cast<std::uint32_t>(entry.data));
+      } else if (entry.op_context != nullptr) {
+        part_over(*static_cast<Operation*>(entry.op_context), Status::success());
+      }
+    }
+  }
+}
+
+/// Posts what waits for `peer`. False when something still waits.
+bool OfiNetwork::retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcept {
+  while (peer.first != nullptr) {
+    Operation& operation = *peer.first;
+    const int error = post(operation);
+    const std::uint64_t patience = peer.reached ? std::min(kReconnect, timeout_ns_) : timeout_ns_;
+    if (error == -FI_EAGAIN && now - peer.blocked_since_ns < patience) return false;
+    peer.first = operation.next;
+    operation.next = nullptr;
+    peer.blocked_since_ns = now;
+    if (error == 0) continue;
+    // What waits behind it fails with it.
+    peer.blocked_since_ns = now - timeout_ns_;
+    operation.status = Status::peer_lost(rank, "the connection is broken");
+    if (operation.parts == 0) end(operation, operation.status);
+  }
+  return true;
+}
+
+void OfiNetwork::retry() noexcept {
+  if (blocked_.empty()) return;
+  const std::uint64_t now = now_ns();
+  std::erase_if(blocked_, [&](std::int32_t rank) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (!retry(peer, rank, now)) return false;
+    peer.listed = false;
+    return true;
+  });
+}
+
+bool OfiNetwork::progress(bool wait) noexcept {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return false;
+  }
+  if (queue_ == nullptr) return false;
+  const std::size_t before = finished_.size();
+  const bool any = read_queue();
+  retry();
+  return any || finished_.size() != before;
+}
+
+std::size_t OfiNetwork::finished(NetworkFinished* out, std::size_t most) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t count = std::min(most, finished_.size());
+  std::copy_n(finished_.begin(), count, out);
+  finished_.erase(finished_.begin(), finished_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+std::size_t OfiNetwork::notices(std::uint32_t* out, std::size_t most) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::size_t count = std::min(most, notices_.size());
+  std::copy_n(notices_.begin(), count, out);
+  notices_.erase(notices_.begin(), notices_.begin() + static_cast<std::ptrdiff_t>(count));
+  return count;
+}
+
+std::size_t OfiNetwork::pending() noexcept {
+  const std::lock_guard lock(mutex_);
+  return pending_;
+}
+
+void OfiNetwork::drop(std::int32_t rank) noexcept {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  while (peer.first != nullptr) {
+    Operation& operation = *peer.first;
+    peer.first = operation.next;
+    operation.status = Status::peer_lost(rank, "the peer is lost");
+    if (operation.parts == 0) end(operation, operation.status);
+  }
+}
+
+bool OfiNetwork::may_sleep() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (queue_ == nullptr) return false;
+  fid* objects[] = {&queue_->fid};
+  return fi_trywait(fabric_, objects, 1) == 0;
+}
+
+bool OfiNetwork::blocked() noexcept {
+  const std::lock_guard lock(mutex_);
+  return !blocked_.empty();
+}
+
+NetworkUse OfiNetwork::use() noexcept {
+  const std::lock_guard lock(mutex_);
+  return use_;
+}
+
+}  // namespace tutti::ofi

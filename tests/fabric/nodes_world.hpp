@@ -1,0 +1,18 @@
+// Worlds over the nodes fabric: ranks on one machine that take each other as remote (TUTTI_NODE) and talk over
+// libfabric's tcp on the loopback.
+#pragma once
+
+#include <memory>
+
+#include "base/settings.hpp"
+#include "fabric/world.hpp"
+
+namespace tutti::test {
+
+/// The libfabric that these tests open: TEST_LIBFABRIC, or the system's where that is not set.
+std::string test_libfabric();
+
+/// Rank r is on node r / ranks_per_node.
+std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads, Wrap wrap = {});
+
+}  // namespace tutti::test
