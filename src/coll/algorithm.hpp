@@ -23,6 +23,8 @@ struct Shape {
   std::size_t element_bytes = 1;  // of reductions
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
+  bool layered = false;           // several nodes, some with several members
+  bool mail = true;               // members have mail slots for each other (networks; not without payload)
   bool user_memory = true;        // cross-memory attach, or threads
   bool divisible = true;          // the vector may be cut between elements
   bool commutative = true;

@@ -50,6 +50,36 @@ TUTTI_ALGORITHM(reduce_scatter_block_whole);
 TUTTI_ALGORITHM(alltoall_flat);
 TUTTI_ALGORITHM(alltoall_blocks);
 TUTTI_ALGORITHM(alltoall_memory);
+TUTTI_ALGORITHM(barrier_dissemination);
+TUTTI_ALGORITHM(barrier_layered);
+TUTTI_ALGORITHM(bcast_direct);
+TUTTI_ALGORITHM(bcast_layered);
+TUTTI_ALGORITHM(reduce_direct);
+TUTTI_ALGORITHM(reduce_ordered);
+TUTTI_ALGORITHM(reduce_layered);
+TUTTI_ALGORITHM(reduce_layered_ordered);
+TUTTI_ALGORITHM(allreduce_doubling);
+TUTTI_ALGORITHM(allreduce_ring);
+TUTTI_ALGORITHM(allreduce_ordered);
+TUTTI_ALGORITHM(allreduce_layered);
+TUTTI_ALGORITHM(allreduce_layered_ordered);
+TUTTI_ALGORITHM(allgather_bruck);
+TUTTI_ALGORITHM(allgather_direct);
+TUTTI_ALGORITHM(allgather_layered);
+TUTTI_ALGORITHM(allgatherv_bruck);
+TUTTI_ALGORITHM(allgatherv_direct);
+TUTTI_ALGORITHM(allgatherv_layered);
+TUTTI_ALGORITHM(gather_direct);
+TUTTI_ALGORITHM(gather_layered);
+TUTTI_ALGORITHM(scatter_direct);
+TUTTI_ALGORITHM(scatter_layered);
+TUTTI_ALGORITHM(reduce_scatter_block_direct);
+TUTTI_ALGORITHM(reduce_scatter_block_doubling);
+TUTTI_ALGORITHM(reduce_scatter_block_ordered);
+TUTTI_ALGORITHM(reduce_scatter_block_layered);
+TUTTI_ALGORITHM(reduce_scatter_block_layered_ordered);
+TUTTI_ALGORITHM(alltoall_direct);
+TUTTI_ALGORITHM(alltoall_layered);
 
 #undef TUTTI_ALGORITHM
 

@@ -5,6 +5,8 @@
 
 #include "base/log.hpp"
 #include "core/job.hpp"
+#include "fabric/nodes/nodes.hpp"
+#include "fabric/ofi/ofi.hpp"
 #include "fabric/shm/shm.hpp"
 #include "fabric/wrap/decorate.hpp"
 
@@ -24,6 +26,35 @@ class HostBootstrap final : public Bootstrap {
   const Host& host_;
 };
 
+/// Where there are several nodes: a network between them. Without one, tutti serves only what stays on a node,
+/// unless TUTTI_NET=on asks for it. The same on all ranks.
+Status connect_nodes(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<shm::ShmFabric> shm,
+                     std::unique_ptr<Fabric>* out) {
+  const bool one_node = shm->neighbours().size() == static_cast<std::size_t>(bootstrap.size());
+  if (settings.net == Switch::off || one_node) {
+    *out = std::move(shm);
+    return Status::success();
+  }
+  std::string message;
+  std::unique_ptr<Network> network;
+  // Also without one the others are met: they would wait, or use theirs.
+  static_cast<void>(ofi::OfiNetwork::open(settings, &network, &message));
+  std::unique_ptr<nodes::NodesFabric> nodes;
+  const Status status = nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
+  if (status.ok()) {
+    *out = std::move(nodes);
+    return status;
+  }
+  if (!message.empty()) {
+    log(settings.net == Switch::on ? LogLevel::error : LogLevel::warn,
+        "no network between the nodes: %s%s", message.c_str(),
+        settings.net == Switch::on ? "" : "; collectives across nodes stay with the MPI");
+  }
+  if (settings.net == Switch::on) return status;
+  *out = std::move(shm);
+  return Status::success();
+}
+
 Status create_here(const Host& host, bool threads, Bootstrap& bootstrap, std::unique_ptr<Job>* out) {
   Settings settings;
   std::string message;
@@ -38,20 +69,23 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap, std::un
   const Status connected = shm::ShmFabric::connect(bootstrap, settings, &fabric);
   if (!loaded.ok()) return loaded;
   TUTTI_TRY(connected);
-  const auto node_ranks = static_cast<int>(fabric->neighbours().size());
+  const bool has_neighbours = fabric->neighbours().size() > 1;
+  const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();
-  if (host.rank == 0 && node_ranks > 1 && settings.cma == Switch::automatic && !fabric->traits().user_memory) {
+  if (host.rank == 0 && has_neighbours && settings.cma == Switch::automatic && !fabric->traits().user_memory) {
     log(LogLevel::warn,
         "the kernel refuses cross-memory attach between ranks (ptrace scope or seccomp): large "
         "messages are copied through shared memory instead");
   }
-  std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
+  std::unique_ptr<Fabric> whole;
+  TUTTI_TRY(connect_nodes(bootstrap, settings, std::move(fabric), &whole));
+  std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(whole), settings, &message);
   if (!decorated) {
     log(LogLevel::error, "%s", message.c_str());
     return Status::error(Code::invalid_argument, "a setting is wrong");
   }
   std::unique_ptr<JobImpl> job;
-  TUTTI_TRY(JobImpl::create(settings, std::move(decorated), node_ranks, cores,
+  TUTTI_TRY(JobImpl::create(settings, std::move(decorated), machine_ranks, cores,
                             HostPump{host.self, host.pump, host.host_pending}, threads, &job));
   *out = std::move(job);
   return Status::success();

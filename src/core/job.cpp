@@ -11,10 +11,12 @@ namespace tutti {
 namespace {
 
 /// Operator classes that selection tells apart.
-enum Class : std::size_t { kDivisible = 0, kWhole = 1, kClasses = 2 };
+enum Class : std::size_t { kDivisible, kWhole, kOrdered, kClasses };  // kOrdered: not commutative, divisible
 
 Class class_of(const Call& call) noexcept {
-  return call.reduction != nullptr && !call.reduction->divisible ? kWhole : kDivisible;
+  if (call.reduction == nullptr) return kDivisible;
+  if (!call.reduction->divisible) return kWhole;
+  return call.reduction->commutative ? kDivisible : kOrdered;
 }
 
 p2p::Options message_options(const Settings& settings) noexcept {
@@ -40,8 +42,10 @@ bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.c
 }  // namespace
 
 struct TeamEntry {
-  std::unique_ptr<Team> team;
+  JobImpl* job = nullptr;
+  std::unique_ptr<Team> team;  // nullptr for the teams of a layer, which belong to theirs
   std::array<std::array<ChoiceTable, kClasses>, kColls> choices;
+  std::unique_ptr<TeamEntry> node, leaders;  // of the layers
 };
 
 JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
@@ -52,7 +56,7 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
-      resources_{engine_, heap_, directory_, blocks_} {}
+      resources_{engine_, heap_, directory_, blocks_, &JobImpl::run_layer} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,
                        const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out) {
@@ -85,28 +89,55 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
   sweep();
   auto entry = std::make_unique<TeamEntry>();
   TUTTI_TRY(Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
+  Layers* const layers = entry->team->layers();
+  choose_algorithms(*entry->team, *entry, spec.size > 1 && layers == nullptr);
+  if (layers != nullptr && layers->node) {
+    choose_algorithms(*layers->node, *(entry->node = std::make_unique<TeamEntry>()), false);
+  }
+  if (layers != nullptr && layers->leaders) {
+    choose_algorithms(*layers->leaders, *(entry->leaders = std::make_unique<TeamEntry>()), true);
+  }
+  *out = entry->team.get();
+  teams_.push_back(std::move(entry));
+  return Status::success();
+}
+
+/// `say`: log where an algorithm that was asked for cannot run.
+void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
   for (int coll = 0; coll < kColls; ++coll) {
     for (std::size_t c = 0; c < kClasses; ++c) {
       Shape shape;
       shape.coll = static_cast<Coll>(coll);
-      shape.size = spec.size;
-      shape.mapped = entry->team->mapped();
+      shape.size = team.size();
+      shape.mapped = team.mapped();
+      shape.layered = team.layers() != nullptr;
+      shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
       shape.user_memory = fabric_->traits().user_memory;
-      shape.divisible = c == kDivisible;
+      shape.divisible = c != kWhole;
+      shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
-      const ChoiceTable& table = entry->choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
-      if (c == kDivisible && spec.rank == 0 && spec.size > 1 && !said_where_not_forced_) {
+      const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
+      if (c == kDivisible && say && team.rank() == 0 && !said_where_not_forced_) {
         const std::string where = where_not_forced(shape, forced_, table);
         if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
       }
     }
   }
-  if (spec.size > 1) said_where_not_forced_ = true;
-  entry->team->host_data = entry.get();
-  *out = entry->team.get();
-  teams_.push_back(std::move(entry));
-  return Status::success();
+  if (say) said_where_not_forced_ = true;
+  entry.job = this;
+  team.host_data = &entry;
+}
+
+/// A collective of a layer, within one of the whole team.
+Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
+  if (nothing_to_do(call)) co_return Status::success();
+  JobImpl& job = *static_cast<const TeamEntry*>(team.host_data)->job;
+  const Choice& choice = job.choice_for(team, call);
+  if (choice.algorithm == nullptr) co_return Status::error(Code::unsupported, "no algorithm can run here");
+  const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
+  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
+  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
 }
 
 void JobImpl::release_team(Team* team) noexcept {

@@ -41,7 +41,7 @@ class JobImpl final : public Job {
                        const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out);
   ~JobImpl() override;
 
-  bool reachable(std::int32_t job_rank) const noexcept override { return fabric_->maps(job_rank); }
+  bool reachable(std::int32_t job_rank) const noexcept override { return fabric_->reaches(job_rank); }
   Status create_team(const TeamSpec& spec, Team** out) override;
   void release_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
@@ -70,6 +70,8 @@ class JobImpl final : public Job {
   Task connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;
   void sweep() noexcept;
+  void choose_algorithms(Team& team, TeamEntry& entry, bool say);
+  static Task run_layer(Team& team, const Call& call) noexcept;
 
   Settings settings_;
   Forced forced_;

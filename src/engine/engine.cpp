@@ -52,6 +52,7 @@ void Engine::Guard::take() noexcept {
 }
 
 void Engine::link(Waiter& waiter) noexcept {
+  if (waiter.word == &clock_) ++timed_;
   waiter.previous = waiters_.previous;
   waiter.next = &waiters_;
   waiters_.previous->next = &waiter;
@@ -59,6 +60,7 @@ void Engine::link(Waiter& waiter) noexcept {
 }
 
 void Engine::unlink(Waiter& waiter) noexcept {
+  if (waiter.word == &clock_) --timed_;
   waiter.previous->next = waiter.next;
   waiter.next->previous = waiter.previous;
   waiter.next = nullptr;
@@ -67,6 +69,7 @@ void Engine::unlink(Waiter& waiter) noexcept {
 
 bool Engine::poll() noexcept {
   fabric_.progress();
+  read_clock();
   bool any = false;
   // A resumed task may link new waiters (at the end) and unlink others, so the walk restarts
   // after each resumption; `last` bounds it to the waiters present at the start.
@@ -89,7 +92,8 @@ bool Engine::poll() noexcept {
   return any;
 }
 
-bool Engine::any_reached() const noexcept {
+bool Engine::any_reached() noexcept {
+  read_clock();
   for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (waiter->reached()) return true;
   }

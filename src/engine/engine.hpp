@@ -80,6 +80,9 @@ class Engine {
   Reached reached(const Word& word, std::uint64_t value, Membership& members,
                   std::int32_t peer = -1) noexcept;
 
+  /// Follows Fabric::now_ns() while somebody awaits it: what a task waits on to try something again later.
+  const Word& clock() const noexcept { return clock_; }
+
   // ---- by callers ----------------------------------------------------------------------------
 
   /// As reached(), until the sum of the `span` words from `first` on is at least `sum`: for flags
@@ -172,7 +175,10 @@ class Engine {
 
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
-  bool any_reached() const noexcept;
+  bool any_reached() noexcept;
+  void read_clock() noexcept {
+    if (timed_ != 0) clock_.store(fabric_.now_ns(), std::memory_order_relaxed);
+  }
   void check_health() noexcept;
   void call_progress_thread() noexcept;
   void fail_waiters(Membership& members, Status why) noexcept;
@@ -194,6 +200,8 @@ class Engine {
   const bool virtual_time_;
   std::uint32_t spins_ = 0;    // pauses that an await may spend: policy_.spins while driving, else 0
   Waiter waiters_;             // head of the circular list of suspended tasks
+  Word clock_{0};                    // local; written only while timed_ != 0
+  std::uint32_t timed_ = 0;          // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
   std::uint64_t resumed_ = 0;        // tasks resumed so far: a sleeper looks again at what it waits for

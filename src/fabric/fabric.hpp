@@ -64,10 +64,20 @@ struct Tail {
 
 /// Signals that an operation is over on this side: `pending` falls to 0. Lives at the caller until
 /// then. One Completion may collect many operations.
+class Fabric;
+
 struct Completion {
+  Completion() = default;
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+  /// Who gives up before everything is over (because a peer was lost) leaves nothing behind that would
+  /// still count here or write to memory that was to be read into.
+  inline ~Completion();
+
   Word finished{0};          // operations over; grows
   std::uint64_t posted = 0;  // operations posted; written by the poster
   Status status;             // first failure among them
+  Fabric* fabric = nullptr;  // set by fabrics whose operations outlive their calls
 };
 
 /// One place where a task waits for a Word. Linked into the engine's list while it waits; in virtual
@@ -175,6 +185,10 @@ class Fabric {
     }
   }
 
+  /// Ends the operations that still count on `completion`: they will not touch it, nor what they were to read
+  /// into, once this returns. Only where Completion::fabric is set; may take as long as a peer takes to be lost.
+  virtual void forget(Completion& completion) noexcept { static_cast<void>(completion); }
+
   /// Completes what can be completed: moves data, counts completions. Never blocks.
   virtual void progress() noexcept {}
 
@@ -261,6 +275,10 @@ class Fabric {
   bool adds_before_ring_ = false;    // no asymmetric barrier on this system
   bool intercepts_signals_ = false;  // signal() goes through signal_virtually() in real time too
 };
+
+inline Completion::~Completion() {
+  if (fabric != nullptr && finished.load(std::memory_order_acquire) != posted) fabric->forget(*this);
+}
 
 /// Unreliable, unordered, MTU-sized messages to a group. Same thread and ownership rules as Fabric.
 class Datagrams {

@@ -81,6 +81,9 @@ class Network {
   /// Takes what is over, at most `most`; returns how many. Finished operations are kept until taken.
   virtual std::size_t finished(NetworkFinished* out, std::size_t most) noexcept = 0;
   virtual std::size_t notices(std::uint32_t* out, std::size_t most) noexcept = 0;
+  /// Nothing counts on `completion` any more. Returns how many reads still write to their destination: until
+  /// that is 0 the memory must stay.
+  virtual std::size_t forget(Completion* completion) noexcept = 0;
   /// Operations posted and not over.
   virtual std::size_t pending() noexcept = 0;
   /// Fails all that is queued for a peer that is known to be lost.

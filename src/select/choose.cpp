@@ -18,19 +18,17 @@ constexpr std::size_t Ki = 1024, Mi = 1024 * 1024;
 // again, and the ring of blocks is faster. A root that runs ahead gains from the data beside the flag.
 constexpr std::size_t kSymmetric = Ki - 1;
 
-/// In order of size; the first whose limit is not exceeded and that can run is taken.
-std::vector<Preference> preferences(const Shape& s) {
+/// Where members share memory.
+std::vector<Preference> within_a_node(const Shape& s) {
   switch (s.coll) {
     case Coll::barrier:
-      return {{"flat", kAny, 0}, {"degree_k", kAny, 3}};
+      return {{"flat", kAny, 0}};
     case Coll::bcast:
-      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 8 * Ki}, {"blocks", 128 * Ki, 16 * Ki},
-              {"blocks", kAny, 0}, {"binomial", kAny, 3072}};
+      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 8 * Ki}, {"blocks", 128 * Ki, 16 * Ki}, {"blocks", kAny, 0}};
     case Coll::allreduce:
-      return {{"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"split", kAny, 0}, {"whole", kAny, 0},
-              {"degree_k", Ki, 3}, {"degree_k", kAny, 1}};
+      return {{"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"split", kAny, 0}, {"whole", kAny, 0}};
     case Coll::reduce:
-      return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}, {"degree_k", kAny, 1}};
+      return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}};
     case Coll::reduce_scatter_block:
       return {{"flat", kSymmetric, 0}, {"blocks", 64 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"whole", kAny, 0}};
     case Coll::allgather:
@@ -41,6 +39,36 @@ std::vector<Preference> preferences(const Shape& s) {
     default:
       return {{"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
   }
+}
+
+/// Between nodes, one member on each. Last what needs least: the teams of simulations without payload have no mail.
+std::vector<Preference> between_nodes(const Shape& s) {
+  switch (s.coll) {
+    case Coll::barrier:
+      return {{"dissemination", kAny, 0}, {"degree_k", kAny, 3}};
+    case Coll::bcast:
+      return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
+    case Coll::allreduce:
+      // A ring has 2 (N - 1) steps: it pays when its parts are large.
+      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0}, {"ring", kAny, 0}, {"doubling", kAny, 0},
+              {"ordered", kAny, 0}, {"degree_k", Ki, 3}, {"degree_k", kAny, 1}};
+    case Coll::reduce:
+      return {{"degree_k", kAny, 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
+    case Coll::reduce_scatter_block:
+      return {{"direct", kAny, 0}, {"doubling", kAny, 0}, {"ordered", kAny, 0}};
+    case Coll::allgather:
+    case Coll::allgatherv:
+      return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
+    default:
+      return {{"direct", kAny, 0}};
+  }
+}
+
+/// In order of size; the first whose limit is not exceeded and that can run is taken.
+std::vector<Preference> preferences(const Shape& s) {
+  if (s.layered) return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+  if (!s.mapped) return between_nodes(s);
+  return within_a_node(s);
 }
 
 }  // namespace

@@ -54,7 +54,11 @@ const char* reduces_by_memory(const Shape& s, const Parameters& p) {
   return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
 }
 
+constexpr const char* kLayered = "members share nodes: it runs between their leaders";
+constexpr const char* kTree = "folds in a tree, not from left to right";
+
 const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
+  if (s.layered) return kLayered;
   if (p.value[0] < 1 || p.value[0] > static_cast<std::int64_t>(Inbox::kBlockBytes)) return "block: 1 to 5120";
   return chunks(s.bytes, static_cast<std::size_t>(p.value[0])) <= Inbox::kBcastBlocks
              ? nullptr : "larger than the inbox blocks of an epoch";
@@ -63,13 +67,51 @@ const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
 const char* fits_inbox_block(const Shape& s, const Parameters& p) {
   const std::int64_t degree = p.value[0];
   if (degree != 1 && degree != 3 && degree != 7 && degree != 15) return "degree: 1, 3, 7 or 15";
-  if (s.fixed_order) return "folds in a tree, not from left to right";
+  if (s.layered) return kLayered;
+  if (s.fixed_order) return kTree;
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
 
 const char* fits_packets(const Shape& s, const Parameters& p) {
   if (const char* why = fits_inbox_blocks(s, p)) return why;
-  return s.fixed_order ? "folds in a tree, not from left to right" : nullptr;
+  return s.fixed_order ? kTree : nullptr;
+}
+
+const char* between_nodes(const Shape& s, const Parameters&) {
+  if (s.mapped) return "members share memory";
+  if (s.layered) return kLayered;
+  return s.mail ? nullptr : "members have no mail slots (without payload, or more than 4096)";
+}
+
+const char* folds_between_nodes(const Shape& s, const Parameters& p) {
+  if (const char* why = between_nodes(s, p)) return why;
+  return s.fixed_order ? kTree : nullptr;
+}
+
+const char* divides_between_nodes(const Shape& s, const Parameters& p) {
+  if (const char* why = between_nodes(s, p)) return why;
+  return s.divisible ? nullptr : "the operator needs whole vectors";
+}
+
+const char* rings_between_nodes(const Shape& s, const Parameters& p) {
+  if (const char* why = divides_between_nodes(s, p)) return why;
+  if (s.fixed_order) return "folds each part from another rank on";
+  return s.commutative ? nullptr : "the operator does not commute";
+}
+
+const char* collects_in_block(const Shape& s, const Parameters&) {
+  if (s.layered) return kLayered;
+  const std::size_t total = s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
+  return total <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
+}
+
+const char* in_layers(const Shape& s, const Parameters&) {
+  return s.layered ? nullptr : "no node has several members, or there is one node";
+}
+
+const char* folds_in_layers(const Shape& s, const Parameters& p) {
+  if (const char* why = in_layers(s, p)) return why;
+  return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
 }
 
 /// The largest message of an allgather by halves has half of all blocks.
@@ -116,27 +158,40 @@ std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
 constexpr const char* kClassical = "Thakur, Rabenseifner and Gropp 2005, over send/receive";
 constexpr const char* kMvich = "MVICH's send/receive, which VIA-2003 compares with";
 constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
+constexpr const char* kDirect = "VIA-2003, section 3.3: dynamic registration";
+constexpr const char* kDoubling = "recursive doubling";
+constexpr const char* kBruck = "Bruck et al. 1997";
+constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
 constexpr const char* kShared = "shared memory";
 constexpr const char* kCma = "cross-memory attach";
 
 std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
+  const Parameters block64k{{65536, 0}};
   const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}}, packet5120{{5120, 0}};
   return {
       {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
+      {"dissemination", Coll::barrier, barrier_dissemination, nullptr, between_nodes, {}, kNone, "dissemination"},
+      {"layered", Coll::barrier, barrier_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::bcast, bcast_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::bcast, bcast_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::bcast, bcast_memory, one_item, by_memory, {}, kNone, kCma},
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
+      {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block"}, block64k, kDirect},
+      {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::reduce, reduce_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::reduce, reduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::reduce, reduce_memory, one_item, reduces_by_memory, {}, kNone, kCma},
       {"whole", Coll::reduce, reduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
       {"degree_k", Coll::reduce, reduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree1, kVia},
+      {"direct", Coll::reduce, reduce_direct, nullptr, folds_between_nodes, {}, kNone, kDirect},
+      {"ordered", Coll::reduce, reduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
+      {"layered", Coll::reduce, reduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
+      {"layered_ordered", Coll::reduce, reduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::allreduce, allreduce_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allreduce, allreduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
@@ -146,6 +201,11 @@ std::vector<Algorithm> make_list() {
       {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
       {"sendrecv_binomial", Coll::allreduce, allreduce_sendrecv_binomial, nullptr, fits_packets, {"packet"}, packet1024, kMvich},
       {"sendrecv_recursive_doubling", Coll::allreduce, allreduce_sendrecv_recursive_doubling, nullptr, fits_packets, {"packet"}, packet1024, kClassical},
+      {"doubling", Coll::allreduce, allreduce_doubling, nullptr, folds_between_nodes, {}, kNone, kDoubling},
+      {"ring", Coll::allreduce, allreduce_ring, nullptr, rings_between_nodes, {}, kNone, "ring"},
+      {"ordered", Coll::allreduce, allreduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
+      {"layered", Coll::allreduce, allreduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
+      {"layered_ordered", Coll::allreduce, allreduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::allgather, allgather_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allgather, allgather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
@@ -153,26 +213,43 @@ std::vector<Algorithm> make_list() {
       {"sendrecv_recursive_doubling", Coll::allgather, allgather_sendrecv_recursive_doubling, nullptr, halves_of_a_power_of_two, {"packet"}, packet5120, kClassical},
       {"sendrecv_bruck", Coll::allgather, allgather_sendrecv_bruck, nullptr, halves_fit_packets, {"packet"}, packet5120, kClassical},
       {"sendrecv_ring", Coll::allgather, allgather_sendrecv_ring, nullptr, ring_fits_packets, {"packet"}, packet5120, kClassical},
+      {"bruck", Coll::allgather, allgather_bruck, nullptr, collects_in_block, {}, kNone, kBruck},
+      {"direct", Coll::allgather, allgather_direct, nullptr, between_nodes, {}, kNone, kBruck},
+      {"layered", Coll::allgather, allgather_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"blocks", Coll::allgatherv, allgatherv_blocks, longest_block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allgatherv, allgatherv_memory, one_item, by_memory, {}, kNone, kCma},
+      {"bruck", Coll::allgatherv, allgatherv_bruck, nullptr, collects_in_block, {}, kNone, kBruck},
+      {"direct", Coll::allgatherv, allgatherv_direct, nullptr, between_nodes, {}, kNone, kBruck},
+      {"layered", Coll::allgatherv, allgatherv_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::gather, gather_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::gather, gather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::gather, gather_memory, one_item, by_memory, {}, kNone, kCma},
+      {"direct", Coll::gather, gather_direct, nullptr, between_nodes, {}, kNone, kDirect},
+      {"layered", Coll::gather, gather_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::scatter, scatter_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::scatter, scatter_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::scatter, scatter_memory, one_item, by_memory, {}, kNone, kCma},
+      {"direct", Coll::scatter, scatter_direct, nullptr, between_nodes, {}, kNone, kDirect},
+      {"layered", Coll::scatter, scatter_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::reduce_scatter_block, reduce_scatter_block_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::reduce_scatter_block, reduce_scatter_block_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::reduce_scatter_block, reduce_scatter_block_memory, one_item, reduces_by_memory, {}, kNone, kCma},
       {"whole", Coll::reduce_scatter_block, reduce_scatter_block_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
+      {"direct", Coll::reduce_scatter_block, reduce_scatter_block_direct, nullptr, divides_between_nodes, {}, kNone, kDirect},
+      {"doubling", Coll::reduce_scatter_block, reduce_scatter_block_doubling, nullptr, folds_between_nodes, {}, kNone, kDoubling},
+      {"ordered", Coll::reduce_scatter_block, reduce_scatter_block_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
+      {"layered", Coll::reduce_scatter_block, reduce_scatter_block_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
+      {"layered_ordered", Coll::reduce_scatter_block, reduce_scatter_block_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::alltoall, alltoall_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::alltoall, alltoall_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::alltoall, alltoall_memory, one_item, by_memory, {}, kNone, kCma},
+      {"direct", Coll::alltoall, alltoall_direct, nullptr, between_nodes, {}, kNone, kDirect},
+      {"layered", Coll::alltoall, alltoall_layered, nullptr, in_layers, {}, kNone, kHierarchy},
   };
 }
 

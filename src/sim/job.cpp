@@ -136,6 +136,7 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.bytes = call.bytes;
   shape.size = team.size();
   shape.mapped = team.mapped();
+  shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
   shape.user_memory = fabric.traits().user_memory;
   shape.block_bytes = team.block_bytes();
   if (call.reduction != nullptr) {

@@ -1,5 +1,7 @@
 #include "team/directory.hpp"
 
+#include <cstddef>
+#include <cstring>
 #include <new>
 
 namespace tutti {
@@ -7,9 +9,8 @@ namespace {
 
 enum : std::uint32_t { kNever = 0, kLive = 1, kRemoved = 2 };
 
-std::size_t first_probe(const std::uint64_t id[2]) noexcept {
-  const std::uint64_t mixed = (id[0] ^ (id[1] * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
-  return (mixed >> 40) % DirectoryTable::kEntries;
+std::uint64_t check_of(std::uint64_t id0, std::uint64_t id1, std::uint64_t offset) noexcept {
+  return ((id0 * 0x9e3779b97f4a7c15 ^ id1) * 0xbf58476d1ce4e5b9 ^ offset) * 0x94d049bb133111eb + 1;
 }
 
 bool matches(const DirectoryEntry& entry, const std::uint64_t id[2]) noexcept {
@@ -18,6 +19,33 @@ bool matches(const DirectoryEntry& entry, const std::uint64_t id[2]) noexcept {
 }
 
 }  // namespace
+
+std::size_t Directory::first_probe(const std::uint64_t id[2]) noexcept {
+  const std::uint64_t mixed = (id[0] ^ (id[1] * 0x9e3779b97f4a7c15)) * 0xbf58476d1ce4e5b9;
+  return (mixed >> 40) % DirectoryTable::kEntries;
+}
+
+std::size_t Directory::place_of(std::size_t index) noexcept {
+  return offsetof(DirectoryTable, entries) + index * sizeof(DirectoryEntry);
+}
+
+bool Directory::inspect(const void* entries, std::size_t count, const std::uint64_t id[2], std::uint64_t* offset,
+                        bool* found) noexcept {
+  const auto* bytes = static_cast<const std::byte*>(entries);
+  for (std::size_t i = 0; i < count; ++i, bytes += sizeof(DirectoryEntry)) {
+    std::uint32_t state;
+    std::uint64_t words[4];  // id, offset, check
+    std::memcpy(&state, bytes + offsetof(DirectoryEntry, state), sizeof state);
+    std::memcpy(words, bytes + offsetof(DirectoryEntry, id), sizeof words);
+    if (state == kNever) return false;
+    if (state != kLive || words[0] != id[0] || words[1] != id[1]) continue;
+    if (words[3] != check_of(words[0], words[1], words[2])) return false;  // being written: look again
+    *offset = words[2];
+    *found = true;
+    return true;
+  }
+  return true;
+}
 
 Status Directory::create(Fabric& fabric, Directory* out) noexcept {
   if (fabric.arena().bytes < bytes()) {
@@ -42,6 +70,7 @@ Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset, Directo
   place.id[0].store(id[0], std::memory_order_relaxed);
   place.id[1].store(id[1], std::memory_order_relaxed);
   place.offset.store(offset, std::memory_order_relaxed);
+  place.check.store(check_of(id[0], id[1], offset), std::memory_order_relaxed);
   place.releases.store(0, std::memory_order_relaxed);
   place.state.store(kLive, std::memory_order_release);
   table_->version.store(table_->version.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -20,6 +20,7 @@ struct DirectoryEntry {
   std::atomic<std::uint32_t> releases;
   std::atomic<std::uint64_t> id[2];
   std::atomic<std::uint64_t> offset;  // of the shared part in the owner's arena
+  std::atomic<std::uint64_t> check;   // over id and offset: who reads over a network sees words in any order
 };
 
 /// As laid out in memory at offset 0 of the arena.
@@ -41,6 +42,13 @@ class Directory {
 
   /// Looks a team up in a mapped table. nullptr when its owner has not entered it (yet).
   static DirectoryEntry* find(DirectoryTable& table, const std::uint64_t id[2]) noexcept;
+
+  /// For members on other nodes, who read entries with get(): where to begin, and what `count` entries from
+  /// `index` on say. `*offset` is set when the team is among them; false when it is not and probing ends here.
+  static std::size_t first_probe(const std::uint64_t id[2]) noexcept;
+  static std::size_t place_of(std::size_t index) noexcept;
+  static bool inspect(const void* entries, std::size_t count, const std::uint64_t id[2], std::uint64_t* offset,
+                      bool* found) noexcept;
 
   static std::size_t bytes() noexcept { return (sizeof(DirectoryTable) + 4095) / 4096 * 4096; }
 

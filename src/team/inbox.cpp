@@ -8,8 +8,24 @@
 namespace tutti {
 namespace {
 
-/// The barrier's words come first, then the blocks of generation 0, 1, ...
-constexpr std::size_t kHead = (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
+/// The words of the barrier, of the meeting and of the farewell come first, then the blocks of generation 0, 1,
+/// ..., the mail slots, and the table of the meeting.
+constexpr std::size_t kWords = (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
+constexpr std::size_t kMeeting = kWords, kFarewell = 2 * kWords, kHead = 3 * kWords;
+
+/// The word of a mail slot: epoch and step in one, so that it grows over both.
+constexpr int kStepBits = 24;
+struct alignas(kCacheLine) MailSlot {
+  Word word;
+  Key key;
+};
+
+std::size_t mail_bytes(int size, bool elided) noexcept {
+  return elided || size > Inbox::kMostMail ? 0 : Inbox::kGenerations * static_cast<std::size_t>(size) * sizeof(MailSlot);
+}
+std::size_t table_bytes(int size, bool elided) noexcept {
+  return elided ? 0 : static_cast<std::size_t>(size) * sizeof(std::uint64_t);
+}
 
 int steps_of_degree(int size, int degree) {
   int steps = 0;
@@ -39,7 +55,8 @@ int Inbox::reduce_blocks(int size) noexcept {
 
 std::size_t Inbox::bytes(int size, bool elided) noexcept {
   const auto blocks = static_cast<std::size_t>(reduce_blocks(size) + kBcastBlocks);
-  return kHead + kGenerations * blocks * stride_of(elided ? 0 : kBlockBytes);
+  return kHead + kGenerations * blocks * stride_of(elided ? 0 : kBlockBytes) + mail_bytes(size, elided) +
+         table_bytes(size, elided);
 }
 
 Status Inbox::open() noexcept {
@@ -64,7 +81,10 @@ Status Inbox::open() noexcept {
 }
 
 void Inbox::clear() noexcept {
-  for (int round = 0; round < kMaxRounds; ++round) new (base_ + round * sizeof(Word)) Word(0);
+  for (std::size_t word = 0; word < kHead; word += sizeof(Word)) new (base_ + word) Word(0);
+  for (std::uint64_t epoch = 0; epoch < kGenerations && mail_bytes(team_.size(), capacity_ == 0) != 0; ++epoch) {
+    for (int member = 0; member < team_.size(); ++member) new (base_ + mail_offset(Ticket{epoch, 0, 0}, member)) MailSlot{};
+  }
   for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
     for (int index = 0; index < blocks_; ++index) new (&tail(Ticket{epoch, 0, 0}, index)) Word(0);
   }
@@ -106,16 +126,26 @@ Task Inbox::dissemination_barrier(std::uint64_t number) noexcept {
   const int size = team_.size();
   for (int round = 0; (std::int64_t{1} << round) < size; ++round) {
     const auto distance = static_cast<int>(std::int64_t{1} << round);
-    Remote peer;
-    TUTTI_CO_TRY(remote((team_.rank() + distance) % size, &peer));
     const auto place = static_cast<std::size_t>(round) * sizeof(Word);
-    const Tail tail{offset_ + place, number};
-    TUTTI_CO_TRY(team_.fabric().put(peer, 0, nullptr, 0, &tail, nullptr));
+    TUTTI_CO_TRY(signal((team_.rank() + distance) % size, place, number));
     const Word& mine = word_at(place);
     const int from = (team_.rank() - distance + size) % size;
     TUTTI_CO_TRY(co_await team_.engine().reached(mine, number, team_.membership_, team_.job_rank(from)));
   }
   co_return Status::success();
+}
+
+/// A Word of the inbox of `member`, at `place` there.
+Status Inbox::signal(int member, std::size_t place, std::uint64_t value) noexcept {
+  Remote peer;
+  TUTTI_TRY(remote(member, &peer));
+  const Tail tail{inbox_of(member) + place, value};
+  return team_.fabric().put(peer, 0, nullptr, 0, &tail, nullptr);
+}
+
+std::size_t Inbox::inbox_of(int member) const noexcept {
+  if (team_.mapped_) return team_.board(member)->inbox.load(std::memory_order_acquire) - 1;
+  return offsets_.empty() ? offset_ : offsets_[static_cast<std::size_t>(member)];
 }
 
 Status Inbox::remote(int member, Remote* out) noexcept {
@@ -127,9 +157,7 @@ Status Inbox::put(const Ticket& ticket, int member, int index, const void* data,
   if (bytes > kBlockBytes) return Status::error(Code::truncated, "larger than an inbox block");
   Remote peer;
   TUTTI_TRY(remote(member, &peer));
-  const std::size_t inbox = team_.mapped_
-      ? team_.board(member)->inbox.load(std::memory_order_acquire) - 1 : offset_;
-  const std::size_t counter = inbox + block_offset(ticket, index) + stride_ - sizeof(Word);
+  const std::size_t counter = inbox_of(member) + block_offset(ticket, index) + stride_ - sizeof(Word);
   const Tail tail{counter, ticket.epoch + 1};
   const std::size_t start = capacity_ == 0 ? counter : counter - bytes;
   return team_.fabric().put(peer, start, data, bytes, &tail, completion);
@@ -143,6 +171,109 @@ Engine::Reached Inbox::arrival(const Ticket& ticket, int index, int from) noexce
 std::byte* Inbox::data(const Ticket& ticket, int index, std::size_t bytes) noexcept {
   auto* counter = reinterpret_cast<std::byte*>(&tail(ticket, index));
   return capacity_ == 0 ? base_ : counter - bytes;
+}
+
+// ---- mail ----------------------------------------------------------------------------------------
+
+std::size_t Inbox::mail_offset(const Ticket& ticket, int member) const noexcept {
+  const std::size_t blocks = kGenerations * static_cast<std::size_t>(blocks_) * stride_;
+  const std::uint64_t place = ticket.epoch % kGenerations * static_cast<std::uint64_t>(team_.size()) + static_cast<std::uint64_t>(member);
+  return kHead + blocks + place * sizeof(MailSlot);
+}
+
+Status Inbox::mail(const Ticket& ticket, int member, std::uint64_t step, const Key* key) noexcept {
+  Remote peer;
+  TUTTI_TRY(remote(member, &peer));
+  const std::size_t slot = inbox_of(member) + mail_offset(ticket, team_.rank());
+  const Tail tail{slot, (ticket.epoch + 1) << kStepBits | step};
+  return team_.fabric().put(peer, slot + offsetof(MailSlot, key), key, key == nullptr ? 0 : sizeof *key, &tail, nullptr);
+}
+
+Engine::Reached Inbox::mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept {
+  return team_.engine().reached(word_at(mail_offset(ticket, from)), (ticket.epoch + 1) << kStepBits | step,
+                                team_.membership_, team_.job_rank(from));
+}
+
+const Key& Inbox::mail_key(const Ticket& ticket, int from) noexcept {
+  return reinterpret_cast<const MailSlot*>(base_ + mail_offset(ticket, from) * scale_)->key;
+}
+
+// ---- meeting and farewell ------------------------------------------------------------------------
+
+/// Reads the directory of `member` until it has entered the team. Local ends are made without communication, so
+/// it may come late: it is asked less and less often.
+Task Inbox::look_up(int member, std::size_t* offset) noexcept {
+  constexpr std::size_t kRun = 8;  // entries read at once
+  constexpr std::uint64_t kLeast = 50'000, kMost = 5'000'000;  // ns between questions
+  Remote arena;
+  TUTTI_CO_TRY(remote(member, &arena));
+  std::byte entries[kRun * sizeof(DirectoryEntry)];
+  Engine& engine = team_.engine();
+  std::uint64_t pause = kLeast;
+  for (std::size_t index = Directory::first_probe(team_.id_);;) {
+    const std::size_t count = std::min(kRun, DirectoryTable::kEntries - index);
+    Completion read;
+    TUTTI_CO_TRY(team_.fabric().get(arena, Directory::place_of(index), entries, count * sizeof(DirectoryEntry), &read));
+    TUTTI_CO_TRY(co_await engine.reached(read.finished, read.posted, team_.membership_, team_.job_rank(member)));
+    TUTTI_CO_TRY(read.status);
+    std::uint64_t place = 0;
+    bool found = false;
+    if (Directory::inspect(entries, count, team_.id_, &place, &found)) {
+      if (found) {
+        *offset = place;
+        co_return Status::success();
+      }
+      index = (index + count) % DirectoryTable::kEntries;
+      continue;
+    }
+    const std::uint64_t again = team_.fabric().now_ns() + pause;
+    TUTTI_CO_TRY(co_await engine.reached(engine.clock(), again, team_.membership_, team_.job_rank(member)));
+    pause = std::min(2 * pause, kMost);
+    index = Directory::first_probe(team_.id_);
+  }
+}
+
+/// Every member looks up log2 N others; then what is known is doubled in each round (Bruck's allgather).
+Task Inbox::meet() noexcept {
+  if (meeting_) co_return co_await team_.engine().reached(met_, 1, team_.membership_);
+  meeting_ = true;
+  const int size = team_.size();
+  const bool elided = capacity_ == 0;
+  const std::size_t table = bytes(size, elided) - table_bytes(size, elided);
+  auto* known = reinterpret_cast<std::uint64_t*>(base_ + table);  // of this rank, the next one, ...
+  known[0] = offset_;
+  for (int round = 0, have = 1; have < size; ++round, have *= 2) {
+    const int to = (team_.rank() - have + size) % size;
+    const int count = std::min(have, size - have);
+    std::size_t theirs = 0;
+    Remote peer;
+    TUTTI_CO_TRY(co_await look_up(to, &theirs));
+    TUTTI_CO_TRY(remote(to, &peer));
+    const std::size_t word = kMeeting + static_cast<std::size_t>(round) * sizeof(Word);
+    const Tail tail{theirs + word, 1};
+    TUTTI_CO_TRY(team_.fabric().put(peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known, known,
+                                    static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr));
+    TUTTI_CO_TRY(co_await team_.engine().reached(word_at(word), 1, team_.membership_,
+                                                 team_.job_rank((team_.rank() + have) % size)));
+  }
+  offsets_.resize(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) offsets_[static_cast<std::size_t>((team_.rank() + i) % size)] = known[i];
+  met_.store(1, std::memory_order_release);
+  co_return Status::success();
+}
+
+bool Inbox::say_farewell() noexcept {
+  if (met_.load(std::memory_order_relaxed) == 0) return !meeting_;  // nobody knows this inbox
+  const int size = team_.size();
+  for (; std::int64_t{1} << farewells_heard_ < size; ++farewells_heard_) {
+    const std::size_t word = kFarewell + static_cast<std::size_t>(farewells_heard_) * sizeof(Word);
+    if (farewells_said_ == farewells_heard_) {
+      if (!signal((team_.rank() + (1 << farewells_said_)) % size, word, 1).ok()) return false;
+      ++farewells_said_;
+    }
+    if (word_at(word).load(std::memory_order_acquire) == 0) return false;
+  }
+  return true;
 }
 
 }  // namespace tutti

@@ -10,10 +10,15 @@
 // Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising collective in the window
 // before (the paper's argument for allreduce), or, where there was none, runs a dissemination barrier of
 // one-sided signals; that decision depends only on the order of collectives and so is the same on all members.
+//
+// Larger messages go straight to the user's memory (VIA-2003, section 3.3: dynamic registration): the receiver
+// sends the key of its buffer by mail, the sender puts there and mails that it is done. Every member has a mail
+// slot for each other one and generation.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.hpp"
 #include "engine/engine.hpp"
@@ -31,6 +36,7 @@ class Inbox {
   static constexpr int kMaxRounds = 32;        // of the barrier: up to 2^32 members
   static constexpr std::size_t kBlockBytes = 5 * 1024;  // data bytes of a block (VIA-2003: 5 KB)
   static constexpr int kBcastBlocks = 5;       // blocks for the broadcast part of an epoch
+  static constexpr int kMostMail = 4096;       // members of teams that have mail slots
 
   explicit Inbox(Team& team) noexcept : team_(team) {}
   ~Inbox();
@@ -59,6 +65,18 @@ class Inbox {
   /// For Team::finish: all epochs below `epoch` have finished on this rank.
   void finished(std::uint64_t epoch) noexcept { in_order_.store(epoch, std::memory_order_release); }
 
+  /// Mail: `step` (from 1, growing within the epoch) and, unless nullptr, a key. Seen no earlier than what this
+  /// rank has put to that member before. Every mail must be awaited by its receiver.
+  Status mail(const Ticket& ticket, int member, std::uint64_t step, const Key* key) noexcept;
+  Engine::Reached mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept;
+  const Key& mail_key(const Ticket& ticket, int from) noexcept;
+
+  /// On networks without symmetric memory: where the inboxes of the others are.
+  Task meet() noexcept;
+  /// Ends the team's communication, step by step: true when all members have got here, so that nothing will be
+  /// put into this inbox any more.
+  bool say_farewell() noexcept;
+
   static int bcast_block(int size, int block) noexcept { return reduce_blocks(size) + block; }
 
   FramePool& frames() noexcept;
@@ -66,8 +84,13 @@ class Inbox {
   std::size_t offset() const noexcept { return offset_; }
 
  private:
+  friend class Team;
   Status open() noexcept;
   void clear() noexcept;
+  Task look_up(int member, std::size_t* offset) noexcept;
+  std::size_t inbox_of(int member) const noexcept;
+  std::size_t mail_offset(const Ticket& ticket, int member) const noexcept;
+  Status signal(int member, std::size_t place, std::uint64_t value) noexcept;
   Status remote(int member, Remote* out) noexcept;
   Task dissemination_barrier(std::uint64_t number) noexcept;
   std::size_t block_offset(const Ticket& ticket, int index) const noexcept;
@@ -82,6 +105,11 @@ class Inbox {
   std::size_t scale_ = 1;      // Traits::arena_scale
   int blocks_ = 0;             // per generation
   Word in_order_{0};           // epochs below have finished here; local
+  std::vector<std::uint64_t> offsets_;  // of the members' inboxes, on networks; by member
+  bool meeting_ = false;
+  Word met_{0};                // 1 when offsets_ is complete; local
+  int farewells_said_ = 0;     // rounds of say_farewell()
+  int farewells_heard_ = 0;
   bool synchronised_ = true;   // a synchronising collective entered since the last window began
 };
 

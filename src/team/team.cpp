@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <new>
+#include <unordered_map>
 
 namespace tutti {
 
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
-                    const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out) {
+                    const std::int32_t* members, bool symmetric, const Membership* watched,
+                    std::unique_ptr<Team>* out) {
   std::unique_ptr<Team> team(new (std::nothrow) Team(resources, rank, size));
   if (!team) return Status::error(Code::no_memory, "out of memory");
   team->id_[0] = id[0];
@@ -17,30 +19,94 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
     team->members_.assign(members, members + size);
     members = team->members_.data();
   }
-  team->membership_ = Membership{members, size, {}};
+  team->ranks_ = members;
+  team->membership_ = watched != nullptr ? Membership{watched->ranks, watched->size, {}} : Membership{members, size, {}};
   Fabric& fabric = team->fabric();
   team->mapped_ = std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.maps(peer); });
-  if (!team->mapped_) {
-    if (!symmetric) return Status::error(Code::unsupported, "a member is on another node");
+  Status status;
+  if (team->mapped_) {
+    status = team->create_mapped();
+  } else if (symmetric) {
     team->connected_ = true;  // nothing to look up: offsets are the same everywhere
-    *out = std::move(team);
-    return Status::success();
+  } else if (!std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.reaches(peer); })) {
+    status = Status::error(Code::unsupported, "a member is on another node");
+  } else {
+    status = team->create_layers();
+    if (status.ok() && !team->layers_) status = team->create_network();
   }
-  TUTTI_TRY(resources.heap.allocate(sizeof(Board), &team->own_offset_));
-  team->shared_bytes_ = sizeof(Board);
-  team->own_board_ = new (static_cast<std::byte*>(fabric.arena().base) + team->own_offset_) Board{};
-  const auto count = static_cast<std::size_t>(size);
-  team->boards_.assign(count, nullptr);
-  team->arenas_.assign(count, nullptr);
-  team->entries_.assign(count, nullptr);
-  team->outstanding_.reserve(kStreamLines);
-  const Status entered = resources.directory.enter(id, team->own_offset_, &team->entry_);
+  TUTTI_TRY(status);
+  *out = std::move(team);
+  return Status::success();
+}
+
+Status Team::create_mapped() noexcept {
+  TUTTI_TRY(resources_.heap.allocate(sizeof(Board), &own_offset_));
+  shared_bytes_ = sizeof(Board);
+  own_board_ = new (static_cast<std::byte*>(fabric().arena().base) + own_offset_) Board{};
+  const auto count = static_cast<std::size_t>(size_);
+  boards_.assign(count, nullptr);
+  arenas_.assign(count, nullptr);
+  entries_.assign(count, nullptr);
+  outstanding_.reserve(kStreamLines);
+  const Status entered = resources_.directory.enter(id_, own_offset_, &entry_);
   if (!entered.ok()) {
-    resources.heap.free(team->own_offset_, sizeof(Board));
+    resources_.heap.free(own_offset_, sizeof(Board));
     return entered;
   }
-  team->ring_members();
-  *out = std::move(team);
+  ring_members();
+  return Status::success();
+}
+
+/// All members on nodes of their own: they meet through the directory too, but read it over the network.
+Status Team::create_network() noexcept {
+  TUTTI_TRY(inbox_.open());
+  const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
+  if (!entered.ok()) resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, elided_));
+  return entered;
+}
+
+/// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
+Status Team::create_layers() {
+  auto layers = std::make_unique<Layers>();
+  std::unordered_map<std::int32_t, int> numbers;
+  std::vector<std::vector<int>> on_node;
+  for (int member = 0; member < size_; ++member) {
+    const auto [place, added] = numbers.try_emplace(fabric().node_of(job_rank(member)), static_cast<int>(on_node.size()));
+    if (added) on_node.emplace_back();
+    auto& node = on_node[static_cast<std::size_t>(place->second)];
+    layers->node_of.push_back(place->second);
+    layers->local_of.push_back(static_cast<int>(node.size()));
+    node.push_back(member);
+  }
+  if (on_node.size() == static_cast<std::size_t>(size_)) return Status::success();
+  layers->nodes = static_cast<int>(on_node.size());
+  layers->my_node = layers->node_of[static_cast<std::size_t>(rank_)];
+  std::vector<std::int32_t> leaders, here;
+  for (const auto& node : on_node) {
+    layers->first.push_back(static_cast<int>(layers->members.size()));
+    layers->members.insert(layers->members.end(), node.begin(), node.end());
+    leaders.push_back(job_rank(node.front()));
+  }
+  layers->first.push_back(size_);
+  layers->consecutive = std::is_sorted(layers->members.begin(), layers->members.end());
+  const auto& mine = on_node[static_cast<std::size_t>(layers->my_node)];
+  for (const int member : mine) here.push_back(job_rank(member));
+  const int local = layers->local_of[static_cast<std::size_t>(rank_)];
+  const auto derive = [&](std::uint64_t layer, std::uint64_t out[2]) {
+    out[0] = (id_[0] + layer) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
+    out[1] = id_[1] ^ (out[0] >> 7 | layer << 60);
+  };
+  std::uint64_t id[2];
+  if (here.size() > 1) {
+    derive(static_cast<std::uint64_t>(layers->my_node) + 1, id);
+    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false, &membership_, &layers->node));
+  }
+  if (local == 0) {
+    derive(0, id);
+    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), false, &membership_, &layers->leaders));
+  }
+  connected_ = true;  // its layers look after themselves
+  layers_ = std::move(layers);
   return Status::success();
 }
 
@@ -60,6 +126,11 @@ bool Team::find_board(int member) noexcept {
 }
 
 Task Team::connect() noexcept {
+  if (!mapped_) {
+    TUTTI_CO_TRY(co_await inbox_.meet());
+    connected_ = true;
+    co_return Status::success();
+  }
   while (found_ < size_) {
     const int member = found_;
     Remote arena;
@@ -228,7 +299,20 @@ void Team::ring_all() noexcept {
 }
 
 bool Team::try_reclaim() noexcept {
-  if (!mapped_) return true;
+  if (layers_) {
+    if (layers_->node && layers_->node->try_reclaim()) layers_->node.reset();
+    if (layers_->leaders && layers_->leaders->try_reclaim()) layers_->leaders.reset();
+    return !layers_->node && !layers_->leaders;
+  }
+  if (mapped_) return reclaim_mapped();
+  if (entry_ == nullptr) return true;  // symmetric
+  if (!inbox_.say_farewell()) return false;
+  resources_.directory.remove(*entry_);
+  resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, elided_));
+  return true;
+}
+
+bool Team::reclaim_mapped() noexcept {
   // Tell every member once that this end will not touch its memory again...
   for (; released_to_ < size_; ++released_to_) {
     const auto index = static_cast<std::size_t>(released_to_);

@@ -8,6 +8,9 @@
 //  - cells and streams, where the members map each other's memory: a rank publishes once, the others read;
 //  - inbox blocks, on any fabric: a rank puts into its peer's block, the counter behind the data
 //    (VIA-2003, sections 3.1 to 3.3).
+//
+// A team whose members are several on some nodes has layers instead: a team of those on each node, and a team of
+// one leader per node, in which its collectives are run one after the other.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +38,34 @@ struct Ticket {
   std::uint64_t items = 0;
 };
 
+struct Call;
+class Team;
+
 /// What all teams of a process share.
 struct TeamResources {
   Engine& engine;
   ArenaHeap& heap;
   Directory& directory;
   BlockPool& blocks;
+  /// Runs a collective of a team of a layer, by whatever algorithm is best there. Set by the core.
+  Task (*run_layer)(Team& team, const Call& call) = nullptr;
+};
+
+/// The layers of a team, as this rank sees them.
+struct Layers {
+  std::unique_ptr<Team> node;     // the members on this node, in the order of the team; nullptr when there is one
+  std::unique_ptr<Team> leaders;  // the first member of each node, in node order; nullptr unless this rank is one
+  int nodes = 0;
+  int my_node = 0;
+  std::vector<int> node_of;       // by member: nodes are numbered by their first members
+  std::vector<int> local_of;      // by member: rank within its node
+  std::vector<int> first;         // by node: where its members begin in `members`; one more at the end
+  std::vector<int> members;       // node by node
+  bool consecutive = true;        // the members of each node follow each other in the team: members[i] == i
+
+  int count(int its_node) const noexcept {
+    return first[static_cast<std::size_t>(its_node) + 1] - first[static_cast<std::size_t>(its_node)];
+  }
 };
 
 class Team {
@@ -50,7 +75,9 @@ class Team {
   /// members allocate the same offsets, so that none has to be looked up (simulations; networks after
   /// agreement).
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
-                       const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out);
+                       const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out) {
+    return create(resources, id, rank, size, members, symmetric, nullptr, out);
+  }
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -61,9 +88,19 @@ class Team {
   Fabric& fabric() noexcept { return fabric_; }
   FramePool& frames() noexcept { return resources_.engine.frames(); }
   Membership& membership() noexcept { return membership_; }
-  std::int32_t job_rank(int member) const noexcept { return membership_.ranks[member]; }
+  std::int32_t job_rank(int member) const noexcept { return ranks_[member]; }
   /// All members map each other's memory.
   bool mapped() const noexcept { return mapped_; }
+  /// Not nullptr where some nodes have several members and there are several nodes.
+  Layers* layers() noexcept { return layers_.get(); }
+  const Layers* layers() const noexcept { return layers_.get(); }
+  /// On a team with layers: awaits that all earlier collectives are over on this rank.
+  Engine::Reached layers_turn(const Ticket& ticket) noexcept {
+    return engine().reached(layers_turn_, ticket.epoch, membership_);
+  }
+  /// Runs a collective of a team of this one's layers.
+  Task run_layer(Team& layer, const Call& call) noexcept { return resources_.run_layer(layer, call); }
+
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
   /// The payload is not carried: no buffer is read or written (simulation at scale).
   bool elided() const noexcept { return elided_; }
@@ -196,6 +233,7 @@ class Team {
       ring_members();
     }
     if (inbox_in_use_) inbox_.finished(next_done_);
+    if (layers_) layers_turn_.store(next_done_, std::memory_order_release);
   }
   /// Awaits that all members have finished all epochs below `epoch`.
   Task wait_done(std::uint64_t epoch) noexcept;
@@ -218,6 +256,15 @@ class Team {
   void* messages = nullptr;   // of p2p: the team's messages
 
  private:
+  /// `watched`: the membership whose health the waits of this team depend on, where that is a larger one's.
+  static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
+                       const std::int32_t* members, bool symmetric, const Membership* watched,
+                       std::unique_ptr<Team>* out);
+  Status create_mapped() noexcept;
+  Status create_network() noexcept;
+  Status create_layers();
+  bool reclaim_mapped() noexcept;
+
   Team(TeamResources& resources, int rank, int size) noexcept
       : engine_(resources.engine),
         fabric_(resources.engine.fabric()),
@@ -268,6 +315,7 @@ class Team {
   bool connected_ = false;
   std::uint64_t id_[2] = {0, 0};
   std::vector<std::int32_t> members_;  // the copy, if one was made
+  const std::int32_t* ranks_ = nullptr;  // job ranks of the members
   Membership membership_;
 
   Board* own_board_ = nullptr;
@@ -289,6 +337,9 @@ class Team {
   Word stream_turn_{0};              // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
+
+  std::unique_ptr<Layers> layers_;
+  Word layers_turn_{0};  // epochs below are over on this rank; local
 
   friend class Inbox;
   bool inbox_in_use_ = false;

@@ -20,7 +20,7 @@ namespace {
 
 Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
                std::unique_ptr<nodes::NodesFabric>* out, int* cores) {
-  settings.node = "n" + std::to_string(bootstrap.rank() / ranks_per_node);
+  settings.node = std::string("n").append(std::to_string(bootstrap.rank() / ranks_per_node));
   settings.libfabric = test_libfabric();
   settings.net_timeout_s = 3;
   std::unique_ptr<shm::ShmFabric> shm;
@@ -124,11 +124,6 @@ class NodesProcesses final : public World {
 };
 
 }  // namespace
-
-std::string test_libfabric() {
-  const char* path = std::getenv("TEST_LIBFABRIC");
-  return path != nullptr ? path : "";
-}
 
 std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads, Wrap wrap) {
   if (threads) return std::make_unique<NodesThreads>(settings, ranks_per_node, std::move(wrap));

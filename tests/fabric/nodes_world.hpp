@@ -9,9 +9,6 @@
 
 namespace tutti::test {
 
-/// The libfabric that these tests open: TEST_LIBFABRIC, or the system's where that is not set.
-std::string test_libfabric();
-
 /// Rank r is on node r / ranks_per_node.
 std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads, Wrap wrap = {});
 

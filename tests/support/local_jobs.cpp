@@ -9,14 +9,18 @@
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "base/cores.hpp"
+#include "fabric/nodes/nodes.hpp"
+#include "fabric/ofi/ofi.hpp"
 #include "fabric/shm/shm.hpp"
 #include "fabric/wrap/decorate.hpp"
 
@@ -87,10 +91,9 @@ class ThreadBootstrap final : public Bootstrap {
   std::shared_ptr<Shared> shared_;
 };
 
-void run_rank(int ranks, const Settings& settings, std::unique_ptr<shm::ShmFabric> fabric, bool threads,
+void run_rank(int ranks, const Settings& settings, std::unique_ptr<Fabric> fabric, int cores, bool threads,
               const Body& body) {
   const int rank = fabric->rank();
-  const int cores = fabric->node_cores();
   std::string message;
   std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
   if (!decorated) throw std::runtime_error(message);
@@ -117,11 +120,46 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      run_rank(ranks, settings, std::move(fabrics[static_cast<std::size_t>(rank)]), multiple, body);
+      auto& fabric = fabrics[static_cast<std::size_t>(rank)];
+      const int cores = fabric->node_cores();
+      run_rank(ranks, settings, std::move(fabric), cores, multiple, body);
       all_done.arrive_and_wait();
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body) {
+  const auto ranks = static_cast<int>(node_of.size());
+  auto bootstraps = thread_bootstraps(ranks);
+  std::barrier all_done(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto i = static_cast<std::size_t>(rank);
+      Settings mine = settings;
+      mine.node = "n"; mine.node += std::to_string(node_of[i]);
+      mine.libfabric = test_libfabric();
+      std::unique_ptr<shm::ShmFabric> shm;
+      Status status = shm::ShmFabric::connect(*bootstraps[i], mine, &shm);
+      if (!status.ok()) throw std::runtime_error(status.detail);
+      const int cores = shm->node_cores();
+      std::string message;
+      std::unique_ptr<Network> network;
+      std::unique_ptr<nodes::NodesFabric> fabric;
+      static_cast<void>(ofi::OfiNetwork::open(mine, &network, &message));
+      status = nodes::NodesFabric::connect(*bootstraps[i], mine, &shm, std::move(network), &fabric, &message);
+      if (!status.ok()) throw std::runtime_error(message);
+      run_rank(ranks, mine, std::move(fabric), cores, false, body);
+      all_done.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::string test_libfabric() {
+  const char* path = std::getenv("TEST_LIBFABRIC");
+  return path != nullptr ? path : "";
 }
 
 std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks) {
@@ -172,7 +210,8 @@ std::vector<int> run_processes(int ranks, const Settings& settings, const Body& 
       std::fprintf(stderr, "rank %d: %s: %s\n", bootstrap.rank(), name(status.code), status.detail);
       return 2;
     }
-    run_rank(ranks, settings, std::move(fabric), false, body);
+    const int cores = fabric->node_cores();
+    run_rank(ranks, settings, std::move(fabric), cores, false, body);
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
 }

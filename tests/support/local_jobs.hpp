@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -30,6 +31,13 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
 /// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns exits with 0,
 /// or with 1 when a gtest expectation failed in it.
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
+
+/// Runs `body` on a thread per rank, rank r on node `node_of[r]`: ranks of different nodes communicate over
+/// libfabric on the loopback, those of one node through shared memory.
+void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body);
+
+/// The libfabric that tests open: TEST_LIBFABRIC, or the system's where that is not set.
+std::string test_libfabric();
 
 /// The exchange of ranks that are threads of this process: one for each, in rank order.
 std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks);

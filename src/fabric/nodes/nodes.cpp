@@ -8,6 +8,11 @@
 namespace tutti::nodes {
 namespace {
 
+constexpr int kKindBits = 2;
+std::uint32_t notice(std::uint32_t kind, std::int32_t peer) noexcept {
+  return static_cast<std::uint32_t>(peer) << kKindBits | kind;
+}
+
 // Kinds of keys: words[1] is an offset or an address at the owner's, words[2] length and rank, words[3] the
 // network's key.
 constexpr std::uint32_t kArenaKey = 0x6e6f6461;
@@ -23,7 +28,6 @@ std::int32_t owner_of(const Key& key) noexcept {
 }
 
 constexpr std::uint64_t kQuiet = 250'000'000;        // ns: a peer that was heard of since then is not asked
-constexpr std::uint32_t kGoodbye = 1, kHello = 0;    // the notice's last bit; the rest is the sender's rank
 
 }  // namespace
 
@@ -105,10 +109,14 @@ Status NodesFabric::check_range(const Remote& remote, std::size_t offset, std::s
   return Status::success();
 }
 
+void NodesFabric::tell(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept {
+  static_cast<void>(network_->notify(arena_target(peer), notice(kind, subject)));
+}
+
 /// A peer is told once who talks to it, so that it can say goodbye.
 Status NodesFabric::introduce(std::int32_t peer) noexcept {
   if (peer_at(peer).introduced.exchange(true, std::memory_order_relaxed)) return Status::success();
-  return network_->notify(arena_target(peer), static_cast<std::uint32_t>(rank_) << 1 | kHello);
+  return network_->notify(arena_target(peer), notice(kHello, rank_));
 }
 
 Status NodesFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
@@ -131,7 +139,10 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   TUTTI_TRY(introduce(target.peer));
   TUTTI_TRY(network_->put(target_of(target, offset), source, bytes, tail != nullptr ? &counter : nullptr,
                           tail != nullptr ? tail->value : 0, completion));
-  if (completion != nullptr) ++completion->posted;
+  if (completion != nullptr) {
+    completion->fabric = this;
+    ++completion->posted;
+  }
   return Status::success();
 }
 
@@ -146,8 +157,15 @@ Status NodesFabric::get(const Remote& source, std::size_t offset, void* destinat
   } else {
     completion->finished.fetch_add(1, std::memory_order_release);
   }
+  completion->fabric = this;
   ++completion->posted;
   return Status::success();
+}
+
+void NodesFabric::forget(Completion& completion) noexcept {
+  // A read that is not answered ends when its peer is lost; until then its memory must stay.
+  const std::uint64_t until = now_ns() + 2 * timeout_ns_;
+  while (network_->forget(&completion) != 0 && now_ns() < until) network_->progress(true);
 }
 
 void NodesFabric::progress() noexcept {
@@ -167,7 +185,7 @@ void NodesFabric::collect() noexcept {
     count = network_->finished(over, kBatch);
     for (std::size_t i = 0; i < count; ++i) {
       const Status& status = over[i].status;
-      if (status.code == Code::peer_lost) lose(status.peer, status.detail);
+      if (status.code == Code::peer_lost) lose(status.peer, status.detail, true);
       Completion* completion = over[i].completion;
       if (completion == nullptr) continue;
       if (!status.ok() && completion->status.ok()) completion->status = status;
@@ -183,22 +201,36 @@ void NodesFabric::take_notices() noexcept {
   for (std::size_t count = 16; count == 16;) {
     count = network_->notices(notices, 16);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto peer = static_cast<std::int32_t>(notices[i] >> 1);
-      if (!is_remote(peer)) continue;
+      const auto peer = static_cast<std::int32_t>(notices[i] >> kKindBits);
+      const std::uint32_t kind = notices[i] & ((1u << kKindBits) - 1);
+      if (peer >= size_) continue;
+      if (kind == kLostRank) {
+        if (peer != rank_) lose(peer, nullptr, true);
+        continue;
+      }
       peer_at(peer).introduced.store(true, std::memory_order_relaxed);
-      if ((notices[i] & 1) != kGoodbye) continue;
       std::uint8_t expected = kPresent;
-      peer_at(peer).state.compare_exchange_strong(expected, kLeft, std::memory_order_acq_rel);
+      if (kind == kGoodbye) peer_at(peer).state.compare_exchange_strong(expected, kLeft, std::memory_order_acq_rel);
     }
   }
 }
 
-void NodesFabric::lose(std::int32_t peer, const char* why) noexcept {
+/// Whoever loses a rank tells all that it communicates with, on this node and on others, so that those that
+/// wait for the ones that give up now do not wait for ever. `why`: nullptr when it was told itself.
+void NodesFabric::lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept {
   std::uint8_t expected = kPresent;
   if (!peer_at(peer).state.compare_exchange_strong(expected, kLost, std::memory_order_acq_rel)) return;
-  network_->drop(peer);
-  log(LogLevel::error, "rank %d on node %s is lost: %s", peer,
-      names_[static_cast<std::size_t>(node_of(peer))].c_str(), why != nullptr ? why : "no reason given");
+  if (why != nullptr) {
+    log(LogLevel::error, "rank %d on node %s is lost: %s", peer,
+        names_[static_cast<std::size_t>(node_of(peer))].c_str(), why);
+  }
+  if (is_remote(peer)) network_->drop(peer);
+  if (pass_on_locally) shm_->tell_lost(peer);
+  for (std::int32_t other = 0; other < size_; ++other) {
+    if (!is_remote(other) || !peer_at(other).introduced.load(std::memory_order_relaxed)) continue;
+    if (peer_at(other).state.load(std::memory_order_acquire) != kPresent) continue;
+    tell(other, kLostRank, peer);
+  }
 }
 
 bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept {
@@ -209,10 +241,11 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
   }
   if (probe.asking) {
     if (now - probe.asked_ns < timeout_ns_) return true;
-    lose(peer, "it has not answered within TUTTI_NET_TIMEOUT");
+    lose(peer, "it has not answered within TUTTI_NET_TIMEOUT", true);
     return false;
   }
-  if (now - probe.heard_ns < kQuiet) return true;
+  // Only who communicates with it asks: health is no reason to connect everybody with everybody.
+  if (now - probe.heard_ns < kQuiet || !peer_at(peer).introduced.load(std::memory_order_relaxed)) return true;
   probe.asked_ns = now;
   probe.asking = true;
   Remote arena;
@@ -220,7 +253,14 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
 }
 
 bool NodesFabric::alive(std::int32_t peer) noexcept {
-  if (!is_remote(peer)) return shm_->alive(peer);
+  if (peer < 0 || peer >= size_) return false;
+  if (peer == rank_) return true;
+  shm_->lost_elsewhere([this](std::int32_t lost) { lose(lost, nullptr, false); });
+  if (!is_remote(peer)) {
+    if (shm_->alive(peer)) return peer_at(peer).state.load(std::memory_order_acquire) != kLost;
+    lose(peer, "the process has ended", false);
+    return false;
+  }
   // What has arrived counts first: it may be a goodbye.
   if (network_->progress(false)) take_notices();
   const std::lock_guard lock(probes_mutex_);

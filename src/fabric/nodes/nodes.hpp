@@ -53,6 +53,7 @@ class NodesFabric final : public Fabric {
              Completion* completion) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
+  void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
 
   void ring(std::int32_t peer) noexcept override { shm_->ring(peer); }
@@ -64,6 +65,8 @@ class NodesFabric final : public Fabric {
   std::uint64_t now_ns() const noexcept override { return shm_->now_ns(); }
 
  private:
+  /// A notice is a kind and the rank that it is about: the sender, except where a rank is lost.
+  enum NoticeKind : std::uint32_t { kHello, kGoodbye, kLostRank };
   enum State : std::uint8_t { kPresent, kLeft, kLost };
 
   /// What is known of a rank on another node. Addresses are written once; flags by whoever finds out.
@@ -98,7 +101,8 @@ class NodesFabric final : public Fabric {
   }
   void collect() noexcept;
   void take_notices() noexcept;
-  void lose(std::int32_t peer, const char* why) noexcept;
+  void lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept;
+  void tell(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
 
   // The thread.

@@ -63,6 +63,7 @@ OfiNetwork::Operation* OfiNetwork::make(Kind kind, const NetworkTarget& target, 
   free_ = operation->next;
   operation->next = nullptr;
   operation->completion = completion;
+  operation->abandoned = nullptr;
   operation->source = nullptr;
   operation->destination = nullptr;
   operation->bytes = 0;
@@ -233,6 +234,7 @@ void OfiNetwork::end(Operation& operation, Status status) noexcept {
   if (status.ok()) peers_[static_cast<std::size_t>(operation.target.peer)].reached = true;
   if (operation.completion != nullptr || !status.ok()) finished_.push_back({operation.completion, status});
   operation.copy.reset();
+  operation.completion = operation.abandoned = nullptr;
   operation.next = free_;
   free_ = &operation;
   --pending_;
@@ -342,6 +344,22 @@ std::size_t OfiNetwork::notices(std::uint32_t* out, std::size_t most) noexcept {
   std::copy_n(notices_.begin(), count, out);
   notices_.erase(notices_.begin(), notices_.begin() + static_cast<std::ptrdiff_t>(count));
   return count;
+}
+
+std::size_t OfiNetwork::forget(Completion* completion) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (NetworkFinished& over : finished_) {
+    if (over.completion == completion) over.completion = nullptr;
+  }
+  std::size_t reads = 0;
+  for (const auto& operation : operations_) {
+    if (operation->completion == completion) {
+      operation->completion = nullptr;
+      operation->abandoned = completion;
+    }
+    if (operation->abandoned == completion && operation->kind == Kind::get) ++reads;
+  }
+  return reads;
 }
 
 std::size_t OfiNetwork::pending() noexcept {

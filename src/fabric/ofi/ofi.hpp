@@ -47,6 +47,7 @@ class OfiNetwork final : public Network {
   bool progress(bool wait) noexcept override;
   std::size_t finished(NetworkFinished* out, std::size_t most) noexcept override;
   std::size_t notices(std::uint32_t* out, std::size_t most) noexcept override;
+  std::size_t forget(Completion* completion) noexcept override;
   std::size_t pending() noexcept override;
   void drop(std::int32_t peer) noexcept override;
   int descriptor() const noexcept override { return descriptor_; }
@@ -63,6 +64,7 @@ class OfiNetwork final : public Network {
     fi_context2 context;       // the provider's, first
     Operation* next;           // in its peer's queue or in the free list
     Completion* completion;
+    Completion* abandoned;     // of a read that nobody waits for any more, but that still writes
     const void* source;
     void* destination;
     std::size_t bytes;

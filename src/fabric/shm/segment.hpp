@@ -19,6 +19,8 @@
 
 namespace tutti::shm {
 
+inline constexpr std::uint32_t kLostPlaces = 60;
+
 /// Written once by the leader before anybody else maps the segment.
 struct NodeHeader {
   std::uint64_t magic;
@@ -26,6 +28,10 @@ struct NodeHeader {
   std::uint32_t ranks;
   // Ranks that are armed (about to sleep). Written by them with fetch_add; read by every signaller.
   alignas(kCacheLine) Word sleepers;
+  // Ranks of other nodes that a rank of this one has lost: a place is taken by fetch_add on the count, then
+  // written (rank + 1); all ranks of the node read them when they look after the health of their peers.
+  alignas(kCacheLine) std::atomic<std::uint32_t> lost_count;
+  std::atomic<std::int32_t> lost[kLostPlaces];
 };
 
 /// Values of NodeSlot::gone.

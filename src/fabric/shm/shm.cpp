@@ -294,6 +294,12 @@ bool ShmFabric::alive(std::int32_t peer) noexcept {
   return !slot.gone.compare_exchange_strong(present, kDied, std::memory_order_acq_rel) && present == kLeft;
 }
 
+void ShmFabric::tell_lost(std::int32_t peer) noexcept {
+  NodeHeader& header = segment_->header();
+  const std::uint32_t place = header.lost_count.fetch_add(1, std::memory_order_acq_rel);
+  if (place < kLostPlaces) header.lost[place].store(peer + 1, std::memory_order_release);
+}
+
 bool ShmFabric::left(std::int32_t peer) noexcept {
   const int local = local_index(peer);
   return local >= 0 && segment_->slot(local).gone.load(std::memory_order_acquire) == kLeft;

@@ -5,6 +5,7 @@
 // (process_vm_readv/writev) where the kernel permits it, or directly when ranks are threads.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,17 @@ class ShmFabric final : public Fabric {
   int machine_ranks() const noexcept { return machine_ranks_; }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
+
+  /// A rank of another node is lost: says so to the ranks of this node / what they have said. Any thread.
+  void tell_lost(std::int32_t peer) noexcept;
+  template <class Function>
+  void lost_elsewhere(Function function) const noexcept {
+    const NodeHeader& header = segment_->header();
+    const std::uint32_t count = std::min(header.lost_count.load(std::memory_order_acquire), kLostPlaces);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (const std::int32_t peer = header.lost[i].load(std::memory_order_acquire); peer != 0) function(peer - 1);
+    }
+  }
 
   Status expose(void* base, std::size_t bytes, Region* out) noexcept override;
   void withdraw(Region& region) noexcept override;

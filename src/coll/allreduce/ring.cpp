@@ -1,0 +1,54 @@
+// Allreduce around a ring: every member sends 2 (N - 1) / N of its vector, in parts to its right neighbour only.
+// In the first half a part collects the operands of all on its way round, in the second it is handed on.
+#include "coll/algorithms.hpp"
+#include "coll/pattern/direct.hpp"
+#include "coll/pattern/fold.hpp"
+
+namespace tutti {
+
+Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+  const int size = t.size();
+  const int right = (t.rank() + 1) % size, left = (t.rank() + size - 1) % size;
+  const Partition parts(call.bytes, call.reduction->element_bytes, size);
+  const auto part = [&](int steps_back) { return (t.rank() + 2 * size - steps_back) % size; };
+  Inbox& inbox = t.inbox();
+  Temporary incoming;
+  Window collecting(t), result(t);
+  Completion sent;
+  Remote there;
+  place(t, call.recv, call.send, call.bytes);
+  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
+  TUTTI_CO_TRY(collecting.open(incoming.memory(), call.bytes));
+  TUTTI_CO_TRY(result.open(call.recv, call.bytes));
+  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  TUTTI_CO_TRY(collecting.invite(k, left));
+  TUTTI_CO_TRY(inbox.put(k, left, 0, &result.key(), sizeof(Key), &sent));
+  TUTTI_CO_TRY(co_await inbox.mailed(k, right, kInvited));
+  std::uint64_t step = kArrived;
+  for (int i = 0; i < size - 1; ++i, ++step) {
+    const int mine = part(i), theirs = part(i + 1);
+    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)), parts.bytes(mine), &sent));
+    TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
+    TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
+    std::byte* const operand = at(call.recv, parts.begin(theirs));
+    fold_bytes(t, *call.reduction, at(incoming.memory(), parts.begin(theirs)), operand, operand, parts.bytes(theirs));
+  }
+  TUTTI_CO_TRY(co_await inbox.arrival(k, 0, right));
+  Key key;
+  std::memcpy(&key, inbox.data(k, 0, sizeof key), sizeof key);
+  TUTTI_CO_TRY(t.fabric().attach(t.job_rank(right), key, &there));
+  for (int i = 0; i < size - 1; ++i, ++step) {
+    const int mine = part(i - 1);
+    if (parts.bytes(mine) != 0) {
+      TUTTI_CO_TRY(t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)), parts.bytes(mine), nullptr, &sent));
+    }
+    TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
+    TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
+  }
+  TUTTI_CO_TRY(co_await all_sent(t, sent));
+  TUTTI_CO_TRY(sent.status);
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti
