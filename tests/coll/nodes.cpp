@@ -53,7 +53,7 @@ TEST_P(Nodes, MatchesTheModel) {
   for (const std::vector<int>& layout : kLayouts) {
     test::run_nodes(layout, settings, [&](Rank& r) { run_cases(r, GetParam().algorithm->coll, reduction); });
     std::string text;
-    for (const int node : layout) text += " " + std::to_string(node);
+    for (const int node : layout) text.append(1, ' ').append(std::to_string(node));
     ASSERT_FALSE(HasFailure()) << "ranks on nodes" << text;
   }
 }

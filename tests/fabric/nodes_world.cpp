@@ -20,7 +20,7 @@ namespace {
 
 Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
                std::unique_ptr<nodes::NodesFabric>* out, int* cores) {
-  settings.node = std::string("n").append(std::to_string(bootstrap.rank() / ranks_per_node));
+  settings.node = std::to_string(bootstrap.rank() / ranks_per_node);
   settings.libfabric = test_libfabric();
   settings.net_timeout_s = 3;
   std::unique_ptr<shm::ShmFabric> shm;

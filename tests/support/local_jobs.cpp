@@ -138,7 +138,7 @@ void run_nodes(const std::vector<int>& node_of, const Settings& settings, const 
     threads.emplace_back([&, rank] {
       const auto i = static_cast<std::size_t>(rank);
       Settings mine = settings;
-      mine.node = "n"; mine.node += std::to_string(node_of[i]);
+      mine.node = std::to_string(node_of[i]);
       mine.libfabric = test_libfabric();
       std::unique_ptr<shm::ShmFabric> shm;
       Status status = shm::ShmFabric::connect(*bootstraps[i], mine, &shm);
