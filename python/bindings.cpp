@@ -84,7 +84,8 @@ std::map<std::string, std::size_t> memory() {
 
 /// The fabrics of this build: name, and whom they reach.
 std::vector<std::tuple<std::string, std::string>> fabrics() {
-  return {{"shm", "ranks of one node, by shared memory and cross-memory attach"}};
+  return {{"shm", "ranks of one node, by shared memory and cross-memory attach"},
+          {"ofi", "ranks of different nodes, by libfabric (opened when a job has several nodes)"}};
 }
 
 }  // namespace

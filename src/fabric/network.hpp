@@ -1,11 +1,13 @@
 // The contract of a network below the nodes fabric: one-sided writes and reads towards other nodes.
 //
-// fabric/nodes makes a Fabric of it: it keeps keys, ranges, health and local peers, so that a network
-// (fabric/ofi, ...) is only what differs between networks.
+// fabric/nodes makes a Fabric of it: it keeps keys, ranges, health and local peers, so that a
+// network (fabric/ofi, ...) is only what differs between networks.
 //
 // Common rules
-//  - Any thread may call; an implementation has one lock of its own. Nothing blocks, nothing throws.
-//  - Operations towards one peer take effect there in the order in which they were posted: a tail is
+//  - Any thread may call; an implementation has one lock of its own. Nothing blocks, nothing
+//  throws.
+//  - Operations towards one peer take effect there in the order in which they were posted: a tail
+//  is
 //    visible no earlier than the data of all earlier puts to that peer.
 //  - Connections are made on first use.
 #pragma once
@@ -67,32 +69,37 @@ class Network {
   virtual void withdraw(const NetworkMemory& memory) noexcept = 0;
 
   /// Writes `bytes` to the target and then, if `counter` is given, `value` to the counter; the
-  /// target's node is woken by a counter. Without a completion the data is copied before it returns.
+  /// target's node is woken by a counter. Without a completion the data is copied before it
+  /// returns.
   virtual Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
-                     const NetworkTarget* counter, std::uint64_t value, Completion* completion) noexcept = 0;
+                     const NetworkTarget* counter, std::uint64_t value,
+                     Completion* completion) noexcept = 0;
   virtual Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
                      Completion* completion) noexcept = 0;
   /// Sends 31 bits that appear in the peer's notices(), after what was put before.
   virtual Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept = 0;
 
-  /// Moves what can be moved. True when something has finished or arrived. `wait`: take the lock even
-  /// if another thread has it just now.
+  /// Moves what can be moved. True when something has finished or arrived. `wait`: take the lock
+  /// even if another thread has it just now.
   virtual bool progress(bool wait) noexcept = 0;
-  /// Takes what is over, at most `most`; returns how many. Finished operations are kept until taken.
+  /// Takes what is over, at most `most`; returns how many. Finished operations are kept until
+  /// taken.
   virtual std::size_t finished(NetworkFinished* out, std::size_t most) noexcept = 0;
   virtual std::size_t notices(std::uint32_t* out, std::size_t most) noexcept = 0;
-  /// Nothing counts on `completion` any more. Returns how many reads still write to their destination: until
-  /// that is 0 the memory must stay.
+  /// Nothing counts on `completion` any more. Returns how many reads still write to their
+  /// destination: until that is 0 the memory must stay.
   virtual std::size_t forget(Completion* completion) noexcept = 0;
   /// Operations posted and not over.
   virtual std::size_t pending() noexcept = 0;
   /// Fails all that is queued for a peer that is known to be lost.
   virtual void drop(std::int32_t peer) noexcept = 0;
 
-  /// Readable when progress() has something to do, if may_sleep() was true after the last progress().
+  /// Readable when progress() has something to do, if may_sleep() was true after the last
+  /// progress().
   virtual int descriptor() const noexcept = 0;
   virtual bool may_sleep() noexcept = 0;
-  /// Operations wait for the network to take them: progress() must be called again soon all the same.
+  /// Operations wait for the network to take them: progress() must be called again soon all the
+  /// same.
   virtual bool blocked() noexcept = 0;
 
   virtual NetworkUse use() noexcept = 0;

@@ -1,5 +1,6 @@
-// Every collective with every algorithm of the list over the network, against the serial model: one rank on each
-// of several nodes, several ranks on some, and ranks that are spread over the nodes in any order.
+// Every collective with every algorithm of the list over the network, against the serial model: one
+// rank on each of several nodes, several ranks on some, and ranks that are spread over the nodes in
+// any order.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,9 +23,16 @@ class Nodes : public ::testing::TestWithParam<Combination> {};
 const std::vector<std::size_t> kCounts = {1, 7, 300, 1281, 5000, 40000};
 
 const std::vector<std::vector<int>> kLayouts = {
-    {0, 1}, {0, 1, 2}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4, 5, 6, 7},  // a rank on each node
-    {0, 0, 1, 1}, {0, 0, 0, 1}, {0, 1, 1, 2, 2, 2},                // ranks of a node follow each other
-    {0, 1, 0, 1}, {0, 1, 2, 1, 0}, {2, 0, 1, 0, 2, 1, 0}};         // and do not
+    {0, 1},
+    {0, 1, 2},
+    {0, 1, 2, 3, 4},
+    {0, 1, 2, 3, 4, 5, 6, 7},  // a rank on each node
+    {0, 0, 1, 1},
+    {0, 0, 0, 1},
+    {0, 1, 1, 2, 2, 2},  // ranks of a node follow each other
+    {0, 1, 0, 1},
+    {0, 1, 2, 1, 0},
+    {2, 0, 1, 0, 2, 1, 0}};  // and do not
 
 void run_cases(Rank& r, Coll coll, const Reduction& reduction) {
   std::uint64_t round = 0;
@@ -34,11 +42,12 @@ void run_cases(Rank& r, Coll coll, const Reduction& reduction) {
       const Model model(coll, r.size, root, count, round);
       Case mine(model, r.rank, in_place, reduction);
       const Status status = r.job.run(r.team, mine.call);
-      ASSERT_TRUE(status.ok()) << name(status.code) << " " << (status.detail != nullptr ? status.detail : "");
+      ASSERT_TRUE(status.ok()) << name(status.code) << " "
+                               << (status.detail != nullptr ? status.detail : "");
       const auto expected = model.expected(r.rank);
       ASSERT_EQ(mine.result(expected.size()), expected)
-          << name(coll) << " rank " << r.rank << " of " << r.size << " root " << root << " count " << count
-          << (in_place ? " in place" : "");
+          << name(coll) << " rank " << r.rank << " of " << r.size << " root " << root << " count "
+          << count << (in_place ? " in place" : "");
     }
   }
 }
@@ -51,23 +60,25 @@ TEST_P(Nodes, MatchesTheModel) {
   Reduction reduction;
   ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
   for (const std::vector<int>& layout : kLayouts) {
-    test::run_nodes(layout, settings, [&](Rank& r) { run_cases(r, GetParam().algorithm->coll, reduction); });
+    test::run_nodes(layout, settings,
+                    [&](Rank& r) { run_cases(r, GetParam().algorithm->coll, reduction); });
     std::string text;
     for (const int node : layout) text.append(1, ' ').append(std::to_string(node));
     ASSERT_FALSE(HasFailure()) << "ranks on nodes" << text;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Nodes, ::testing::ValuesIn(test::combinations()), [](const auto& combination) {
-  std::string text = combination.param.forced;
-  for (char& c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return text;
-});
+INSTANTIATE_TEST_SUITE_P(All, Nodes, ::testing::ValuesIn(test::combinations()),
+                         [](const auto& combination) {
+                           std::string text = combination.param.forced;
+                           for (char& c : text) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return text;
+                         });
 
-// An operator that does not commute: x (op) y = the pair (first of x, last of y), with counts of how many were
-// folded, so that any other order is seen.
+// An operator that does not commute: x (op) y = the pair (first of x, last of y), with counts of
+// how many were folded, so that any other order is seen.
 struct Range {
   std::int32_t first, last, folded, broken;
 };
@@ -75,7 +86,8 @@ struct Range {
 void append(const void* left, const void* right, void* out, std::size_t count, const Reduction&) {
   for (std::size_t i = 0; i < count; ++i) {
     const Range a = static_cast<const Range*>(left)[i], b = static_cast<const Range*>(right)[i];
-    static_cast<Range*>(out)[i] = {a.first, b.last, a.folded + b.folded, a.broken + b.broken + (a.last + 1 != b.first)};
+    static_cast<Range*>(out)[i] = {a.first, b.last, a.folded + b.folded,
+                                   a.broken + b.broken + (a.last + 1 != b.first)};
   }
 }
 
@@ -108,9 +120,10 @@ TEST_P(Order, IsThatOfTheRanks) {
           ASSERT_TRUE(r.job.run(r.team, call).ok()) << name(coll);
           if (coll == Coll::reduce && r.rank != call.root) continue;
           for (const Range& range : result) {
-            ASSERT_TRUE(range.first == 0 && range.last == r.size - 1 && range.folded == r.size && range.broken == 0)
-                << name(coll) << " count " << count << ": " << range.first << " to " << range.last << ", "
-                << range.folded << " folded, " << range.broken << " out of order";
+            ASSERT_TRUE(range.first == 0 && range.last == r.size - 1 && range.folded == r.size &&
+                        range.broken == 0)
+                << name(coll) << " count " << count << ": " << range.first << " to " << range.last
+                << ", " << range.folded << " folded, " << range.broken << " out of order";
           }
         }
       }

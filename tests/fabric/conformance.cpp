@@ -519,6 +519,58 @@ Task ordered_puts(Node& n) {
 
 TEST_P(Conformance, PutsToOneWordBecomeVisibleInOrder) { run(2, ordered_puts); }
 
+/// A tail comes no earlier than the data of the puts before it, whatever their regions: data into a
+/// region of its own, then the tail alone into the arena.
+Task cover(Node& n, std::byte* memory, std::uint64_t first, std::uint64_t rounds) {
+  constexpr std::size_t kBytes = 20'000, kArrived = kData, kAnswer = kData + kCacheLine;
+  const int peer = 1 - n.rank();
+  Region region;
+  TUTTI_REQUIRE_OK(n.fabric.expose(memory, kBytes, &region));
+  TUTTI_REQUIRE_OK(n.send(peer, &region.key, sizeof region.key));
+  Key key;
+  TUTTI_REQUIRE_OK(co_await n.receive(peer, &key, sizeof key));
+  Remote remote, arena;
+  TUTTI_REQUIRE_OK(n.fabric.attach(peer, key, &remote));
+  TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &arena));
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  for (std::uint64_t round = first; round < first + rounds; ++round) {
+    const std::size_t bytes = 8 + round * 977 % (kBytes - 8);
+    if (n.rank() == 0) {
+      const auto data = patterned(round, bytes);
+      Completion sent;
+      const Tail tail{kArrived, round};
+      TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, data.data(), bytes / 2, nullptr, &sent));
+      TUTTI_REQUIRE_OK(n.fabric.put(remote, bytes / 2, data.data() + bytes / 2, bytes - bytes / 2,
+                                    nullptr, &sent));
+      TUTTI_REQUIRE_OK(n.fabric.put(arena, 0, nullptr, 0, &tail, &sent));
+      TUTTI_REQUIRE_OK(co_await n.completed(sent));
+      TUTTI_REQUIRE_OK(co_await n.reached(n.word(kAnswer), round, 1));
+    } else {
+      TUTTI_REQUIRE_OK(co_await n.reached(n.word(kArrived), round, 0));
+      TUTTI_REQUIRE(differs(memory, round, bytes) == bytes);
+      const Tail answer{kAnswer, round};
+      TUTTI_REQUIRE_OK(n.fabric.put(arena, 0, nullptr, 0, &answer, nullptr));
+    }
+  }
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  n.fabric.withdraw(region);
+  co_return Status::success();
+}
+
+Task covered(Node& n) {
+  TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
+  const std::uint64_t rounds = rounds_on(n, 2'000);
+  TUTTI_REQUIRE_OK(co_await cover(n, n.arena() + kData + 4096, 1, rounds));
+  if (n.fabric.traits().user_memory) {
+    std::vector<std::byte> user(20'000);
+    TUTTI_REQUIRE_OK(co_await cover(n, user.data(), rounds + 1, rounds));
+    TUTTI_REQUIRE_OK(co_await n.barrier());
+  }
+  co_return co_await n.barrier();
+}
+
+TEST_P(Conformance, ATailCoversAllPutsBeforeIt) { run(2, covered); }
+
 /// Every rank signals words of its own and of the next rank's memory; what was stored before is seen with it.
 Task signals(Node& n) {
   constexpr std::size_t kOwn = kData, kFrom = kData + 4096;

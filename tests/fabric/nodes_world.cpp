@@ -29,7 +29,8 @@ Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
   std::unique_ptr<Network> network;
   std::string message;
   Status status = ofi::OfiNetwork::open(settings, &network, &message);
-  const Status connected = nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), out, &message);
+  const Status connected =
+      nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), out, &message);
   if (status.ok()) status = connected;
   EXPECT_TRUE(status.ok()) << message;
   return status;
@@ -46,7 +47,8 @@ class NodesThreads final : public World {
     std::barrier meeting(ranks);
     std::vector<std::thread> threads;
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-      threads.emplace_back([&, rank] { outcomes[rank] = run_rank(*bootstraps[rank], body, meeting); });
+      threads.emplace_back(
+          [&, rank] { outcomes[rank] = run_rank(*bootstraps[rank], body, meeting); });
     }
     for (std::thread& thread : threads) thread.join();
     return outcomes;
@@ -86,17 +88,20 @@ class NodesProcesses final : public World {
       : settings_(settings), ranks_per_node_(ranks_per_node), wrap_(std::move(wrap)) {}
 
   std::vector<Outcome> run(int ranks, const NodeBody& body) override {
-    auto* shared = static_cast<Outcome*>(mmap(nullptr, sizeof(Outcome) * kMostRanks, PROT_READ | PROT_WRITE,
-                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    auto* shared =
+        static_cast<Outcome*>(mmap(nullptr, sizeof(Outcome) * kMostRanks, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     if (shared == MAP_FAILED) return {};
     for (int rank = 0; rank < kMostRanks; ++rank) new (shared + rank) Outcome{};
-    const std::vector<int> statuses =
-        fork_ranks(ranks, [&](Bootstrap& bootstrap) { return run_here(bootstrap, body, shared[bootstrap.rank()]); });
+    const std::vector<int> statuses = fork_ranks(ranks, [&](Bootstrap& bootstrap) {
+      return run_here(bootstrap, body, shared[bootstrap.rank()]);
+    });
     std::vector<Outcome> outcomes(shared, shared + ranks);
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       outcomes[rank].status.detail = nullptr;  // a pointer of another process
       outcomes[rank].died = WIFSIGNALED(statuses[rank]) && WTERMSIG(statuses[rank]) == SIGKILL;
-      EXPECT_TRUE(outcomes[rank].died || (WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 0))
+      EXPECT_TRUE(outcomes[rank].died ||
+                  (WIFEXITED(statuses[rank]) && WEXITSTATUS(statuses[rank]) == 0))
           << "rank " << rank << " ended with wait status " << statuses[rank];
     }
     munmap(shared, sizeof(Outcome) * kMostRanks);
@@ -114,7 +119,8 @@ class NodesProcesses final : public World {
     std::uint8_t byte = 0;
     std::uint8_t all[kMostRanks];
     const auto ready = [&] { static_cast<void>(bootstrap.allgather(&byte, all, 1)); };
-    outcome.status = run_body(*fabric, settings_, cores, [] { raise(SIGKILL); }, body, ready, [] {});
+    outcome.status = run_body(
+        *fabric, settings_, cores, [] { raise(SIGKILL); }, body, ready, [] {});
     return ::testing::Test::HasFailure() ? 1 : 0;
   }
 
@@ -125,7 +131,8 @@ class NodesProcesses final : public World {
 
 }  // namespace
 
-std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads, Wrap wrap) {
+std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads,
+                                        Wrap wrap) {
   if (threads) return std::make_unique<NodesThreads>(settings, ranks_per_node, std::move(wrap));
   return std::make_unique<NodesProcesses>(settings, ranks_per_node, std::move(wrap));
 }

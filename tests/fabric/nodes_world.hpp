@@ -1,5 +1,5 @@
-// Worlds over the nodes fabric: ranks on one machine that take each other as remote (TUTTI_NODE) and talk over
-// libfabric's tcp on the loopback.
+// Worlds over the nodes fabric: ranks on one machine that take each other as remote (TUTTI_NODE)
+// and talk over libfabric's tcp on the loopback.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 namespace tutti::test {
 
 /// Rank r is on node r / ranks_per_node.
-std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads, Wrap wrap = {});
+std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads,
+                                        Wrap wrap = {});
 
 }  // namespace tutti::test

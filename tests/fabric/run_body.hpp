@@ -12,8 +12,8 @@ namespace tutti::test {
 
 inline constexpr double kBodyDeadline = 20;  // seconds after which a body that waits is a failure
 
-/// Runs the body on one rank. `ready` is called when the control area is reserved and comes back when all
-/// ranks have got there; `over` likewise when the body has ended.
+/// Runs the body on one rank. `ready` is called when the control area is reserved and comes back
+/// when all ranks have got there; `over` likewise when the body has ended.
 template <class Ready, class Over>
 Status run_body(Fabric& fabric, const Settings& settings, int cores, std::function<void()> die,
                 const NodeBody& body, Ready ready, Over over) {

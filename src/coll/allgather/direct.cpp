@@ -1,5 +1,5 @@
-// Allgather and allgatherv between nodes, in log2 N rounds: small ones through inbox blocks, others straight into
-// the receivers' memory.
+// Allgather and allgatherv between nodes, in log2 N rounds: small ones through inbox blocks, others
+// straight into the receivers' memory.
 #include <vector>
 
 #include "coll/algorithms.hpp"
@@ -16,12 +16,14 @@ Task allgather(Team& t, const Call& call, const Ticket& k, Collect collect) noex
     return Placement{static_cast<std::size_t>(member) * call.bytes, call.bytes};
   };
   place(t, at(call.recv, placement(t.rank()).begin), call.send, call.bytes);
-  TUTTI_CO_TRY(co_await collect(t, k, call.recv, call.bytes * static_cast<std::size_t>(t.size()), placement));
+  TUTTI_CO_TRY(co_await collect(t, k, call.recv, call.bytes * static_cast<std::size_t>(t.size()),
+                                placement));
   t.finish(k);
   co_return Status::success();
 }
 
-/// Members may place the blocks differently in their receive buffers, so they are collected without gaps.
+/// Members may place the blocks differently in their receive buffers, so they are collected without
+/// gaps.
 Task allgatherv(Team& t, const Call& call, const Ticket& k, Collect collect) noexcept {
   std::vector<std::size_t> begins;
   std::size_t total = 0;
@@ -37,7 +39,8 @@ Task allgatherv(Team& t, const Call& call, const Ticket& k, Collect collect) noe
   place(t, at(packed.memory(), placement(t.rank()).begin), call.send, call.counts[t.rank()]);
   TUTTI_CO_TRY(co_await collect(t, k, packed.memory(), total, placement));
   for (int member = 0; member < t.size(); ++member) {
-    place(t, at(call.recv, call.displs[member]), at(packed.memory(), placement(member).begin), call.counts[member]);
+    place(t, at(call.recv, call.displs[member]), at(packed.memory(), placement(member).begin),
+          call.counts[member]);
   }
   t.finish(k);
   co_return Status::success();

@@ -1,6 +1,6 @@
 // Allreduce by recursive doubling between nodes: log2 N exchanges of whole vectors.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/doubling.hpp"
+#include "coll/algorithms.hpp"
 #include "coll/pattern/move.hpp"
 
 namespace tutti {

@@ -1,5 +1,6 @@
-// Allreduce: reduced on the node, between the leaders, and broadcast on the node. Keeps the rank order where the
-// members of each node follow each other; where they do not and it matters, all vectors are collected and folded.
+// Allreduce: reduced on the node, between the leaders, and broadcast on the node. Keeps the rank
+// order where the members of each node follow each other; where they do not and it matters, all
+// vectors are collected and folded.
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -9,8 +10,10 @@
 namespace tutti {
 namespace {
 
-/// Folds `bytes` from `offset` on of all vectors in the strict order of the ranks; `out` may be nullptr.
-Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t bytes, void* vectors, void* out) noexcept {
+/// Folds `bytes` from `offset` on of all vectors in the strict order of the ranks; `out` may be
+/// nullptr.
+Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t bytes, void* vectors,
+                   void* out) noexcept {
   const Layers& layers = *t.layers();
   TUTTI_CO_TRY(co_await collect_by_node(t, call, at(call.send, offset), vectors, bytes));
   if (out == nullptr) co_return Status::success();
@@ -25,13 +28,18 @@ Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t by
 }
 
 Task fold_all_in_order(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
-  constexpr std::size_t kPiece = std::size_t{64} << 10;  // of a vector at a time, so that memory stays bounded
+  constexpr std::size_t kPiece = std::size_t{64}
+                                 << 10;  // of a vector at a time, so that memory stays bounded
   TUTTI_CO_TRY(co_await t.layers_turn(k));
-  const std::size_t piece = call.reduction->divisible ? std::min(call.bytes, whole_elements(kPiece, call.reduction->element_bytes)) : call.bytes;
+  const std::size_t piece =
+      call.reduction->divisible
+          ? std::min(call.bytes, whole_elements(kPiece, call.reduction->element_bytes))
+          : call.bytes;
   Temporary vectors;
   TUTTI_CO_TRY(vectors.allocate(t, piece * static_cast<std::size_t>(t.size())));
   for (std::size_t offset = 0; offset < call.bytes; offset += piece) {
-    TUTTI_CO_TRY(co_await fold_in_order(t, call, offset, std::min(piece, call.bytes - offset), vectors.memory(), out));
+    TUTTI_CO_TRY(co_await fold_in_order(t, call, offset, std::min(piece, call.bytes - offset),
+                                        vectors.memory(), out));
   }
   t.finish(k);
   co_return Status::success();

@@ -1,5 +1,6 @@
-// Allreduce and reduce in the strict order of the ranks, whatever their layout: everybody collects all vectors and
-// folds them from left to right. For operators that do not commute and results that must have the same bits.
+// Allreduce and reduce in the strict order of the ranks, whatever their layout: everybody collects
+// all vectors and folds them from left to right. For operators that do not commute and results that
+// must have the same bits.
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -20,7 +21,8 @@ Task fold_all(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
   TUTTI_CO_TRY(co_await collect_direct(t, k, vectors.memory(), total, placement));
   if (out != nullptr) {
     Folder fold(t, *call.reduction, out, call.bytes);
-    for (int member = 0; member < t.size(); ++member) fold(at(vectors.memory(), placement(member).begin));
+    for (int member = 0; member < t.size(); ++member)
+      fold(at(vectors.memory(), placement(member).begin));
     fold.finish();
   }
   t.finish(k);

@@ -1,5 +1,6 @@
-// Allreduce around a ring: every member sends 2 (N - 1) / N of its vector, in parts to its right neighbour only.
-// In the first half a part collects the operands of all on its way round, in the second it is handed on.
+// Allreduce around a ring: every member sends 2 (N - 1) / N of its vector, in parts to its right
+// neighbour only. In the first half a part collects the operands of all on its way round, in the
+// second it is handed on.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
@@ -27,11 +28,13 @@ Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters
   std::uint64_t step = kArrived;
   for (int i = 0; i < size - 1; ++i, ++step) {
     const int mine = part(i), theirs = part(i + 1);
-    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)), parts.bytes(mine), &sent));
+    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)),
+                            parts.bytes(mine), &sent));
     TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
     TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
     std::byte* const operand = at(call.recv, parts.begin(theirs));
-    fold_bytes(t, *call.reduction, at(incoming.memory(), parts.begin(theirs)), operand, operand, parts.bytes(theirs));
+    fold_bytes(t, *call.reduction, at(incoming.memory(), parts.begin(theirs)), operand, operand,
+               parts.bytes(theirs));
   }
   TUTTI_CO_TRY(co_await inbox.arrival(k, 0, right));
   Key key;
@@ -40,7 +43,8 @@ Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters
   for (int i = 0; i < size - 1; ++i, ++step) {
     const int mine = part(i - 1);
     if (parts.bytes(mine) != 0) {
-      TUTTI_CO_TRY(t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)), parts.bytes(mine), nullptr, &sent));
+      TUTTI_CO_TRY(t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)),
+                                  parts.bytes(mine), nullptr, &sent));
     }
     TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
     TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));

@@ -1,7 +1,7 @@
-// Alltoall: gathered on the node, exchanged between the leaders in one message for each pair of nodes, and
-// scattered on the node.
-#include "coll/algorithms.hpp"
+// Alltoall: gathered on the node, exchanged between the leaders in one message for each pair of
+// nodes, and scattered on the node.
 #include "coll/pattern/layered.hpp"
+#include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 
 namespace tutti {
@@ -27,7 +27,8 @@ Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Paramete
   for (std::size_t local = 0; layers.leaders && local < mine; ++local) {
     for (int to = 0; to < t.size(); ++to) {
       place(t, at(out.memory(), (padded.of(to) * per_node + local) * call.bytes),
-            at(vectors.memory(), local * vector + static_cast<std::size_t>(to) * call.bytes), call.bytes);
+            at(vectors.memory(), local * vector + static_cast<std::size_t>(to) * call.bytes),
+            call.bytes);
     }
   }
   if (layers.leaders) {
@@ -39,7 +40,9 @@ Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Paramete
       const auto i = static_cast<std::size_t>(from);
       const std::size_t message = static_cast<std::size_t>(layers.node_of[i]) * per_node + local;
       place(t, at(vectors.memory(), local * vector + i * call.bytes),
-            at(in.memory(), (message * per_node + static_cast<std::size_t>(layers.local_of[i])) * call.bytes), call.bytes);
+            at(in.memory(),
+               (message * per_node + static_cast<std::size_t>(layers.local_of[i])) * call.bytes),
+            call.bytes);
     }
   }
   const Call down = like(call, Coll::scatter, 0, vectors.memory(), call.recv, vector);

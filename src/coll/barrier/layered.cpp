@@ -1,6 +1,6 @@
 // Barrier: on the node, between the leaders, and on the node again.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/algorithms.hpp"
 
 namespace tutti {
 

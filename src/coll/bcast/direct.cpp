@@ -1,6 +1,6 @@
-// Broadcast along a binomial tree straight into the users' buffers (VIA-2003, sections 3.3 and 4.1, dynamic
-// registration), block by block: an inner rank forwards each block as it arrives, where the paper forwards
-// after the last one (parameter `block` 0).
+// Broadcast along a binomial tree straight into the users' buffers (VIA-2003, sections 3.3 and 4.1,
+// dynamic registration), block by block: an inner rank forwards each block as it arrives, where the
+// paper forwards after the last one (parameter `block` 0).
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -25,12 +25,14 @@ Task bcast_direct(Team& t, const Call& call, const Ticket& k, const Parameters& 
     TUTTI_CO_TRY(window.invite(k, member(tree.parent())));
   }
   for (std::uint64_t i = 0; i < blocks; ++i) {
-    if (tree.parent() >= 0) TUTTI_CO_TRY(co_await inbox.mailed(k, member(tree.parent()), kArrived + i));
+    if (tree.parent() >= 0)
+      TUTTI_CO_TRY(co_await inbox.mailed(k, member(tree.parent()), kArrived + i));
     const std::size_t offset = i * block;
     for (int child = 0; tree.child(child) >= 0; ++child) {
       const int to = member(tree.child(child));
       if (i == 0) TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, to, offset, at(call.recv, offset), std::min(block, call.bytes - offset), &sent));
+      TUTTI_CO_TRY(put_direct(t, k, to, offset, at(call.recv, offset),
+                              std::min(block, call.bytes - offset), &sent));
       TUTTI_CO_TRY(inbox.mail(k, to, kArrived + i, nullptr));
     }
   }

@@ -1,6 +1,6 @@
 // Broadcast: on the root's node, between the leaders, and on the other nodes.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/algorithms.hpp"
 
 namespace tutti {
 

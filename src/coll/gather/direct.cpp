@@ -1,6 +1,6 @@
 // Gather straight into the root's buffer, to which the root invites everybody.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
+#include "coll/algorithms.hpp"
 
 namespace tutti {
 
@@ -16,7 +16,8 @@ Task gather_direct(Team& t, const Call& call, const Ticket& k, const Parameters&
     TUTTI_CO_TRY(inbox.mail(k, call.root, kArrived, nullptr));
   } else {
     TUTTI_CO_TRY(window.open(call.recv, call.bytes * static_cast<std::size_t>(t.size())));
-    for (int step = 1; step < t.size(); ++step) TUTTI_CO_TRY(window.invite(k, (t.rank() + step) % t.size()));
+    for (int step = 1; step < t.size(); ++step)
+      TUTTI_CO_TRY(window.invite(k, (t.rank() + step) % t.size()));
     place(t, at(call.recv, own), call.send, call.bytes);
     for (int step = 1; step < t.size(); ++step) {
       TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + step) % t.size(), kArrived));

@@ -1,6 +1,6 @@
 // Gather: on the nodes, from the leaders to the root's, and to the root.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 
 namespace tutti {
@@ -22,9 +22,11 @@ Task gather_layered(Team& t, const Call& call, const Ticket& k, const Parameters
     const Call across = like(call, Coll::gather, root_node, here.memory(), all.memory(), block);
     TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
   }
-  TUTTI_CO_TRY(co_await pass_on_node(t, call.root, false, all.memory(), padded.places() * call.bytes));
+  TUTTI_CO_TRY(
+      co_await pass_on_node(t, call.root, false, all.memory(), padded.places() * call.bytes));
   for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
-    place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes), at(all.memory(), padded.of(member) * call.bytes), call.bytes);
+    place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
+          at(all.memory(), padded.of(member) * call.bytes), call.bytes);
   }
   t.finish(k);
   co_return Status::success();

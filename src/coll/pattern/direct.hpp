@@ -1,5 +1,5 @@
-// Messages straight into the receiver's memory (VIA-2003, section 3.3): the receiver invites the sender by mailing
-// the key of its buffer, the sender puts there, and mails that it is done.
+// Messages straight into the receiver's memory (VIA-2003, section 3.3): the receiver invites the
+// sender by mailing the key of its buffer, the sender puts there, and mails that it is done.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,9 @@ class Window {
     open_ = true;
     return Status::success();
   }
-  Status invite(const Ticket& k, int member) noexcept { return team_.inbox().mail(k, member, kInvited, &region_.key); }
+  Status invite(const Ticket& k, int member) noexcept {
+    return team_.inbox().mail(k, member, kInvited, &region_.key);
+  }
   const Key& key() const noexcept { return region_.key; }
 
  private:
@@ -38,11 +40,12 @@ class Window {
 };
 
 /// Puts to the buffer that `member` has invited to. Its kInvited must have been awaited.
-inline Status put_direct(Team& t, const Ticket& k, int member, std::size_t offset, const void* data, std::size_t bytes,
-                         Completion* sent) noexcept {
+inline Status put_direct(Team& t, const Ticket& k, int member, std::size_t offset, const void* data,
+                         std::size_t bytes, Completion* sent) noexcept {
   Remote remote;
   TUTTI_TRY(t.fabric().attach(t.job_rank(member), t.inbox().mail_key(k, member), &remote));
-  return bytes == 0 ? Status::success() : t.fabric().put(remote, offset, data, bytes, nullptr, sent);
+  return bytes == 0 ? Status::success()
+                    : t.fabric().put(remote, offset, data, bytes, nullptr, sent);
 }
 
 /// Awaits that everything posted to `sent` is over on this side.

@@ -6,14 +6,16 @@
 
 namespace tutti {
 
-Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes, const PlacementOf& placement) noexcept {
+Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+                    const PlacementOf& placement) noexcept {
   const int size = t.size();
   Inbox& inbox = t.inbox();
   Window window(t);
   Completion sent;
   TUTTI_CO_TRY(window.open(vector, bytes));
   TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  for (int have = 1; have < size; have *= 2) TUTTI_CO_TRY(window.invite(k, (t.rank() + have) % size));
+  for (int have = 1; have < size; have *= 2)
+    TUTTI_CO_TRY(window.invite(k, (t.rank() + have) % size));
   for (int have = 1; have < size; have *= 2) {
     const int to = (t.rank() + size - have) % size;
     TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
@@ -34,7 +36,8 @@ Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes, c
   co_return sent.status;
 }
 
-Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes, const PlacementOf& placement) noexcept {
+Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+                   const PlacementOf& placement) noexcept {
   const int size = t.size();
   Inbox& inbox = t.inbox();
   Temporary known;  // blocks of this rank, the next one, ...
@@ -56,7 +59,8 @@ Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes, co
   for (int round = 0, have = 1; have < size; ++round, have *= 2) {
     const int count = std::min(have, size - have);
     const int from = (t.rank() + have) % size;
-    TUTTI_CO_TRY(inbox.put(k, (t.rank() + size - have) % size, round, known.memory(), bytes_of(t.rank(), count), &sent));
+    TUTTI_CO_TRY(inbox.put(k, (t.rank() + size - have) % size, round, known.memory(),
+                           bytes_of(t.rank(), count), &sent));
     TUTTI_CO_TRY(co_await inbox.arrival(k, round, from));
     const std::byte* data = inbox.data(k, round, bytes_of(from, count));
     for (int i = 0; i < count; ++i) {

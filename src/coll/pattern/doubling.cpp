@@ -6,8 +6,9 @@
 namespace tutti {
 namespace {
 
-/// Who is whose partner. Where the number of members is no power of two, the first `extra` pairs of neighbours
-/// (2i, 2i + 1) begin as one: the odd one takes part for both. Groups are ranges, so the rank order is kept.
+/// Who is whose partner. Where the number of members is no power of two, the first `extra` pairs of
+/// neighbours (2i, 2i + 1) begin as one: the odd one takes part for both. Groups are ranges, so the
+/// rank order is kept.
 class Partners {
  public:
   Partners(int rank, int size) noexcept : rank_(rank) {
@@ -49,11 +50,14 @@ class Exchange {
     TUTTI_TRY(memory_.allocate(t_, bytes_ * static_cast<std::size_t>(slots)));
     return window_.open(memory_.memory(), bytes_ * static_cast<std::size_t>(slots));
   }
-  Status invite(int member) noexcept { return eager_ ? Status::success() : window_.invite(k_, member); }
+  Status invite(int member) noexcept {
+    return eager_ ? Status::success() : window_.invite(k_, member);
+  }
   Task send(int member, int slot, const void* data) noexcept {
     if (eager_) co_return t_.inbox().put(k_, member, slot, data, bytes_, &sent_);
     TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, member, kInvited));
-    TUTTI_CO_TRY(put_direct(t_, k_, member, bytes_ * static_cast<std::size_t>(slot), data, bytes_, &sent_));
+    TUTTI_CO_TRY(
+        put_direct(t_, k_, member, bytes_ * static_cast<std::size_t>(slot), data, bytes_, &sent_));
     co_return t_.inbox().mail(k_, member, kArrived, nullptr);
   }
   Engine::Reached arrived(int member, int slot) noexcept {
@@ -77,7 +81,8 @@ class Exchange {
 
 }  // namespace
 
-Task double_up(Team& t, const Ticket& k, const Reduction& reduction, void* vector, std::size_t bytes) noexcept {
+Task double_up(Team& t, const Ticket& k, const Reduction& reduction, void* vector,
+               std::size_t bytes) noexcept {
   const Partners partners(t.rank(), t.size());
   const int rounds = partners.rounds();
   const int neighbour = partners.neighbour();

@@ -8,8 +8,9 @@
 
 namespace tutti {
 
-/// Puts block j of `send` to place `rank` of the vector `recv` of member j, for all j; the own block is copied.
-/// `bytes`: of a block. The buffers must not overlap. Enters the inbox.
-Task exchange_blocks(Team& t, const Ticket& k, const void* send, void* recv, std::size_t bytes) noexcept;
+/// Puts block j of `send` to place `rank` of the vector `recv` of member j, for all j; the own
+/// block is copied. `bytes`: of a block. The buffers must not overlap. Enters the inbox.
+Task exchange_blocks(Team& t, const Ticket& k, const void* send, void* recv,
+                     std::size_t bytes) noexcept;
 
 }  // namespace tutti

@@ -7,7 +7,8 @@ namespace tutti {
 Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t bytes) noexcept {
   const Layers& layers = *t.layers();
   const int local = layers.local_of[static_cast<std::size_t>(root)];
-  if (layers.my_node != layers.node_of[static_cast<std::size_t>(root)] || local == 0) co_return Status::success();
+  if (layers.my_node != layers.node_of[static_cast<std::size_t>(root)] || local == 0)
+    co_return Status::success();
   Temporary unused;
   if (t.rank() != root && !layers.leaders) {
     TUTTI_CO_TRY(unused.allocate(t, bytes));
@@ -17,23 +18,29 @@ Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t b
   co_return co_await in_layer(t, layers.node, call);
 }
 
-Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector, std::size_t bytes) noexcept {
+Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
+                     std::size_t bytes) noexcept {
   const Layers& layers = *t.layers();
-  std::byte* const ours = at(vector, static_cast<std::size_t>(layers.first[static_cast<std::size_t>(layers.my_node)]) * bytes);
+  std::byte* const ours =
+      at(vector,
+         static_cast<std::size_t>(layers.first[static_cast<std::size_t>(layers.my_node)]) * bytes);
   const Call gather = like(call, Coll::gather, 0, mine, ours, bytes);
   TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
   if (layers.leaders) {
     std::vector<std::size_t> counts, displs;
     for (int node = 0; node < layers.nodes; ++node) {
       counts.push_back(static_cast<std::size_t>(layers.count(node)) * bytes);
-      displs.push_back(static_cast<std::size_t>(layers.first[static_cast<std::size_t>(node)]) * bytes);
+      displs.push_back(static_cast<std::size_t>(layers.first[static_cast<std::size_t>(node)]) *
+                       bytes);
     }
-    Call all = like(call, Coll::allgatherv, 0, ours, vector, bytes * static_cast<std::size_t>(t.size()));
+    Call all =
+        like(call, Coll::allgatherv, 0, ours, vector, bytes * static_cast<std::size_t>(t.size()));
     all.counts = counts.data();
     all.displs = displs.data();
     TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, all));
   }
-  const Call down = like(call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(t.size()));
+  const Call down =
+      like(call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(t.size()));
   co_return co_await in_layer(t, layers.node, down);
 }
 

@@ -1,4 +1,5 @@
-// Collectives of teams with layers: shared memory within the nodes, the network between their leaders.
+// Collectives of teams with layers: shared memory within the nodes, the network between their
+// leaders.
 #pragma once
 
 #include "coll/call.hpp"
@@ -7,7 +8,8 @@
 
 namespace tutti {
 
-/// Runs `call` in a layer; where this rank is the only one in it (nullptr), its own block goes where it belongs.
+/// Runs `call` in a layer; where this rank is the only one in it (nullptr), its own block goes
+/// where it belongs.
 inline Task in_layer(Team& t, const std::unique_ptr<Team>& layer, const Call& call) noexcept {
   if (layer == nullptr) {
     if (!moves_nothing(call)) run_on_one_rank(call);
@@ -17,7 +19,8 @@ inline Task in_layer(Team& t, const std::unique_ptr<Team>& layer, const Call& ca
 }
 
 /// A call of another collective with the same reduction.
-inline Call like(const Call& call, Coll coll, int root, const void* send, void* recv, std::size_t bytes) noexcept {
+inline Call like(const Call& call, Coll coll, int root, const void* send, void* recv,
+                 std::size_t bytes) noexcept {
   Call other;
   other.coll = coll;
   other.root = root;
@@ -28,11 +31,14 @@ inline Call like(const Call& call, Coll coll, int root, const void* send, void* 
   return other;
 }
 
-/// Of whoever is on the node of `root`: the bytes that its leader has (or, with `to_leader`, that the root has) at
-/// `memory` get to the other one. Ranks that have no part in it receive into memory of their own.
+/// Of whoever is on the node of `root`: the bytes that its leader has (or, with `to_leader`, that
+/// the root has) at `memory` get to the other one. Ranks that have no part in it receive into
+/// memory of their own.
 Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t bytes) noexcept;
 
-/// Allgather of `bytes` of every member into `vector`, in the order of Layers::members (node by node).
-Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector, std::size_t bytes) noexcept;
+/// Allgather of `bytes` of every member into `vector`, in the order of Layers::members (node by
+/// node).
+Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
+                     std::size_t bytes) noexcept;
 
 }  // namespace tutti

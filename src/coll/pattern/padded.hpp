@@ -14,11 +14,14 @@ class Padded {
   }
   /// Members that each node has room for.
   std::size_t per_node() const noexcept { return static_cast<std::size_t>(most_); }
-  std::size_t places() const noexcept { return per_node() * static_cast<std::size_t>(layers_.nodes); }
+  std::size_t places() const noexcept {
+    return per_node() * static_cast<std::size_t>(layers_.nodes);
+  }
   /// The place of a member.
   std::size_t of(int member) const noexcept {
     const auto i = static_cast<std::size_t>(member);
-    return static_cast<std::size_t>(layers_.node_of[i]) * per_node() + static_cast<std::size_t>(layers_.local_of[i]);
+    return static_cast<std::size_t>(layers_.node_of[i]) * per_node() +
+           static_cast<std::size_t>(layers_.local_of[i]);
   }
 
  private:

@@ -1,7 +1,7 @@
-// Reduce along a binomial tree straight into temporary memory of the parent, in rank order, for vectors of any
-// size.
-#include "coll/algorithms.hpp"
+// Reduce along a binomial tree straight into temporary memory of the parent, in rank order, for
+// vectors of any size.
 #include "coll/pattern/direct.hpp"
+#include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/tree.hpp"
 
@@ -32,7 +32,9 @@ Task reduce_direct(Team& t, const Call& call, const Ticket& k, const Parameters&
     const int child = tree.child(step, 1);
     if (child < 0) continue;
     TUTTI_CO_TRY(co_await inbox.mailed(k, child, kArrived));
-    fold_bytes(t, *call.reduction, folded, at(memory.memory(), call.bytes * static_cast<std::size_t>(slot++)), partial, call.bytes);
+    fold_bytes(t, *call.reduction, folded,
+               at(memory.memory(), call.bytes * static_cast<std::size_t>(slot++)), partial,
+               call.bytes);
     folded = partial;
   }
   if (tree.parent() >= 0) {
@@ -48,7 +50,8 @@ Task reduce_direct(Team& t, const Call& call, const Ticket& k, const Parameters&
     TUTTI_CO_TRY(result.open(call.recv, call.bytes));
     // The own operand may lie there, and be on its way to the parent.
     TUTTI_CO_TRY(co_await all_sent(t, sent));
-    TUTTI_CO_TRY(inbox.put(k, 0, Inbox::bcast_block(t.size(), 0), &result.key(), sizeof(Key), &sent));
+    TUTTI_CO_TRY(
+        inbox.put(k, 0, Inbox::bcast_block(t.size(), 0), &result.key(), sizeof(Key), &sent));
     TUTTI_CO_TRY(co_await inbox.arrival(k, Inbox::bcast_block(t.size(), 0), 0));
   }
   if (handed_on && t.rank() == 0) {

@@ -1,5 +1,5 @@
-// Reduce-scatter between nodes: everybody gets its block of everybody's vector and folds them in rank order; or,
-// where only whole vectors can be folded, by an allreduce.
+// Reduce-scatter between nodes: everybody gets its block of everybody's vector and folds them in
+// rank order; or, where only whole vectors can be folded, by an allreduce.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/doubling.hpp"
 #include "coll/pattern/exchange.hpp"
@@ -26,7 +26,8 @@ Task reduce_scatter_block_doubling(Team& t, const Call& call, const Ticket& k, c
   TUTTI_CO_TRY(vector.allocate(t, total));
   place(t, vector.memory(), call.send, total);
   TUTTI_CO_TRY(co_await double_up(t, k, *call.reduction, vector.memory(), total));
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes), call.bytes);
+  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
+        call.bytes);
   t.finish(k);
   co_return Status::success();
 }
@@ -39,7 +40,8 @@ Task reduce_scatter_block_ordered(Team& t, const Call& call, const Ticket& k, co
   TUTTI_CO_TRY(vector.allocate(t, all.bytes));
   all.recv = vector.memory();
   TUTTI_CO_TRY(co_await allreduce_ordered(t, all, k, p));  // finishes
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes), call.bytes);
+  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
+        call.bytes);
   co_return Status::success();
 }
 

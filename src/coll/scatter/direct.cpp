@@ -1,6 +1,6 @@
 // Scatter straight into everybody's buffer, to which they invite the root.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
+#include "coll/algorithms.hpp"
 
 namespace tutti {
 
@@ -17,7 +17,9 @@ Task scatter_direct(Team& t, const Call& call, const Ticket& k, const Parameters
     for (int step = 1; step < t.size(); ++step) {
       const int member = (t.rank() + step) % t.size();
       TUTTI_CO_TRY(co_await inbox.mailed(k, member, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, member, 0, at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes, &sent));
+      TUTTI_CO_TRY(put_direct(t, k, member, 0,
+                              at(call.send, static_cast<std::size_t>(member) * call.bytes),
+                              call.bytes, &sent));
       TUTTI_CO_TRY(inbox.mail(k, member, kArrived, nullptr));
     }
     place(t, call.recv, at(call.send, static_cast<std::size_t>(t.rank()) * call.bytes), call.bytes);

@@ -1,6 +1,6 @@
 // Scatter: from the root to its leader, to the leaders, and on the nodes.
-#include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 
 namespace tutti {
@@ -14,11 +14,14 @@ Task scatter_layered(Team& t, const Call& call, const Ticket& k, const Parameter
   Temporary here, all;
   TUTTI_CO_TRY(co_await t.layers_turn(k));
   if (layers.leaders) TUTTI_CO_TRY(here.allocate(t, block));
-  if (at_root && (layers.leaders || t.rank() == call.root)) TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
+  if (at_root && (layers.leaders || t.rank() == call.root))
+    TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
   for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
-    place(t, at(all.memory(), padded.of(member) * call.bytes), at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes);
+    place(t, at(all.memory(), padded.of(member) * call.bytes),
+          at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes);
   }
-  TUTTI_CO_TRY(co_await pass_on_node(t, call.root, true, all.memory(), padded.places() * call.bytes));
+  TUTTI_CO_TRY(
+      co_await pass_on_node(t, call.root, true, all.memory(), padded.places() * call.bytes));
   if (layers.leaders) {
     const Call across = like(call, Coll::scatter, root_node, all.memory(), here.memory(), block);
     TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));

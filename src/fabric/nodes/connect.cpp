@@ -20,7 +20,7 @@ struct NodesFabric::Introduction {
   std::int32_t first_of_node;  // lowest rank of its node: the node's identity
   char network[32];
   char node[48];
-  std::uint8_t code;           // of what it has done so far
+  std::uint8_t code;  // of what it has done so far
 };
 
 namespace {
@@ -40,15 +40,16 @@ std::string node_name(const Settings& settings) {
 
 }  // namespace
 
-NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept
+NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm,
+                         std::unique_ptr<Network> network) noexcept
     : Fabric(shm->rank(), shm->size()), shm_(std::move(shm)), network_(std::move(network)) {
   mirror(*shm_);
   arena_ = shm_->arena();
 }
 
-Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<shm::ShmFabric>* shm,
-                            std::unique_ptr<Network> network, std::unique_ptr<NodesFabric>* out,
-                            std::string* message) {
+Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
+                            std::unique_ptr<shm::ShmFabric>* shm, std::unique_ptr<Network> network,
+                            std::unique_ptr<NodesFabric>* out, std::string* message) {
   const auto size = static_cast<std::size_t>(bootstrap.size());
   Introduction me{};
   NetworkMemory memory;
@@ -72,9 +73,11 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings, std:
     const auto peer = static_cast<std::int32_t>(rank);
     if (all[rank].code != 0) {
       status = {static_cast<Code>(all[rank].code), peer, "another rank has no network"};
-    } else if (std::strcmp(all[rank].network, me.network) != 0 || all[rank].network_version != me.network_version) {
-      *message = "rank " + std::to_string(rank) + " on " + all[rank].node + " has the network " + all[rank].network +
-                 " of another kind or version than " + me.network + " on " + me.node;
+    } else if (std::strcmp(all[rank].network, me.network) != 0 ||
+               all[rank].network_version != me.network_version) {
+      *message = "rank " + std::to_string(rank) + " on " + all[rank].node + " has the network " +
+                 all[rank].network + " of another kind or version than " + me.network + " on " +
+                 me.node;
       status = {Code::version_mismatch, peer, "the ranks have different networks"};
     }
   }
@@ -85,7 +88,8 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings, std:
   std::vector<NetworkAddress> addresses(size);
   for (std::size_t rank = 0; rank < size; ++rank) addresses[rank] = all[rank].address;
   TUTTI_TRY(network->meet(addresses.data(), static_cast<int>(size)));
-  std::unique_ptr<NodesFabric> fabric(new (std::nothrow) NodesFabric(std::move(*shm), std::move(network)));
+  std::unique_ptr<NodesFabric> fabric(new (std::nothrow)
+                                          NodesFabric(std::move(*shm), std::move(network)));
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
   fabric->arena_memory_ = memory;
   fabric->adopt(all, settings);

@@ -13,31 +13,37 @@ std::uint32_t notice(std::uint32_t kind, std::int32_t peer) noexcept {
   return static_cast<std::uint32_t>(peer) << kKindBits | kind;
 }
 
-// Kinds of keys: words[1] is an offset or an address at the owner's, words[2] length and rank, words[3] the
-// network's key.
+// Kinds of keys: words[1] is an offset or an address at the owner's, words[2] length and rank,
+// words[3] the network's key.
 constexpr std::uint32_t kArenaKey = 0x6e6f6461;
 constexpr std::uint32_t kUserKey = 0x6e6f6475;
 constexpr int kRankBits = 24;
 
-Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes, std::int32_t owner, std::uint64_t key) {
-  return seal_key(kind, start, static_cast<std::uint64_t>(bytes) << kRankBits | static_cast<std::uint32_t>(owner), key);
+Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes, std::int32_t owner,
+             std::uint64_t key) {
+  return seal_key(
+      kind, start,
+      static_cast<std::uint64_t>(bytes) << kRankBits | static_cast<std::uint32_t>(owner), key);
 }
 
 std::int32_t owner_of(const Key& key) noexcept {
   return static_cast<std::int32_t>(key.words[2] & ((std::uint64_t{1} << kRankBits) - 1));
 }
 
-constexpr std::uint64_t kQuiet = 250'000'000;        // ns: a peer that was heard of since then is not asked
+constexpr std::uint64_t kQuiet =
+    250'000'000;  // ns: a peer that was heard of since then is not asked
 
 }  // namespace
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 Status NodesFabric::expose(void* base, std::size_t bytes, Region* out) noexcept {
   const auto* start = static_cast<const std::byte*>(base);
   const auto* arena = static_cast<const std::byte*>(arena_.base);
   Region region{base, bytes, 0, {}};
-  if (bytes >= std::size_t{1} << (64 - kRankBits) || bytes > ~std::uint64_t{0} - reinterpret_cast<std::uint64_t>(base)) {
+  if (bytes >= std::size_t{1} << (64 - kRankBits) ||
+      bytes > ~std::uint64_t{0} - reinterpret_cast<std::uint64_t>(base)) {
     return Status::error(Code::invalid_argument, "more memory than a key can name");
   }
   if (start >= arena && start <= arena + arena_.bytes &&
@@ -47,7 +53,8 @@ Status NodesFabric::expose(void* base, std::size_t bytes, Region* out) noexcept 
     NetworkMemory memory;
     if (bytes != 0) TUTTI_TRY(network_->expose(base, bytes, &memory));
     region.handle = memory.handle;
-    region.key = make_key(kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, rank_, memory.key);
+    region.key =
+        make_key(kUserKey, reinterpret_cast<std::uint64_t>(base), bytes, rank_, memory.key);
   }
   *out = region;
   return Status::success();
@@ -73,8 +80,10 @@ Status NodesFabric::arena_of(std::int32_t peer, Remote* out) noexcept {
 Status NodesFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
   if (peer < 0 || peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
   const std::uint32_t kind = key_kind(key);
-  if (kind != kArenaKey && kind != kUserKey) return Status::error(Code::invalid_argument, "not a key of this fabric");
-  if (owner_of(key) != peer) return Status::error(Code::invalid_argument, "the key belongs to another rank");
+  if (kind != kArenaKey && kind != kUserKey)
+    return Status::error(Code::invalid_argument, "not a key of this fabric");
+  if (owner_of(key) != peer)
+    return Status::error(Code::invalid_argument, "the key belongs to another rank");
   const std::uint64_t start = key.words[1];
   const std::size_t bytes = key.words[2] >> kRankBits;
   if (kind == kArenaKey && (start > arena_.bytes || bytes > arena_.bytes - start)) {
@@ -84,11 +93,13 @@ Status NodesFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexc
     const std::uint32_t local = kind == kArenaKey ? shm::kArenaKey : shm::kUserKey;
     return shm_->attach(peer, seal_key(local, start, bytes, static_cast<std::uint64_t>(peer)), out);
   }
-  if (peer_at(peer).state.load(std::memory_order_acquire) != kPresent) return Status::peer_lost(peer, "the peer is lost");
+  if (peer_at(peer).state.load(std::memory_order_acquire) != kPresent)
+    return Status::peer_lost(peer, "the peer is lost");
   Remote remote;
   remote.peer = peer;
   remote.bytes = bytes;
-  const bool by_offset = peer_at(peer).address == 0;  // the network counts from the start of what is registered
+  const bool by_offset =
+      peer_at(peer).address == 0;  // the network counts from the start of what is registered
   remote.handle = kind == kArenaKey ? peer_at(peer).address + start : by_offset ? 0 : start;
   remote.key = key;
   if (kind == kArenaKey) remote.key.words[3] = peer_at(peer).key;
@@ -96,10 +107,13 @@ Status NodesFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexc
   return Status::success();
 }
 
-// ---- data ----------------------------------------------------------------------------------------
+// ---- data
+// ----------------------------------------------------------------------------------------
 
-Status NodesFabric::check_range(const Remote& remote, std::size_t offset, std::size_t bytes) noexcept {
-  if (remote.peer < 0 || remote.peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
+Status NodesFabric::check_range(const Remote& remote, std::size_t offset,
+                                std::size_t bytes) noexcept {
+  if (remote.peer < 0 || remote.peer >= size_)
+    return Status::error(Code::invalid_argument, "no such rank");
   if (offset > remote.bytes || bytes > remote.bytes - offset) {
     return Status::error(Code::truncated, "outside the remote region");
   }
@@ -119,14 +133,15 @@ Status NodesFabric::introduce(std::int32_t peer) noexcept {
   return network_->notify(arena_target(peer), notice(kHello, rank_));
 }
 
-Status NodesFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                        const Tail* tail, Completion* completion) noexcept {
+Status NodesFabric::put(const Remote& target, std::size_t offset, const void* source,
+                        std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
   if (!is_remote(target.peer)) return shm_->put(target, offset, source, bytes, tail, completion);
   TUTTI_TRY(check_range(target, offset, bytes));
   NetworkTarget counter;
   if (tail != nullptr) {
     TUTTI_TRY(check_range(target, tail->offset, sizeof(Word)));
-    if (tail->offset % sizeof(Word) != 0) return Status::error(Code::invalid_argument, "unaligned tail");
+    if (tail->offset % sizeof(Word) != 0)
+      return Status::error(Code::invalid_argument, "unaligned tail");
     counter = target_of(target, tail->offset);
   }
   if (bytes == 0 && tail == nullptr) {
@@ -137,8 +152,9 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
     return Status::success();
   }
   TUTTI_TRY(introduce(target.peer));
-  TUTTI_TRY(network_->put(target_of(target, offset), source, bytes, tail != nullptr ? &counter : nullptr,
-                          tail != nullptr ? tail->value : 0, completion));
+  TUTTI_TRY(network_->put(target_of(target, offset), source, bytes,
+                          tail != nullptr ? &counter : nullptr, tail != nullptr ? tail->value : 0,
+                          completion));
   if (completion != nullptr) {
     completion->fabric = this;
     ++completion->posted;
@@ -146,10 +162,11 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   return Status::success();
 }
 
-Status NodesFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                        Completion* completion) noexcept {
+Status NodesFabric::get(const Remote& source, std::size_t offset, void* destination,
+                        std::size_t bytes, Completion* completion) noexcept {
   if (!is_remote(source.peer)) return shm_->get(source, offset, destination, bytes, completion);
-  if (completion == nullptr) return Status::error(Code::invalid_argument, "a get needs a completion");
+  if (completion == nullptr)
+    return Status::error(Code::invalid_argument, "a get needs a completion");
   TUTTI_TRY(check_range(source, offset, bytes));
   if (bytes != 0) {
     TUTTI_TRY(introduce(source.peer));
@@ -194,7 +211,8 @@ void NodesFabric::collect() noexcept {
   }
 }
 
-// ---- peers ---------------------------------------------------------------------------------------
+// ---- peers
+// ---------------------------------------------------------------------------------------
 
 void NodesFabric::take_notices() noexcept {
   std::uint32_t notices[16];
@@ -210,16 +228,19 @@ void NodesFabric::take_notices() noexcept {
       }
       peer_at(peer).introduced.store(true, std::memory_order_relaxed);
       std::uint8_t expected = kPresent;
-      if (kind == kGoodbye) peer_at(peer).state.compare_exchange_strong(expected, kLeft, std::memory_order_acq_rel);
+      if (kind == kGoodbye)
+        peer_at(peer).state.compare_exchange_strong(expected, kLeft, std::memory_order_acq_rel);
     }
   }
 }
 
-/// Whoever loses a rank tells all that it communicates with, on this node and on others, so that those that
-/// wait for the ones that give up now do not wait for ever. `why`: nullptr when it was told itself.
+/// Whoever loses a rank tells all that it communicates with, on this node and on others, so that
+/// those that wait for the ones that give up now do not wait for ever. `why`: nullptr when it was
+/// told itself.
 void NodesFabric::lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept {
   std::uint8_t expected = kPresent;
-  if (!peer_at(peer).state.compare_exchange_strong(expected, kLost, std::memory_order_acq_rel)) return;
+  if (!peer_at(peer).state.compare_exchange_strong(expected, kLost, std::memory_order_acq_rel))
+    return;
   if (why != nullptr) {
     log(LogLevel::error, "rank %d on node %s is lost: %s", peer,
         names_[static_cast<std::size_t>(node_of(peer))].c_str(), why);
@@ -234,7 +255,8 @@ void NodesFabric::lose(std::int32_t peer, const char* why, bool pass_on_locally)
 }
 
 bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept {
-  if (probe.asking && probe.completion.finished.load(std::memory_order_acquire) == probe.completion.posted) {
+  if (probe.asking &&
+      probe.completion.finished.load(std::memory_order_acquire) == probe.completion.posted) {
     probe.asking = false;
     probe.heard_ns = now;
     if (!probe.completion.status.ok()) return false;
@@ -245,11 +267,13 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
     return false;
   }
   // Only who communicates with it asks: health is no reason to connect everybody with everybody.
-  if (now - probe.heard_ns < kQuiet || !peer_at(peer).introduced.load(std::memory_order_relaxed)) return true;
+  if (now - probe.heard_ns < kQuiet || !peer_at(peer).introduced.load(std::memory_order_relaxed))
+    return true;
   probe.asked_ns = now;
   probe.asking = true;
   Remote arena;
-  return arena_of(peer, &arena).ok() && get(arena, 0, &probe.word, sizeof probe.word, &probe.completion).ok();
+  return arena_of(peer, &arena).ok() &&
+         get(arena, 0, &probe.word, sizeof probe.word, &probe.completion).ok();
 }
 
 bool NodesFabric::alive(std::int32_t peer) noexcept {

@@ -1,10 +1,10 @@
 // The fabric of a job on several nodes: shared memory within the node, a network between nodes.
 //
-// One arena per rank: the shared one is registered with the network as well, so that what a remote rank puts
-// lands in memory that the ranks of the node map (ALLGATHER-2006 needs that).
+// One arena per rank: the shared one is registered with the network as well, so that what a remote
+// rank puts lands in memory that the ranks of the node map (ALLGATHER-2006 needs that).
 //
-// A thread of its own looks after the network while the application computes or sleeps: networks in software
-// move nothing by themselves, so a rank's reads would wait for the target's next call.
+// A thread of its own looks after the network while the application computes or sleeps: networks in
+// software move nothing by themselves, so a rank's reads would wait for the target's next call.
 #pragma once
 
 #include <atomic>
@@ -27,10 +27,12 @@ class NodesFabric final : public Fabric {
  public:
   ~NodesFabric() override;
 
-  /// Collective over the bootstrap. Takes `shm` and `network` (which this rank has opened) when it succeeds.
-  /// Every rank gets a failure when any rank has one; `*message` says in one line what is wrong here.
-  static Status connect(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<shm::ShmFabric>* shm,
-                        std::unique_ptr<Network> network, std::unique_ptr<NodesFabric>* out, std::string* message);
+  /// Collective over the bootstrap. Takes `shm` and `network` (which this rank has opened) when it
+  /// succeeds. Every rank gets a failure when any rank has one; `*message` says in one line what is
+  /// wrong here.
+  static Status connect(Bootstrap& bootstrap, const Settings& settings,
+                        std::unique_ptr<shm::ShmFabric>* shm, std::unique_ptr<Network> network,
+                        std::unique_ptr<NodesFabric>* out, std::string* message);
 
   int nodes() const noexcept { return static_cast<int>(names_.size()); }
   NetworkUse network_use() noexcept { return network_->use(); }
@@ -41,7 +43,9 @@ class NodesFabric final : public Fabric {
   void withdraw(Region& region) noexcept override;
   Region& arena() noexcept override { return arena_; }
   Status arena_of(std::int32_t peer, Remote* out) noexcept override;
-  Status reserve(std::size_t offset, std::size_t bytes) noexcept override { return shm_->reserve(offset, bytes); }
+  Status reserve(std::size_t offset, std::size_t bytes) noexcept override {
+    return shm_->reserve(offset, bytes);
+  }
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   bool maps(std::int32_t peer) const noexcept override { return shm_->maps(peer); }
   bool reaches(std::int32_t peer) const noexcept override { return peer >= 0 && peer < size_; }
@@ -49,8 +53,8 @@ class NodesFabric final : public Fabric {
     return node_of_[static_cast<std::size_t>(peer)];
   }
 
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override;
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void forget(Completion& completion) noexcept override;
@@ -58,7 +62,9 @@ class NodesFabric final : public Fabric {
 
   void ring(std::int32_t peer) noexcept override { shm_->ring(peer); }
   std::uint32_t arm() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override { shm_->sleep(ticket, timeout_ns); }
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
+    shm_->sleep(ticket, timeout_ns);
+  }
   void disarm() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
@@ -69,7 +75,8 @@ class NodesFabric final : public Fabric {
   enum NoticeKind : std::uint32_t { kHello, kGoodbye, kLostRank };
   enum State : std::uint8_t { kPresent, kLeft, kLost };
 
-  /// What is known of a rank on another node. Addresses are written once; flags by whoever finds out.
+  /// What is known of a rank on another node. Addresses are written once; flags by whoever finds
+  /// out.
   struct Peer {
     std::uint64_t address = 0;  // of its arena, as the network wants it
     std::uint64_t key = 0;
@@ -89,7 +96,9 @@ class NodesFabric final : public Fabric {
   NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept;
   void adopt(const std::vector<Introduction>& all, const Settings& settings) noexcept;
 
-  bool is_remote(std::int32_t peer) const noexcept { return peer >= 0 && peer < size_ && !shm_->maps(peer); }
+  bool is_remote(std::int32_t peer) const noexcept {
+    return peer >= 0 && peer < size_ && !shm_->maps(peer);
+  }
   Peer& peer_at(std::int32_t peer) noexcept { return peers_[static_cast<std::size_t>(peer)]; }
   Status check_range(const Remote& remote, std::size_t offset, std::size_t bytes) noexcept;
   Status introduce(std::int32_t peer) noexcept;
@@ -120,20 +129,21 @@ class NodesFabric final : public Fabric {
   Region arena_;
   NetworkMemory arena_memory_;
   std::string trait_name_;
-  std::vector<std::string> names_;      // of the nodes
-  std::vector<std::int32_t> node_of_;   // by job rank
-  std::vector<Peer> peers_;             // by job rank
+  std::vector<std::string> names_;     // of the nodes
+  std::vector<std::int32_t> node_of_;  // by job rank
+  std::vector<Peer> peers_;            // by job rank
   std::uint64_t timeout_ns_ = 0;
 
   std::mutex probes_mutex_;
   std::unordered_map<std::int32_t, Probe> probes_;  // only of peers that were waited for
 
   std::thread thread_;
-  int event_ = -1;                           // wakes the thread
+  int event_ = -1;  // wakes the thread
   std::atomic<bool> stop_{false};
-  std::atomic<bool> parked_{false};          // the thread keeps away, because the application polls
-  std::atomic<std::uint32_t> armed_{0};      // threads of this rank that are about to sleep
-  std::atomic<std::uint64_t> calls_{0};      // of progress(); written under the engine's lock, read by the thread
+  std::atomic<bool> parked_{false};      // the thread keeps away, because the application polls
+  std::atomic<std::uint32_t> armed_{0};  // threads of this rank that are about to sleep
+  std::atomic<std::uint64_t> calls_{
+      0};  // of progress(); written under the engine's lock, read by the thread
   bool dead_ = false;
 };
 

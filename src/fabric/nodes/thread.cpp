@@ -13,10 +13,11 @@
 namespace tutti::nodes {
 namespace {
 
-constexpr int kParked = 2;     // ms that the thread keeps away while the application polls
-constexpr int kIdle = 200;     // ms between looks when nothing happens
-constexpr int kBlocked = 1;    // ms while operations wait for the network to take them
-constexpr std::uint64_t kParting = 1'000'000'000;  // ns for what is still under way when a rank leaves
+constexpr int kParked = 2;   // ms that the thread keeps away while the application polls
+constexpr int kIdle = 200;   // ms between looks when nothing happens
+constexpr int kBlocked = 1;  // ms while operations wait for the network to take them
+constexpr std::uint64_t kParting =
+    1'000'000'000;  // ns for what is still under way when a rank leaves
 
 }  // namespace
 
@@ -61,7 +62,8 @@ void NodesFabric::start_thread() noexcept {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "tutti-network");
   } catch (const std::system_error&) {
-    log(LogLevel::warn, "cannot start a thread for the network: other nodes wait while this rank computes");
+    log(LogLevel::warn,
+        "cannot start a thread for the network: other nodes wait while this rank computes");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -114,7 +116,9 @@ void NodesFabric::wait_for_network() noexcept {
       static_cast<void>(!read(event_, &count, sizeof count));
     }
     // The application has come back, and looks after it.
-    if (ready > 0 && armed_.load(std::memory_order_acquire) == 0 && calls != calls_.load(std::memory_order_relaxed)) return;
+    if (ready > 0 && armed_.load(std::memory_order_acquire) == 0 &&
+        calls != calls_.load(std::memory_order_relaxed))
+      return;
   }
   network_->progress(true);
   take_notices();

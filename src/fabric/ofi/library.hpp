@@ -1,5 +1,6 @@
-// libfabric, opened at run time: the copy that the host MPI has brought, or the system's. Never linked,
-// because a second copy in one process breaks the MPI, and the other order of loading breaks it too.
+// libfabric, opened at run time: the copy that the host MPI has brought, or the system's. Never
+// linked, because a second copy in one process breaks the MPI, and the other order of loading
+// breaks it too.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -20,8 +21,9 @@ struct Library {
   decltype(&::fi_version) version = nullptr;
 };
 
-/// Opens it once per process and keeps it. `path`: a file to open where no copy is loaded yet; empty:
-/// as the system finds it. After the MPI has initialised. On failure `*message` says why in one line.
+/// Opens it once per process and keeps it. `path`: a file to open where no copy is loaded yet;
+/// empty: as the system finds it. After the MPI has initialised. On failure `*message` says why in
+/// one line.
 Status open_library(const std::string& path, const Library** out, std::string* message);
 
 }  // namespace tutti::ofi

@@ -10,13 +10,16 @@
 namespace tutti::ofi {
 namespace {
 
-constexpr std::uint32_t kArrival = 0x8000'0000;        // remote data of a write with a counter; others are notices
-constexpr std::uint64_t kReconnect = 1'000'000'000;    // ns that a peer that was reached before may refuse
+constexpr std::uint32_t kArrival =
+    0x8000'0000;  // remote data of a write with a counter; others are notices
+constexpr std::uint64_t kReconnect =
+    1'000'000'000;  // ns that a peer that was reached before may refuse
 
 std::uint64_t now_ns() noexcept {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace
@@ -33,9 +36,11 @@ Status OfiNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noe
   if (domain_ == nullptr) return Status::error(Code::internal, "the network is closed");
   fid_mr* region = nullptr;
   const std::uint64_t wanted = provider_keys_ ? 0 : next_key_++;
-  const int error = fi_mr_reg(domain_, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, wanted, 0, &region, nullptr);
+  const int error = fi_mr_reg(domain_, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, wanted, 0,
+                              &region, nullptr);
   if (error == -FI_ENOMEM) return Status::error(Code::no_memory, "memory cannot be registered");
-  if (error != 0) return Status::error(Code::not_permitted, "the network refuses to register memory");
+  if (error != 0)
+    return Status::error(Code::not_permitted, "the network refuses to register memory");
   out->handle = reinterpret_cast<std::uint64_t>(region);
   out->address = virtual_addresses_ ? reinterpret_cast<std::uint64_t>(base) : 0;
   out->key = fi_mr_key(region);
@@ -50,9 +55,11 @@ void OfiNetwork::withdraw(const NetworkMemory& memory) noexcept {
   --use_.registered;
 }
 
-// ---- operations ----------------------------------------------------------------------------------
+// ---- operations
+// ----------------------------------------------------------------------------------
 
-OfiNetwork::Operation* OfiNetwork::make(Kind kind, const NetworkTarget& target, Completion* completion) noexcept {
+OfiNetwork::Operation* OfiNetwork::make(Kind kind, const NetworkTarget& target,
+                                        Completion* completion) noexcept {
   if (free_ == nullptr) {
     auto fresh = std::unique_ptr<Operation>(new (std::nothrow) Operation{});
     if (!fresh) return nullptr;
@@ -92,7 +99,8 @@ Status OfiNetwork::find_peer(std::int32_t peer) noexcept {
 
 Status OfiNetwork::submit(Operation& operation) noexcept {
   const std::int32_t rank = operation.target.peer;
-  Status status = endpoint_ == nullptr ? Status::error(Code::internal, "the network is closed") : find_peer(rank);
+  Status status = endpoint_ == nullptr ? Status::error(Code::internal, "the network is closed")
+                                       : find_peer(rank);
   if (status.ok()) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     const int error = peer.first != nullptr ? -FI_EAGAIN : post(operation);
@@ -119,7 +127,8 @@ Status OfiNetwork::submit(Operation& operation) noexcept {
 }
 
 Status OfiNetwork::put(const NetworkTarget& target, const void* source, std::size_t bytes,
-                       const NetworkTarget* counter, std::uint64_t value, Completion* completion) noexcept {
+                       const NetworkTarget* counter, std::uint64_t value,
+                       Completion* completion) noexcept {
   const std::lock_guard lock(mutex_);
   Operation* operation = make(Kind::put, target, completion);
   if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
@@ -169,12 +178,12 @@ int OfiNetwork::post(Operation& operation) noexcept {
     case Kind::put:
       return post_write(operation, to);
     case Kind::get:
-      error = fi_read(endpoint_, operation.destination, operation.bytes, nullptr, to, operation.target.address,
-                      operation.target.key, &operation.context);
+      error = fi_read(endpoint_, operation.destination, operation.bytes, nullptr, to,
+                      operation.target.address, operation.target.key, &operation.context);
       break;
     case Kind::notice:
-      error = fi_writedata(endpoint_, nullptr, 0, nullptr, operation.value, to, operation.target.address,
-                           operation.target.key, &operation.context);
+      error = fi_writedata(endpoint_, nullptr, 0, nullptr, operation.value, to,
+                           operation.target.address, operation.target.key, &operation.context);
       break;
   }
   if (error == 0) ++operation.parts;
@@ -211,7 +220,8 @@ int OfiNetwork::post_message(Operation& operation, fi_addr_t to, bool data, bool
   message.rma_iov_count = parts;
   message.context = &operation.context;
   message.data = kArrival;
-  const auto error = static_cast<int>(fi_writemsg(endpoint_, &message, FI_COMPLETION | (counter ? FI_REMOTE_CQ_DATA : 0)));
+  const auto error = static_cast<int>(
+      fi_writemsg(endpoint_, &message, FI_COMPLETION | (counter ? FI_REMOTE_CQ_DATA : 0)));
   if (error == 0) ++operation.parts;
   return error;
 }
@@ -232,7 +242,8 @@ void OfiNetwork::enqueue(Peer& peer, Operation& operation) noexcept {
 
 void OfiNetwork::end(Operation& operation, Status status) noexcept {
   if (status.ok()) peers_[static_cast<std::size_t>(operation.target.peer)].reached = true;
-  if (operation.completion != nullptr || !status.ok()) finished_.push_back({operation.completion, status});
+  if (operation.completion != nullptr || !status.ok())
+    finished_.push_back({operation.completion, status});
   operation.copy.reset();
   operation.completion = operation.abandoned = nullptr;
   operation.next = free_;
@@ -252,7 +263,8 @@ void OfiNetwork::part_over(Operation& operation, Status status) noexcept {
   end(operation, operation.status);
 }
 
-// ---- progress ------------------------------------------------------------------------------------
+// ---- progress
+// ------------------------------------------------------------------------------------
 
 bool OfiNetwork::read_errors() noexcept {
   fi_cq_err_entry entry{};
@@ -278,7 +290,8 @@ bool OfiNetwork::read_queue() noexcept {
     for (ssize_t i = 0; i < count; ++i) {
       const fi_cq_data_entry& entry = entries[i];
       if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
-        if ((entry.data & kArrival) == 0) notices_.push_back(static_cast<std::uint32_t>(entry.data));
+        if ((entry.data & kArrival) == 0)
+          notices_.push_back(static_cast<std::uint32_t>(entry.data));
       } else if (entry.op_context != nullptr) {
         part_over(*static_cast<Operation*>(entry.op_context), Status::success());
       }

@@ -1,10 +1,11 @@
-// A network through libfabric (1.17 or later): tcp, and what else offers reliable datagram endpoints with
-// remote memory access in the same way.
+// A network through libfabric (1.17 or later): tcp, and what else offers reliable datagram
+// endpoints with remote memory access in the same way.
 //
-// What software providers do not promise and is made here (measured, docs/decisions/0005-networks.md): the
-// counter behind the data is a second part of one write, or a second write, always with write-after-write
-// order; who sleeps is woken by the remote data of a write that carries a counter; operations that the provider
-// cannot take yet wait in a queue per peer, and those that wait too long tell that the peer is lost.
+// What software providers do not promise and is made here (measured,
+// docs/decisions/0006-networks.md): the counter behind the data is a second part of one write, or a
+// second write, always with write-after-write order; who sleeps is woken by the remote data of a
+// write that carries a counter; operations that the provider cannot take yet wait in a queue per
+// peer, and those that wait too long tell that the peer is lost.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -29,7 +30,8 @@ class OfiNetwork final : public Network {
  public:
   ~OfiNetwork() override;
 
-  /// Opens an endpoint of the provider that the settings name, or of the best that is there. On failure
+  /// Opens an endpoint of the provider that the settings name, or of the best that is there. On
+  /// failure
   /// `*message` says in one line what is missing.
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
@@ -39,8 +41,9 @@ class OfiNetwork final : public Network {
   Status meet(const NetworkAddress* all, int size) noexcept override;
   Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept override;
   void withdraw(const NetworkMemory& memory) noexcept override;
-  Status put(const NetworkTarget& target, const void* source, std::size_t bytes, const NetworkTarget* counter,
-             std::uint64_t value, Completion* completion) noexcept override;
+  Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
+             const NetworkTarget* counter, std::uint64_t value,
+             Completion* completion) noexcept override;
   Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept override;
@@ -61,21 +64,21 @@ class OfiNetwork final : public Network {
 
   /// An operation from its posting until the provider has completed it.
   struct Operation {
-    fi_context2 context;       // the provider's, first
-    Operation* next;           // in its peer's queue or in the free list
+    fi_context2 context;  // the provider's, first
+    Operation* next;      // in its peer's queue or in the free list
     Completion* completion;
-    Completion* abandoned;     // of a read that nobody waits for any more, but that still writes
+    Completion* abandoned;  // of a read that nobody waits for any more, but that still writes
     const void* source;
     void* destination;
     std::size_t bytes;
     NetworkTarget target;
     NetworkTarget counter;
-    std::uint64_t value;       // of the counter; a notice
+    std::uint64_t value;  // of the counter; a notice
     std::unique_ptr<std::byte[]> copy;
     Kind kind;
-    bool counts;               // has a counter
-    bool data_sent;            // the data has gone ahead of the counter (where one write cannot carry both)
-    std::uint8_t parts;        // writes that the provider has taken and not completed
+    bool counts;     // has a counter
+    bool data_sent;  // the data has gone ahead of the counter (where one write cannot carry both)
+    std::uint8_t parts;  // writes that the provider has taken and not completed
     Status status;
   };
   struct Peer {
@@ -83,8 +86,8 @@ class OfiNetwork final : public Network {
     Operation* first = nullptr;  // waiting for the provider to take them, in order
     Operation* last = nullptr;
     std::uint64_t blocked_since_ns = 0;
-    bool reached = false;        // an operation has succeeded
-    bool listed = false;         // in blocked_
+    bool reached = false;  // an operation has succeeded
+    bool listed = false;   // in blocked_
   };
 
   explicit OfiNetwork(const Library& library) noexcept : library_(library) {}

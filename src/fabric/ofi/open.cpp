@@ -12,7 +12,8 @@
 namespace tutti::ofi {
 namespace {
 
-constexpr std::size_t kReceives = 256;  // per endpoint; the default costs tcp 16 MB and 18 ms at the first use
+constexpr std::size_t kReceives =
+    256;  // per endpoint; the default costs tcp 16 MB and 18 ms at the first use
 
 struct InfoDeleter {
   const Library* library;
@@ -65,15 +66,18 @@ bool OfiNetwork::fits(const fi_info& info) const noexcept {
 }
 
 Status OfiNetwork::choose(const Settings& settings, std::string* message) {
-  // tcp as reliable datagrams exists from 1.18 on; before, another layer makes them of its connections.
+  // tcp as reliable datagrams exists from 1.18 on; before, another layer makes them of its
+  // connections.
   std::vector<std::string> providers = {"tcp", "tcp;ofi_rxm"};
   if (!settings.net_provider.empty()) providers = {settings.net_provider};
   for (const std::string& provider : providers) {
     const Info hints = make_hints(library_, provider.c_str());
     if (!hints) return Status::error(Code::no_memory, "out of memory");
-    if (!settings.net_interface.empty()) hints->domain_attr->name = strdup(settings.net_interface.c_str());
+    if (!settings.net_interface.empty())
+      hints->domain_attr->name = strdup(settings.net_interface.c_str());
     fi_info* found = nullptr;
-    if (library_.getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found) != 0) continue;
+    if (library_.getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found) != 0)
+      continue;
     const Info list(found, InfoDeleter{&library_});
     const fi_info* best = nullptr;
     for (const fi_info* info = found; info != nullptr; info = info->next) {
@@ -88,8 +92,9 @@ Status OfiNetwork::choose(const Settings& settings, std::string* message) {
   }
   std::string wanted = settings.net_provider.empty() ? "tcp" : settings.net_provider;
   if (!settings.net_interface.empty()) wanted += " on " + settings.net_interface;
-  return refuse(message, "libfabric has no provider " + wanted +
-                             " with remote memory access in order (TUTTI_NET_PROVIDER, TUTTI_NET_INTERFACE)");
+  return refuse(
+      message, "libfabric has no provider " + wanted +
+                   " with remote memory access in order (TUTTI_NET_PROVIDER, TUTTI_NET_INTERFACE)");
 }
 
 Status OfiNetwork::open_objects(const Settings& settings, std::string* message) {
@@ -124,10 +129,12 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   next("address", [&] { return fi_getname(&endpoint_->fid, address_.data, &bytes); });
   address_.bytes = static_cast<std::uint32_t>(bytes);
   if (error == 0) return Status::success();
-  return refuse(message, name_ + ": its " + step + " cannot be opened: " + library_.strerror(-error));
+  return refuse(message,
+                name_ + ": its " + step + " cannot be opened: " + library_.strerror(-error));
 }
 
-Status OfiNetwork::open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message) {
+Status OfiNetwork::open(const Settings& settings, std::unique_ptr<Network>* out,
+                        std::string* message) {
   const Library* library = nullptr;
   TUTTI_TRY(open_library(settings.libfabric, &library, message));
   std::unique_ptr<OfiNetwork> network(new (std::nothrow) OfiNetwork(*library));

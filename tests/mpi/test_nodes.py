@@ -1,0 +1,56 @@
+"""Programs over several nodes: ranks of one machine that take each other as remote (TUTTI_NODE) and talk over
+libfabric on the loopback."""
+
+from __future__ import annotations
+
+import mpis
+import pytest
+
+NODE_OF_RANK = 'export TUTTI_NODE=n$(({rank} {operator} {number})); exec "$@"'
+PLACEMENTS = {"apart": ("/", 1), "pairs": ("/", 2), "round": ("%", 2)}
+
+
+def on_nodes(placement: str, command: list[str]) -> list[str]:
+    operator, number = PLACEMENTS[placement]
+    rank = "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
+    return ["sh", "-c", NODE_OF_RANK.format(rank=rank, operator=operator, number=number), "sh", *command]
+
+
+def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str], placement: str) -> mpis.Result:
+    mpi = mpis.MPIS[mpi_name]
+    command = on_nodes(placement, [program(mpi, source), *arguments, "served"])
+    result = mpis.start(mpi, ranks, command, True, {"TUTTI_REPORT": "1", "TUTTI_NET": "on"})
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+    return result
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("mpi", list(mpis.MPIS))
+def test_collectives(program, libraries, mpi, placement):
+    result = check(program, mpi, 4, "collectives.c", ["20011"], placement)
+    between = {"apart": {"dissemination", "bruck", "direct", "binomial", "doubling"}}.get(placement, {"layered"})
+    assert between <= {algorithm for _, algorithm in result.rows()}, result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("source,arguments", [("requests.c", ["0"]), ("reductions.c", ["0"]), ("communicators.c", ["20"]),
+                                              ("threads.c", ["0"])])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_program(program, libraries, mpi, source, arguments):
+    check(program, mpi, 3, source, arguments, "pairs")
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+@pytest.mark.parametrize("what", ["barrier", "bcast", "allreduce", "allgather", "alltoall"])
+def test_killed_rank(program, libraries, what, placement):
+    mpi = mpis.MPIS["openmpi"]
+    command = on_nodes(placement, [program(mpi, "killed.c"), what, "100000"])
+    result = mpis.start(mpi, 3, command, True, {"TUTTI_NET_TIMEOUT": "5"}, limit_s=60)
+    assert result.status not in (None, 0)
+    died = "died during" in result.text and "was told after" in result.text
+    assert died or "noticed that process rank 1" in result.text, result.text
