@@ -211,7 +211,7 @@ SUITES: dict[str, Callable[[bool], Outcome]] = {
     "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, quick, "--ignore=tests/mpi/test_mpi4py.py"),
     "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
     "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, quick),
-    "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 900, quick, "--timeout=800"),
+    "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, quick, "--timeout=1700"),
     "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi/test_mpi4py.py", 2700, quick),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),

@@ -76,7 +76,8 @@ constexpr std::array kRows = {
     Row{"NET", &Settings::net,
         "collectives between nodes; off: only within a node; on: an error where no network can be opened"},
     Row{"NET_PROVIDER", &Settings::net_provider,
-        "libfabric provider for the network; by default tcp, or tcp;ofi_rxm before libfabric 1.18"},
+        "network: verbs, or a provider of libfabric; by default verbs where there is an RDMA device, else tcp, or "
+        "tcp;ofi_rxm before libfabric 1.18"},
     Row{"NET_INTERFACE", &Settings::net_interface,
         "network interface to use, where the first that is not the loopback is not the right one"},
     Row{"NET_TIMEOUT", &Settings::net_timeout_s,

@@ -5,8 +5,8 @@
 
 #include "base/log.hpp"
 #include "core/job.hpp"
+#include "core/network.hpp"
 #include "fabric/nodes/nodes.hpp"
-#include "fabric/ofi/ofi.hpp"
 #include "fabric/shm/shm.hpp"
 #include "fabric/wrap/decorate.hpp"
 
@@ -38,7 +38,7 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings, std::unique
   std::string message;
   std::unique_ptr<Network> network;
   // Also without one the others are met: they would wait, or use theirs.
-  static_cast<void>(ofi::OfiNetwork::open(settings, &network, &message));
+  static_cast<void>(open_network(settings, &network, &message));
   std::unique_ptr<nodes::NodesFabric> nodes;
   const Status status = nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
   if (status.ok()) {

@@ -18,7 +18,7 @@
 namespace tutti::test {
 namespace {
 
-Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
+Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node, const OpenNetwork& open,
                std::unique_ptr<nodes::NodesFabric>* out, int* cores) {
   settings.node = std::to_string(bootstrap.rank() / ranks_per_node);
   settings.libfabric = test_libfabric();
@@ -28,7 +28,7 @@ Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
   *cores = shm->node_cores();
   std::unique_ptr<Network> network;
   std::string message;
-  Status status = ofi::OfiNetwork::open(settings, &network, &message);
+  Status status = open(settings, bootstrap.rank(), &network, &message);
   const Status connected =
       nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), out, &message);
   if (status.ok()) status = connected;
@@ -38,8 +38,11 @@ Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node,
 
 class NodesThreads final : public World {
  public:
-  NodesThreads(const Settings& settings, int ranks_per_node, Wrap wrap)
-      : settings_(settings), ranks_per_node_(ranks_per_node), wrap_(std::move(wrap)) {}
+  NodesThreads(const Settings& settings, int ranks_per_node, Wrap wrap, OpenNetwork open)
+      : settings_(settings),
+        ranks_per_node_(ranks_per_node),
+        wrap_(std::move(wrap)),
+        open_(std::move(open)) {}
 
   std::vector<Outcome> run(int ranks, const NodeBody& body) override {
     auto bootstraps = thread_bootstraps(ranks);
@@ -58,7 +61,7 @@ class NodesThreads final : public World {
   Outcome run_rank(Bootstrap& bootstrap, const NodeBody& body, std::barrier<>& meeting) {
     std::unique_ptr<nodes::NodesFabric> connected;
     int cores = 1;
-    const Status status = connect(bootstrap, settings_, ranks_per_node_, &connected, &cores);
+    const Status status = connect(bootstrap, settings_, ranks_per_node_, open_, &connected, &cores);
     const auto meet = [&meeting] { meeting.arrive_and_wait(); };
     if (!status.ok()) {
       meet();
@@ -80,12 +83,16 @@ class NodesThreads final : public World {
   Settings settings_;
   int ranks_per_node_;
   Wrap wrap_;
+  OpenNetwork open_;
 };
 
 class NodesProcesses final : public World {
  public:
-  NodesProcesses(const Settings& settings, int ranks_per_node, Wrap wrap)
-      : settings_(settings), ranks_per_node_(ranks_per_node), wrap_(std::move(wrap)) {}
+  NodesProcesses(const Settings& settings, int ranks_per_node, Wrap wrap, OpenNetwork open)
+      : settings_(settings),
+        ranks_per_node_(ranks_per_node),
+        wrap_(std::move(wrap)),
+        open_(std::move(open)) {}
 
   std::vector<Outcome> run(int ranks, const NodeBody& body) override {
     auto* shared =
@@ -112,7 +119,7 @@ class NodesProcesses final : public World {
   int run_here(Bootstrap& bootstrap, const NodeBody& body, Outcome& outcome) {
     std::unique_ptr<nodes::NodesFabric> connected;
     int cores = 1;
-    outcome.status = connect(bootstrap, settings_, ranks_per_node_, &connected, &cores);
+    outcome.status = connect(bootstrap, settings_, ranks_per_node_, open_, &connected, &cores);
     if (!outcome.status.ok()) return 2;
     std::unique_ptr<Fabric> fabric = std::move(connected);
     if (wrap_) fabric = wrap_(std::move(fabric));
@@ -127,14 +134,23 @@ class NodesProcesses final : public World {
   Settings settings_;
   int ranks_per_node_;
   Wrap wrap_;
+  OpenNetwork open_;
 };
 
 }  // namespace
 
+Status open_ofi(const Settings& settings, int, std::unique_ptr<Network>* out,
+                std::string* message) {
+  return ofi::OfiNetwork::open(settings, out, message);
+}
+
 std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads,
-                                        Wrap wrap) {
-  if (threads) return std::make_unique<NodesThreads>(settings, ranks_per_node, std::move(wrap));
-  return std::make_unique<NodesProcesses>(settings, ranks_per_node, std::move(wrap));
+                                        Wrap wrap, OpenNetwork open) {
+  if (threads)
+    return std::make_unique<NodesThreads>(settings, ranks_per_node, std::move(wrap),
+                                          std::move(open));
+  return std::make_unique<NodesProcesses>(settings, ranks_per_node, std::move(wrap),
+                                          std::move(open));
 }
 
 }  // namespace tutti::test

@@ -11,11 +11,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import vm  # noqa: E402
 
-COMMAND_LIMIT_S = 100
+COMMAND_LIMIT_S = 300
 
 
 @pytest.fixture(scope="session")
-def machine(request) -> dict[str, vm.Result]:
+def programs():
+    """What must be there before the machine boots; test modules have their own."""
+
+
+@pytest.fixture(scope="session")
+def machine(request, programs) -> dict[str, vm.Result]:
     """The results of all commands that the tests of this session named with @pytest.mark.runs(name, command)."""
     commands = {}
     for item in request.session.items:

@@ -204,7 +204,7 @@ def _result(folder: Path, number: int) -> Result:
 
 if __name__ == "__main__":
     try:
-        answer = run([sys.argv[1:]], 120)[0]
+        answer = run([sys.argv[1:]], 200)[0]
     except Unavailable as reason:
         sys.exit(f"no virtual machine: {reason}")
     print(answer.text, end="")

@@ -292,6 +292,7 @@ bool NodesFabric::alive(std::int32_t peer) noexcept {
   if (state == kPresent) {
     if (answers(peer, probes_[peer], now_ns())) return true;
     take_notices();
+    lose(peer, "its connection is broken", true);  // unless a goodbye was among them
     state = peer_at(peer).state.load(std::memory_order_acquire);
   }
   return state == kLeft;

@@ -1,0 +1,14 @@
+// The plugin libtutti-net-verbs.so: the one thing that it shows: how it is opened.
+#include "fabric/verbs/verbs.hpp"
+
+/// Whoever opens the plugin must be of the same version.
+extern "C" [[gnu::visibility("default")]] const char* tutti_verbs_version() {
+  return TUTTI_VERSION;
+}
+
+/// Opens the network for whoever has opened the plugin (src/core/network.cpp), which was built from
+/// the same source.
+extern "C" [[gnu::visibility("default")]] tutti::Status tutti_open_verbs(
+    const tutti::Settings& settings, std::unique_ptr<tutti::Network>* out, std::string* message) {
+  return tutti::verbs::VerbsNetwork::open(settings, out, message);
+}
