@@ -1,15 +1,15 @@
-/* Times MPI collectives. A plain MPI program: it knows nothing of tutti, and the same binary runs on
- * an MPI alone and under `tutti run`.
+/* Times MPI collectives. A plain MPI program: it knows nothing of tutti, and the same binary runs
+ * on an MPI alone and under `tutti run`.
  *
  *   coll --ops bcast,allreduce --sizes 4,4096 [--time-ms 20] [--batches 5] [--sync none|barrier]
  *        [--roots fixed|rotate] --out FILE
  *
- * What is timed (docs: bench/README.md): batches of calls that follow each other. The time of a batch
- * is the maximum over the ranks of what each measured, divided by its calls. Before every call every
- * rank rewrites the buffer that it sends (or receives a broadcast in), so that no cached copy of an
- * old message helps; for small messages that is one store inside the timed loop, for larger ones it
- * is done between the calls and not counted. Results are checked in every call (a few words) and, in
- * calls of their own before the timing, in full.
+ * What is timed (docs: bench/README.md): batches of calls that follow each other. The time of a
+ * batch is the maximum over the ranks of what each measured, divided by its calls. Before every
+ * call every rank rewrites the buffer that it sends (or receives a broadcast in), so that no cached
+ * copy of an old message helps; for small messages that is one store inside the timed loop, for
+ * larger ones it is done between the calls and not counted. Results are checked in every call (a
+ * few words) and, in calls of their own before the timing, in full.
  *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "bcast", "bytes": 4, "iterations": 20000, "us": [..one per batch..]}
@@ -38,14 +38,16 @@ typedef struct {
   int sends_blocks, receives_blocks; /* buffers of one block per rank */
   int reduces;
   void (*call)(const Cell*);
-  /* What recv[word] must be after call number `turn`, when every rank sent value_of(rank, turn, ..). */
+  /* What recv[word] must be after call number `turn`, when every rank sent value_of(rank, turn,
+   * ..). */
   uint32_t (*expected)(const Cell*, uint32_t turn, size_t word);
   int everywhere; /* results arrive on all ranks; otherwise at the root only */
 } Collective;
 
 static int g_errors = 0;
 
-/* ---- what is sent and what must arrive ---------------------------------------------------------- */
+/* ---- what is sent and what must arrive ----------------------------------------------------------
+ */
 
 static uint32_t value_of(int rank, uint32_t turn, size_t word) {
   return (turn * 2654435761u) ^ ((uint32_t)rank * 40503u) ^ (uint32_t)word;
@@ -77,7 +79,8 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
                   (size_t)cell->rank * cell->words + word % cell->words);
 }
 
-/* ---- the collectives ---------------------------------------------------------------------------- */
+/* ---- the collectives ----------------------------------------------------------------------------
+ */
 
 #define N ((int)cell->words)
 
@@ -119,7 +122,8 @@ static const Collective kCollectives[] = {
     {"reduce_scatter_block", 1, 0, 1, call_reduce_scatter_block, expect_my_sum, 1},
 };
 
-/* ---- time --------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------------
+ */
 
 static double now_us(void) {
   struct timespec time;
@@ -127,7 +131,8 @@ static double now_us(void) {
   return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 
-/* Cycles of the time-stamp counter where there is one: reading it costs a third of clock_gettime. */
+/* Cycles of the time-stamp counter where there is one: reading it costs a third of clock_gettime.
+ */
 #if defined(__x86_64__)
 static inline uint64_t ticks(void) { return __builtin_ia32_rdtsc(); }
 #else
@@ -142,7 +147,8 @@ static double us_per_tick(void) {
   return (now_us() - start_us) / (double)(ticks() - start);
 }
 
-/* ---- one cell ----------------------------------------------------------------------------------- */
+/* ---- one cell -----------------------------------------------------------------------------------
+ */
 
 static size_t send_words(const Collective* op, const Cell* cell) {
   return cell->words * (size_t)(op->sends_blocks ? cell->size : 1);
@@ -208,7 +214,8 @@ typedef struct {
 } Mode;
 
 /* The ticks of `calls` calls on this rank. Small messages: the loop is timed as a whole. */
-static uint64_t time_small(const Collective* op, Cell* cell, uint32_t* turn, long calls, Mode mode) {
+static uint64_t time_small(const Collective* op, Cell* cell, uint32_t* turn, long calls,
+                           Mode mode) {
   const int bcast = is_bcast(op);
   const int checked = op->expected != NULL;
   const int blocks = op->sends_blocks ? cell->size : 1;
@@ -278,7 +285,8 @@ static long calibrate(const Collective* op, Cell* cell, uint32_t* turn, Mode mod
   }
 }
 
-/* ---- command line ------------------------------------------------------------------------------- */
+/* ---- command line -------------------------------------------------------------------------------
+ */
 
 static void die(const char* message, const char* what) {
   fprintf(stderr, "coll: %s%s\n", message, what);
@@ -338,14 +346,17 @@ static Options parse(int argc, char** argv) {
     }
   }
   if (argc % 2 == 0) die("an option without a value: ", argv[argc - 1]);
-  if (!options.op_count || !options.size_count || !options.out) die("--ops, --sizes and --out are needed", "");
+  if (!options.op_count || !options.size_count || !options.out)
+    die("--ops, --sizes and --out are needed", "");
   if (options.batches < 1 || options.batches > kMaxBatches) die("--batches: 1 to 100", "");
   return options;
 }
 
-/* One cell: verified, calibrated, timed. Ends early when the calls are so slow that even the smallest
- * batches exceed the cell's time; every rank sees the same times and so stops at the same batch. */
-static void measure(const Collective* op, Cell* cell, const Options* options, double tick, FILE* out) {
+/* One cell: verified, calibrated, timed. Ends early when the calls are so slow that even the
+ * smallest batches exceed the cell's time; every rank sees the same times and so stops at the same
+ * batch. */
+static void measure(const Collective* op, Cell* cell, const Options* options, double tick,
+                    FILE* out) {
   static uint32_t turn = 1;
   double us[kMaxBatches], spent_us = 0;
   int batches = 0;
@@ -360,7 +371,8 @@ static void measure(const Collective* op, Cell* cell, const Options* options, do
     spent_us += us[batches++] * (double)calls;
   }
   if (cell->rank != 0) return;
-  fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", op->name, cell->bytes, calls);
+  fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", op->name,
+          cell->bytes, calls);
   for (int batch = 0; batch < batches; ++batch) {
     fprintf(out, "%s%.5f", batch ? ", " : "", us[batch]);
   }

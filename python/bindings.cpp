@@ -23,8 +23,8 @@
 
 namespace {
 
-using SettingTuple = std::tuple<std::string, std::string, std::string, std::string, std::string,
-                                std::string>;
+using SettingTuple =
+    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
 
 /// The settings in force: (name, type, default, value, source, help) each.
 std::vector<SettingTuple> describe() {

@@ -37,7 +37,8 @@ tutti::Choice parse_choice(const std::string& algorithm) {
   std::string message;
   if (!tutti::Forced::parse(algorithm, &forced, &message).ok()) {
     constexpr const char* kPrefix = "TUTTI_ALG: ";
-    throw std::invalid_argument(message.starts_with(kPrefix) ? message.substr(std::string(kPrefix).size()) : message);
+    throw std::invalid_argument(
+        message.starts_with(kPrefix) ? message.substr(std::string(kPrefix).size()) : message);
   }
   for (int coll = 0; coll < tutti::kColls; ++coll) {
     if (const tutti::Choice* choice = forced.of(static_cast<tutti::Coll>(coll))) return *choice;
@@ -59,7 +60,8 @@ std::string text_of(const tutti::Choice& choice) {
   std::string text = choice.algorithm->name;
   for (int i = 0; i < 2; ++i) {
     if (choice.algorithm->parameters[i] == nullptr || choice.parameters.value[i] == 0) continue;
-    text += std::string(":") + choice.algorithm->parameters[i] + "=" + std::to_string(choice.parameters.value[i]);
+    text += std::string(":") + choice.algorithm->parameters[i] + "=" +
+            std::to_string(choice.parameters.value[i]);
   }
   return text;
 }
@@ -78,18 +80,21 @@ std::string chosen(const std::string& op, std::size_t bytes, int nodes, int rank
 }
 
 /// (name, first parameter or "", its default, source) of each algorithm of a collective.
-std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> candidates(const std::string& op) {
+std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> candidates(
+    const std::string& op) {
   std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> lines;
   const tutti::Coll coll = parse_collective(op);
   for (const tutti::Algorithm& a : tutti::algorithms()) {
     if (a.coll != coll) continue;
-    lines.emplace_back(a.name, a.parameters[0] == nullptr ? "" : a.parameters[0], a.defaults.value[0], a.source);
+    lines.emplace_back(a.name, a.parameters[0] == nullptr ? "" : a.parameters[0],
+                       a.defaults.value[0], a.source);
   }
   return lines;
 }
 
 tutti::sim::Time picoseconds(double us, const char* what) {
-  if (!(us >= 0) || us > 1e9) throw std::invalid_argument(std::string(what) + " is a time of 0 to 1e9 microseconds");
+  if (!(us >= 0) || us > 1e9)
+    throw std::invalid_argument(std::string(what) + " is a time of 0 to 1e9 microseconds");
   return static_cast<tutti::sim::Time>(us * tutti::sim::kMicrosecond + 0.5);
 }
 
@@ -103,27 +108,33 @@ tutti::sim::Progress parse_progress(const std::string& text) {
 nb::list deliveries_of(SimJob& job) {
   nb::list rows;
   for (const tutti::sim::Delivery& d : job.world().deliveries()) {
-    rows.append(nb::make_tuple(d.from, d.to, d.bytes, static_cast<double>(d.posted) / tutti::sim::kMicrosecond,
+    rows.append(nb::make_tuple(d.from, d.to, d.bytes,
+                               static_cast<double>(d.posted) / tutti::sim::kMicrosecond,
                                static_cast<double>(d.visible) / tutti::sim::kMicrosecond));
   }
   return rows;
 }
 
-/// Runs `algorithm` ("bcast=binomial:block=3072") without payload. A dict: us (completion of the last rank, divided
-/// by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts between nodes.
-nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes, int ranks_per_node,
-                  std::size_t bytes, int root, int repeat, bool per_rank, bool trace, double compute,
-                  const std::string& progress, double noise_period, double noise, double skew, std::uint64_t seed) {
+/// Runs `algorithm` ("bcast=binomial:block=3072") without payload. A dict: us (completion of the
+/// last rank, divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts
+/// between nodes.
+nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
+                  int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
+                  bool trace, double compute, const std::string& progress, double noise_period,
+                  double noise, double skew, std::uint64_t seed) {
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
   const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
   tutti::sim::JobSpec spec{nodes, ranks_per_node, load(profile), true};
-  spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"), picoseconds(skew, "skew"), seed};
+  spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
+                picoseconds(skew, "skew"), seed};
   spec.trace = trace;
   std::unique_ptr<SimJob> job;
   std::string message;
   check(SimJob::create(spec, &job, &message), message);
-  if (root < 0 || root >= job->size()) throw std::invalid_argument("the root must be a rank, from 0 to " + std::to_string(job->size() - 1));
+  if (root < 0 || root >= job->size())
+    throw std::invalid_argument("the root must be a rank, from 0 to " +
+                                std::to_string(job->size() - 1));
   tutti::Reduction reduction;
   tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
   static std::byte send, recv;  // addresses only: nothing is read or written
@@ -136,19 +147,23 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   call.recv = &recv;
   call.reduction = &reduction;
   if (call.coll == tutti::Coll::allgatherv) {
-    counts.assign(static_cast<std::size_t>(job->size()), bytes / static_cast<std::size_t>(job->size()));
+    counts.assign(static_cast<std::size_t>(job->size()),
+                  bytes / static_cast<std::size_t>(job->size()));
     call.counts = counts.data();
     call.displs = counts.data();  // not looked at without payload
   }
   {
     nb::gil_scoped_release unlocked;
-    check(job->run(choice, [&](int) { return call; }, repeat, program, &message), message);
+    check(job->run(
+              choice, [&](int) { return call; }, repeat, program, &message),
+          message);
   }
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;
   result["events"] = job->world().events();
   std::uint64_t interrupts = 0;
-  for (int rank = 0; rank < job->size(); ++rank) interrupts += job->world().fabric(rank).interrupts();
+  for (int rank = 0; rank < job->size(); ++rank)
+    interrupts += job->world().fabric(rank).interrupts();
   result["interrupts"] = interrupts;
   if (trace) result["messages"] = deliveries_of(*job);
   if (per_rank) {
@@ -158,7 +173,8 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
     }
     result["per_rank_us"] = times;
     std::vector<std::uint64_t> taken;
-    for (int rank = 0; rank < job->size(); ++rank) taken.push_back(job->world().fabric(rank).interrupts());
+    for (int rank = 0; rank < job->size(); ++rank)
+      taken.push_back(job->world().fabric(rank).interrupts());
     result["per_rank_interrupts"] = taken;
   }
   return result;
@@ -184,16 +200,19 @@ nb::dict measure_host() {
 
 void bind_simulation(nb::module_& module) {
   using namespace nb::literals;
-  module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1, "bytes"_a = 4,
-             "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false, "compute"_a = 0.0,
-             "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0, "skew"_a = 0.0, "seed"_a = 1);
+  module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1,
+             "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
+             "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
+             "skew"_a = 0.0, "seed"_a = 1);
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a);
   module.def("candidates", &candidates, "op"_a);
   module.def("measure_host", &measure_host);
   module.def("network_terms", [](const std::string& path) {
     const Network n = load(path);
     nb::dict terms;
-    const auto us = [](tutti::sim::Time time) { return static_cast<double>(time) / tutti::sim::kMicrosecond; };
+    const auto us = [](tutti::sim::Time time) {
+      return static_cast<double>(time) / tutti::sim::kMicrosecond;
+    };
     terms["name"] = n.name;
     terms["source"] = n.source;
     terms["Tm"] = us(n.Tm);
@@ -210,18 +229,22 @@ void bind_simulation(nb::module_& module) {
     terms["To_per_byte"] = n.To_byte.microseconds();
     return terms;
   });
-  module.def("model_broadcast", [](const std::string& path, int nodes, std::size_t bytes, std::size_t block) {
-    if (block == 0) throw std::invalid_argument("the block must be 1 byte or more");
-    return tutti::model::broadcast(load(path), nodes, bytes, block);
-  });
-  module.def("model_send_receive", [](const std::string& path, std::size_t bytes, std::size_t packet) {
-    if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
-    return tutti::model::send_receive(load(path), bytes, packet);
-  });
-  module.def("model_allreduce", [](const std::string& path, int nodes, std::size_t bytes, int degree, bool worst) {
+  module.def("model_broadcast",
+             [](const std::string& path, int nodes, std::size_t bytes, std::size_t block) {
+               if (block == 0) throw std::invalid_argument("the block must be 1 byte or more");
+               return tutti::model::broadcast(load(path), nodes, bytes, block);
+             });
+  module.def("model_send_receive",
+             [](const std::string& path, std::size_t bytes, std::size_t packet) {
+               if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
+               return tutti::model::send_receive(load(path), bytes, packet);
+             });
+  module.def("model_allreduce", [](const std::string& path, int nodes, std::size_t bytes,
+                                   int degree, bool worst) {
     if (degree < 1) throw std::invalid_argument("the degree must be 1 or more");
     return tutti::model::allreduce(load(path), nodes, bytes, degree,
                                    worst ? tutti::model::Case::worst : tutti::model::Case::best);
   });
-  module.def("model_recursive_doubling", &tutti::model::recursive_doubling, "ts"_a, "tw"_a, "m"_a, "p"_a);
+  module.def("model_recursive_doubling", &tutti::model::recursive_doubling, "ts"_a, "tw"_a, "m"_a,
+             "p"_a);
 }

@@ -30,8 +30,13 @@ void collective(benchmark::State& state, Coll coll, int ranks) {
     double seconds = 0;
     bool failed = false;
     tutti::test::run_threads(ranks, tutti::Settings{}, [&](tutti::test::Rank& r) {
-      std::vector<std::byte> send(std::max<std::size_t>(bytes, 1)), recv(send.size() * static_cast<std::size_t>(ranks));
-      const Call call{.coll = coll, .send = send.data(), .recv = recv.data(), .bytes = bytes, .reduction = &reduction};
+      std::vector<std::byte> send(std::max<std::size_t>(bytes, 1)),
+          recv(send.size() * static_cast<std::size_t>(ranks));
+      const Call call{.coll = coll,
+                      .send = send.data(),
+                      .recv = recv.data(),
+                      .bytes = bytes,
+                      .reduction = &reduction};
       const auto start = std::chrono::steady_clock::now();
       for (int i = 0; i < calls; ++i) {
         if (!r.job.run(r.team, call).ok() && r.rank == 0) failed = true;

@@ -29,7 +29,8 @@ void fold(benchmark::State& state, Op op, Type type) {
     benchmark::DoNotOptimize(out.data());
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(static_cast<std::int64_t>(bytes * static_cast<std::size_t>(state.iterations())));
+  state.SetBytesProcessed(
+      static_cast<std::int64_t>(bytes * static_cast<std::size_t>(state.iterations())));
 }
 
 /// `skew`: how much further into its page the destination lies than the source.
@@ -49,20 +50,25 @@ void copy(benchmark::State& state, bool own, std::size_t skew) {
     }
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(static_cast<std::int64_t>(bytes * static_cast<std::size_t>(state.iterations())));
+  state.SetBytesProcessed(
+      static_cast<std::int64_t>(bytes * static_cast<std::size_t>(state.iterations())));
 }
 
 const bool kRegistered = [] {
   for (const Type type : {Type::i32, Type::f32, Type::f64, Type::bf16, Type::pair_f64_i32}) {
     const Op op = type == Type::pair_f64_i32 ? Op::maxloc : Op::sum;
     const std::string name = std::string("fold/") + tutti::name(op) + "/" + tutti::name(type);
-    benchmark::RegisterBenchmark(name.c_str(), fold, op, type)->RangeMultiplier(16)->Range(64, 1 << 20);
+    benchmark::RegisterBenchmark(name.c_str(), fold, op, type)
+        ->RangeMultiplier(16)
+        ->Range(64, 1 << 20);
   }
   for (const std::size_t skew : {0, 16}) {
     for (const bool own : {false, true}) {
       const std::string name =
           std::string(own ? "copy/copy_bytes" : "copy/memcpy") + "/skew:" + std::to_string(skew);
-      benchmark::RegisterBenchmark(name.c_str(), copy, own, skew)->RangeMultiplier(16)->Range(256, 1 << 20);
+      benchmark::RegisterBenchmark(name.c_str(), copy, own, skew)
+          ->RangeMultiplier(16)
+          ->Range(256, 1 << 20);
     }
   }
   return true;

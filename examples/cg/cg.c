@@ -1,14 +1,14 @@
-/* Solves the Poisson equation on a square with the conjugate-gradient method: a plain MPI program, as
- * they are: it knows nothing of tutti.
+/* Solves the Poisson equation on a square with the conjugate-gradient method: a plain MPI program,
+ * as they are: it knows nothing of tutti.
  *
  *   cg [--side POINTS] [--seconds TIME] [--json FILE]
  *
  * -laplace(u) = f on the unit square, u = 0 on its border, five-point differences; f is chosen such
  * that u(x, y) = x (1-x) e^x y (1-y) e^y is the solution, so the answer can be checked. Every rank
- * holds a band of rows. Each iteration exchanges one row with each neighbour (MPI_Sendrecv) and sums
- * two scalars over all ranks (MPI_Allreduce): where a problem is spread over many ranks, those sums
- * are what it waits for. Solves again until TIME is over, to have something to measure; times are
- * those of one solve. Exit status 1 when the answer is wrong. */
+ * holds a band of rows. Each iteration exchanges one row with each neighbour (MPI_Sendrecv) and
+ * sums two scalars over all ranks (MPI_Allreduce): where a problem is spread over many ranks, those
+ * sums are what it waits for. Solves again until TIME is over, to have something to measure; times
+ * are those of one solve. Exit status 1 when the answer is wrong. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@
 static const double kTolerance = 1e-10; /* of the residual, relative to the right-hand side */
 
 typedef struct {
-  int side;                /* interior points per side */
-  int rows;                /* of this rank */
-  int first;               /* global index of the first of them */
-  int rank, above, below;  /* neighbours, or MPI_PROC_NULL */
+  int side;               /* interior points per side */
+  int rows;               /* of this rank */
+  int first;              /* global index of the first of them */
+  int rank, above, below; /* neighbours, or MPI_PROC_NULL */
   MPI_Comm comm;
 } Grid;
 
@@ -89,7 +89,8 @@ static void apply(double* in, double* out, const Grid* grid, Times* times) {
     for (int column = 0; column < side; ++column) {
       const double left = column > 0 ? middle[column - 1] : 0;
       const double right = column < side - 1 ? middle[column + 1] : 0;
-      result[column] = 4 * middle[column] - left - right - middle[column - side] - middle[column + side];
+      result[column] =
+          4 * middle[column] - left - right - middle[column - side] - middle[column + side];
     }
   }
 }
@@ -109,7 +110,8 @@ static double right_hand_side(const Grid* grid, int row, int column) {
   return -(factor_second(x) * factor(y) + factor(x) * factor_second(y));
 }
 
-/* Conjugate gradients from x = 0; returns the number of iterations, and the final relative residual. */
+/* Conjugate gradients from x = 0; returns the number of iterations, and the final relative
+ * residual. */
 static int solve(double* x, const Grid* grid, Times* times, double* relative) {
   const double h = 1.0 / (grid->side + 1);
   double* direction = make_band(grid);
@@ -157,8 +159,8 @@ static double largest_error(const double* x, const Grid* grid) {
   return all;
 }
 
-static void write_json(const char* name, const Grid* grid, int size, int iterations, double residual,
-                       double error, const Times* times) {
+static void write_json(const char* name, const Grid* grid, int size, int iterations,
+                       double residual, double error, const Times* times) {
   FILE* file = fopen(name, "w");
   if (!file) {
     fprintf(stderr, "cg: cannot write %s\n", name);
@@ -239,10 +241,11 @@ static int run(const Options* options, const Grid* grid, int size) {
   if (grid->rank == 0) {
     printf("%d x %d points, %d ranks: residual %.2e after %d iterations, largest error %.2e: %s\n",
            grid->side, grid->side, size, residual, iterations, error, right ? "right" : "WRONG");
-    printf("%.4f s a solve, of which %.4f s in %ld sums over all ranks (%.2f us each), %.4f s with "
-           "neighbours\n",
-           slowest.total_s, slowest.allreduce_s, times.allreduces,
-           1e6 * slowest.allreduce_s / (double)times.allreduces, slowest.exchange_s);
+    printf(
+        "%.4f s a solve, of which %.4f s in %ld sums over all ranks (%.2f us each), %.4f s with "
+        "neighbours\n",
+        slowest.total_s, slowest.allreduce_s, times.allreduces,
+        1e6 * slowest.allreduce_s / (double)times.allreduces, slowest.exchange_s);
     if (options->json) write_json(options->json, grid, size, iterations, residual, error, &slowest);
   }
   return right ? 0 : 1;
@@ -258,7 +261,8 @@ int main(int argc, char** argv) {
   if (readable && options.side >= size) {
     status = run(&options, &grid, size);
   } else if (grid.rank == 0) {
-    fprintf(stderr, "usage: cg [--side POINTS] [--seconds TIME] [--json FILE], POINTS at least %d\n", size);
+    fprintf(stderr,
+            "usage: cg [--side POINTS] [--seconds TIME] [--json FILE], POINTS at least %d\n", size);
   }
   MPI_Finalize();
   return status;

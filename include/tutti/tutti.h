@@ -1,15 +1,17 @@
 /* tutti: one-sided collectives for parallel programs and runtimes, without MPI.
  *
- * A job is one rank's access to all ranks of a parallel program; a team is a group of ranks that run
- * collectives together. The host program supplies a way to exchange a few bytes at start-up (or uses
- * tutti_bootstrap_directory), then everything moves by remote memory access.
+ * A job is one rank's access to all ranks of a parallel program; a team is a group of ranks that
+ * run collectives together. The host program supplies a way to exchange a few bytes at start-up (or
+ * uses tutti_bootstrap_directory), then everything moves by remote memory access.
  *
  * Rules that hold for every function:
- *  - Functions return TUTTI_OK or an error; outputs are set only on success. Nothing throws, nothing
- *    aborts. A rank that dies makes the collectives that need it fail with TUTTI_ERR_PEER_LOST.
- *  - Buffers belong to the caller and must stay valid and unchanged until the operation has completed.
- *  - Collectives of a team must be called (or started) in the same order by all its members, with the same
- *    sizes, roots, operators and types.
+ *  - Functions return TUTTI_OK or an error; outputs are set only on success. Nothing throws,
+ * nothing aborts. A rank that dies makes the collectives that need it fail with
+ * TUTTI_ERR_PEER_LOST.
+ *  - Buffers belong to the caller and must stay valid and unchanged until the operation has
+ * completed.
+ *  - Collectives of a team must be called (or started) in the same order by all its members, with
+ * the same sizes, roots, operators and types.
  *  - One thread at a time per job, unless it was created with threads != 0.
  */
 #ifndef TUTTI_TUTTI_H
@@ -33,43 +35,78 @@ extern "C" {
 
 typedef enum tutti_status {
   TUTTI_OK = 0,
-  TUTTI_ERR_PEER_LOST,        /* a rank died or cannot be reached */
-  TUTTI_ERR_TIMEOUT,          /* TUTTI_DEADLINE has passed */
-  TUTTI_ERR_TRUNCATED,        /* something did not fit */
-  TUTTI_ERR_ARGUMENT,         /* an argument is wrong */
-  TUTTI_ERR_NO_MEMORY,        /* memory, address space or descriptors are exhausted */
-  TUTTI_ERR_NOT_PERMITTED,    /* the kernel refused */
-  TUTTI_ERR_UNSUPPORTED,      /* not possible here (ranks on several nodes, operator on this type, ...) */
+  TUTTI_ERR_PEER_LOST,     /* a rank died or cannot be reached */
+  TUTTI_ERR_TIMEOUT,       /* TUTTI_DEADLINE has passed */
+  TUTTI_ERR_TRUNCATED,     /* something did not fit */
+  TUTTI_ERR_ARGUMENT,      /* an argument is wrong */
+  TUTTI_ERR_NO_MEMORY,     /* memory, address space or descriptors are exhausted */
+  TUTTI_ERR_NOT_PERMITTED, /* the kernel refused */
+  TUTTI_ERR_UNSUPPORTED,   /* not possible here (ranks on several nodes, operator on this type, ...)
+                            */
   TUTTI_ERR_VERSION_MISMATCH, /* the ranks run different versions of tutti */
   TUTTI_ERR_CORRUPT,          /* data did not pass its check */
   TUTTI_ERR_INTERNAL          /* a defect of tutti */
 } tutti_status;
 
 typedef enum tutti_op {
-  TUTTI_SUM, TUTTI_PROD, TUTTI_MIN, TUTTI_MAX, TUTTI_LAND, TUTTI_LOR, TUTTI_LXOR, TUTTI_BAND, TUTTI_BOR,
-  TUTTI_BXOR, TUTTI_MINLOC, TUTTI_MAXLOC
+  TUTTI_SUM,
+  TUTTI_PROD,
+  TUTTI_MIN,
+  TUTTI_MAX,
+  TUTTI_LAND,
+  TUTTI_LOR,
+  TUTTI_LXOR,
+  TUTTI_BAND,
+  TUTTI_BOR,
+  TUTTI_BXOR,
+  TUTTI_MINLOC,
+  TUTTI_MAXLOC
 } tutti_op;
 
 typedef enum tutti_type {
-  TUTTI_INT8, TUTTI_INT16, TUTTI_INT32, TUTTI_INT64, TUTTI_UINT8, TUTTI_UINT16, TUTTI_UINT32, TUTTI_UINT64,
-  TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT, TUTTI_DOUBLE, TUTTI_LONG_DOUBLE,
-  TUTTI_COMPLEX_FLOAT, TUTTI_COMPLEX_DOUBLE, TUTTI_BYTE,
-  TUTTI_FLOAT_INT, TUTTI_DOUBLE_INT, TUTTI_INT_INT /* struct {value; int index;} for MINLOC and MAXLOC */
+  TUTTI_INT8,
+  TUTTI_INT16,
+  TUTTI_INT32,
+  TUTTI_INT64,
+  TUTTI_UINT8,
+  TUTTI_UINT16,
+  TUTTI_UINT32,
+  TUTTI_UINT64,
+  TUTTI_FLOAT16,
+  TUTTI_BFLOAT16,
+  TUTTI_FLOAT,
+  TUTTI_DOUBLE,
+  TUTTI_LONG_DOUBLE,
+  TUTTI_COMPLEX_FLOAT,
+  TUTTI_COMPLEX_DOUBLE,
+  TUTTI_BYTE,
+  TUTTI_FLOAT_INT,
+  TUTTI_DOUBLE_INT,
+  TUTTI_INT_INT /* struct {value; int index;} for MINLOC and MAXLOC */
 } tutti_type;
 
 typedef enum tutti_collective {
-  TUTTI_BARRIER, TUTTI_BCAST, TUTTI_REDUCE, TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_ALLGATHERV,
-  TUTTI_GATHER, TUTTI_SCATTER, TUTTI_REDUCE_SCATTER_BLOCK, TUTTI_ALLTOALL
+  TUTTI_BARRIER,
+  TUTTI_BCAST,
+  TUTTI_REDUCE,
+  TUTTI_ALLREDUCE,
+  TUTTI_ALLGATHER,
+  TUTTI_ALLGATHERV,
+  TUTTI_GATHER,
+  TUTTI_SCATTER,
+  TUTTI_REDUCE_SCATTER_BLOCK,
+  TUTTI_ALLTOALL
 } tutti_collective;
 
 typedef struct tutti_job tutti_job;
 typedef struct tutti_team tutti_team;
 typedef struct tutti_request tutti_request;
 
-/* How the ranks find each other. `allgather` gathers `bytes` from every rank into `out` (size * bytes, in rank
- * order), blocks, and returns 0 on success; it is called only inside tutti_init, by all ranks alike. `pump`
- * (may be NULL) is called now and then by threads that wait inside tutti: a runtime with a progress engine of
- * its own runs it there, without blocking. `self` is passed back unchanged. */
+/* How the ranks find each other. `allgather` gathers `bytes` from every rank into `out` (size *
+ * bytes, in rank order), blocks, and returns 0 on success; it is called only inside tutti_init, by
+ * all ranks alike. `pump` (may be NULL) is called now and then by threads that wait inside tutti: a
+ * runtime with a progress engine of its own runs it there, without blocking. `self` is passed back
+ * unchanged. */
 typedef struct tutti_bootstrap {
   int rank;
   int size;
@@ -78,31 +115,34 @@ typedef struct tutti_bootstrap {
   void (*pump)(void* self);
 } tutti_bootstrap;
 
-/* A bootstrap through files in a directory that all ranks reach and that is empty at the start of the job.
- * Free it with tutti_bootstrap_free after tutti_init (all ranks); one small file per rank stays in the
- * directory, which is the caller's to remove after the job. */
-TUTTI_API tutti_status tutti_bootstrap_directory(const char* directory, int rank, int size, tutti_bootstrap* out);
+/* A bootstrap through files in a directory that all ranks reach and that is empty at the start of
+ * the job. Free it with tutti_bootstrap_free after tutti_init (all ranks); one small file per rank
+ * stays in the directory, which is the caller's to remove after the job. */
+TUTTI_API tutti_status tutti_bootstrap_directory(const char* directory, int rank, int size,
+                                                 tutti_bootstrap* out);
 TUTTI_API void tutti_bootstrap_free(tutti_bootstrap* bootstrap);
 
-/* Collective over all ranks. `threads`: several threads will use the job at the same time. Settings come from
- * TUTTI_* variables (docs/settings.md). Why it failed is said on standard error. */
+/* Collective over all ranks. `threads`: several threads will use the job at the same time. Settings
+ * come from TUTTI_* variables (docs/settings.md). Why it failed is said on standard error. */
 TUTTI_API tutti_status tutti_init(const tutti_bootstrap* bootstrap, int threads, tutti_job** out);
-/* All teams and requests must have been freed, and no rank may still need this one: end with a barrier. */
+/* All teams and requests must have been freed, and no rank may still need this one: end with a
+ * barrier. */
 TUTTI_API void tutti_finalize(tutti_job* job);
 
-/* Local. `members`: job ranks in team order, NULL for 0 ... size-1. `id`: the same on all members, and
- * different for every team of the job that ever lives. */
-TUTTI_API tutti_status tutti_team_create(tutti_job* job, uint64_t id, int rank, int size, const int32_t* members,
-                                         tutti_team** out);
+/* Local. `members`: job ranks in team order, NULL for 0 ... size-1. `id`: the same on all members,
+ * and different for every team of the job that ever lives. */
+TUTTI_API tutti_status tutti_team_create(tutti_job* job, uint64_t id, int rank, int size,
+                                         const int32_t* members, tutti_team** out);
 TUTTI_API void tutti_team_free(tutti_team* team);
 TUTTI_API int tutti_team_rank(const tutti_team* team);
 TUTTI_API int tutti_team_size(const tutti_team* team);
 
-/* One collective. `bytes`: of the whole vector for bcast, of one rank's block for allgather, gather, scatter and
- * alltoall; unused for the others. `count`: elements of the whole vector for reduce and allreduce, of one
- * block for reduce_scatter_block. In place: send == recv for reduce (root), allreduce, reduce_scatter_block,
- * alltoall; send == recv + own offset for allgather(v) and gather (root); recv == send + own offset for scatter
- * (root); bcast uses only recv. `counts` and `displs` (allgatherv): bytes, by rank. */
+/* One collective. `bytes`: of the whole vector for bcast, of one rank's block for allgather,
+ * gather, scatter and alltoall; unused for the others. `count`: elements of the whole vector for
+ * reduce and allreduce, of one block for reduce_scatter_block. In place: send == recv for reduce
+ * (root), allreduce, reduce_scatter_block, alltoall; send == recv + own offset for allgather(v) and
+ * gather (root); recv == send + own offset for scatter (root); bcast uses only recv. `counts` and
+ * `displs` (allgatherv): bytes, by rank. */
 typedef struct tutti_call {
   tutti_collective collective;
   int root;
@@ -123,7 +163,8 @@ TUTTI_API tutti_status tutti_start(tutti_team* team, const tutti_call* call, tut
 /* A persistent operation, not yet started: tutti_restart begins it, any number of times. */
 TUTTI_API tutti_status tutti_prepare(tutti_team* team, const tutti_call* call, tutti_request** out);
 TUTTI_API tutti_status tutti_restart(tutti_request* request);
-/* *done is 1 when the operation is over (the result is then its status), else 0 (the result is TUTTI_OK). */
+/* *done is 1 when the operation is over (the result is then its status), else 0 (the result is
+ * TUTTI_OK). */
 TUTTI_API tutti_status tutti_test(tutti_request* request, int* done);
 TUTTI_API tutti_status tutti_wait(tutti_request* request);
 /* Legal while the operation is active: it then completes by itself. */
@@ -132,11 +173,12 @@ TUTTI_API void tutti_request_free(tutti_request* request);
 /* The usual ones in one line. */
 TUTTI_API tutti_status tutti_barrier(tutti_team* team);
 TUTTI_API tutti_status tutti_bcast(tutti_team* team, void* buffer, size_t bytes, int root);
-TUTTI_API tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count, tutti_type type,
-                                    tutti_op op, int root);
+TUTTI_API tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count,
+                                    tutti_type type, tutti_op op, int root);
 TUTTI_API tutti_status tutti_allreduce(tutti_team* team, const void* send, void* recv, size_t count,
                                        tutti_type type, tutti_op op);
-TUTTI_API tutti_status tutti_allgather(tutti_team* team, const void* send, void* recv, size_t bytes);
+TUTTI_API tutti_status tutti_allgather(tutti_team* team, const void* send, void* recv,
+                                       size_t bytes);
 
 /* A status in words. Static string. */
 TUTTI_API const char* tutti_status_text(tutti_status status);

@@ -44,19 +44,23 @@ tutti_status code(Status status) { return static_cast<tutti_status>(status.code)
 
 tutti::Type type_of(tutti_type type) {
   using T = tutti::Type;
-  static constexpr T kTypes[] = {T::i8, T::i16, T::i32, T::i64, T::u8, T::u16, T::u32, T::u64, T::f16, T::bf16,
-                                 T::f32, T::f64, T::long_double, T::c32, T::c64, T::byte,
-                                 T::pair_f32_i32, T::pair_f64_i32, T::pair_i32_i32};
+  static constexpr T kTypes[] = {T::i8,   T::i16,          T::i32,          T::i64,         T::u8,
+                                 T::u16,  T::u32,          T::u64,          T::f16,         T::bf16,
+                                 T::f32,  T::f64,          T::long_double,  T::c32,         T::c64,
+                                 T::byte, T::pair_f32_i32, T::pair_f64_i32, T::pair_i32_i32};
   return type >= TUTTI_INT8 && type <= TUTTI_INT_INT ? kTypes[type] : T::count_;
 }
 
 bool reduces(tutti_collective collective) {
-  return collective == TUTTI_REDUCE || collective == TUTTI_ALLREDUCE || collective == TUTTI_REDUCE_SCATTER_BLOCK;
+  return collective == TUTTI_REDUCE || collective == TUTTI_ALLREDUCE ||
+         collective == TUTTI_REDUCE_SCATTER_BLOCK;
 }
 
 /// Checks and translates a call. `*reduction` must live as long as `*out`.
-tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction* reduction, Call* out) {
-  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALL) return TUTTI_ERR_ARGUMENT;
+tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction* reduction,
+                       Call* out) {
+  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALL)
+    return TUTTI_ERR_ARGUMENT;
   if (call.root < 0 || call.root >= team.size) return TUTTI_ERR_ARGUMENT;
   Call result;
   result.coll = static_cast<Coll>(call.collective);
@@ -66,8 +70,10 @@ tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction
   result.bytes = call.bytes;
   if (reduces(call.collective)) {
     const tutti::Type type = type_of(call.type);
-    if (type == tutti::Type::count_ || call.op < TUTTI_SUM || call.op > TUTTI_MAXLOC) return TUTTI_ERR_ARGUMENT;
-    if (!tutti::find_reduction(static_cast<tutti::Op>(call.op), type, reduction)) return TUTTI_ERR_UNSUPPORTED;
+    if (type == tutti::Type::count_ || call.op < TUTTI_SUM || call.op > TUTTI_MAXLOC)
+      return TUTTI_ERR_ARGUMENT;
+    if (!tutti::find_reduction(static_cast<tutti::Op>(call.op), type, reduction))
+      return TUTTI_ERR_UNSUPPORTED;
     if (call.count > SIZE_MAX / reduction->element_bytes) return TUTTI_ERR_TRUNCATED;
     result.bytes = call.count * reduction->element_bytes;
     result.reduction = reduction;
@@ -98,7 +104,8 @@ tutti_status begin(tutti_team* team, const tutti_call* call, bool now, tutti_req
   std::unique_ptr<tutti_request> request(new (std::nothrow) tutti_request{team->job, nullptr, {}});
   if (!request) return TUTTI_ERR_NO_MEMORY;
   Call translated;
-  if (const tutti_status status = translate(*team, *call, &request->reduction, &translated)) return status;
+  if (const tutti_status status = translate(*team, *call, &request->reduction, &translated))
+    return status;
   const Status status = now ? team->job->start(*team->team, translated, &request->operation)
                             : team->job->prepare(*team->team, translated, &request->operation);
   if (!status.ok()) return code(status);
@@ -111,8 +118,8 @@ tutti_status begin(tutti_team* team, const tutti_call* call, bool now, tutti_req
 extern "C" {
 
 tutti_status tutti_init(const tutti_bootstrap* bootstrap, int threads, tutti_job** out) {
-  if (bootstrap == nullptr || out == nullptr || bootstrap->allgather == nullptr || bootstrap->size < 1 ||
-      bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size) {
+  if (bootstrap == nullptr || out == nullptr || bootstrap->allgather == nullptr ||
+      bootstrap->size < 1 || bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size) {
     return TUTTI_ERR_ARGUMENT;
   }
   std::unique_ptr<tutti_job> job(new (std::nothrow) tutti_job{*bootstrap, nullptr});
@@ -131,16 +138,18 @@ tutti_status tutti_init(const tutti_bootstrap* bootstrap, int threads, tutti_job
 
 void tutti_finalize(tutti_job* job) { delete job; }
 
-tutti_status tutti_team_create(tutti_job* job, uint64_t id, int rank, int size, const int32_t* members,
-                               tutti_team** out) {
-  if (job == nullptr || out == nullptr || size < 1 || rank < 0 || rank >= size) return TUTTI_ERR_ARGUMENT;
+tutti_status tutti_team_create(tutti_job* job, uint64_t id, int rank, int size,
+                               const int32_t* members, tutti_team** out) {
+  if (job == nullptr || out == nullptr || size < 1 || rank < 0 || rank >= size)
+    return TUTTI_ERR_ARGUMENT;
   std::vector<std::int32_t> all;
   if (members == nullptr) {
     all.resize(static_cast<std::size_t>(size));
     std::iota(all.begin(), all.end(), 0);
     members = all.data();
   }
-  std::unique_ptr<tutti_team> team(new (std::nothrow) tutti_team{job->job.get(), nullptr, rank, size});
+  std::unique_ptr<tutti_team> team(new (std::nothrow)
+                                       tutti_team{job->job.get(), nullptr, rank, size});
   if (!team) return TUTTI_ERR_NO_MEMORY;
   constexpr std::uint64_t kApiTeam = 0x61706900;  // apart from ids made by other hosts of the core
   const Status status = job->job->create_team({{kApiTeam, id}, rank, size, members}, &team->team);
@@ -215,8 +224,8 @@ tutti_status tutti_bcast(tutti_team* team, void* buffer, size_t bytes, int root)
   return tutti_run(team, &call);
 }
 
-tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count, tutti_type type,
-                          tutti_op op, int root) {
+tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count,
+                          tutti_type type, tutti_op op, int root) {
   tutti_call call{};
   call.collective = TUTTI_REDUCE;
   call.send = send;
@@ -228,8 +237,8 @@ tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t
   return tutti_run(team, &call);
 }
 
-tutti_status tutti_allreduce(tutti_team* team, const void* send, void* recv, size_t count, tutti_type type,
-                             tutti_op op) {
+tutti_status tutti_allreduce(tutti_team* team, const void* send, void* recv, size_t count,
+                             tutti_type type, tutti_op op) {
   tutti_call call{};
   call.collective = TUTTI_ALLREDUCE;
   call.send = send;

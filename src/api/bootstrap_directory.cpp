@@ -54,7 +54,8 @@ int allgather(void* self, const void* in, void* out, size_t bytes) {
     auto* place = static_cast<char*>(out) + bytes * static_cast<size_t>(peer);
     if (!read_file(b.path(b.round, peer), place, bytes)) return 1;
   }
-  // Who has entered round r has read all of round r - 1, so round r - 2 is no longer needed by anybody.
+  // Who has entered round r has read all of round r - 1, so round r - 2 is no longer needed by
+  // anybody.
   if (b.round >= 2) unlink(b.path(b.round - 2, b.rank).c_str());
   ++b.round;
   return 0;
@@ -64,8 +65,10 @@ int allgather(void* self, const void* in, void* out, size_t bytes) {
 
 extern "C" {
 
-tutti_status tutti_bootstrap_directory(const char* directory, int rank, int size, tutti_bootstrap* out) {
-  if (directory == nullptr || out == nullptr || size < 1 || rank < 0 || rank >= size) return TUTTI_ERR_ARGUMENT;
+tutti_status tutti_bootstrap_directory(const char* directory, int rank, int size,
+                                       tutti_bootstrap* out) {
+  if (directory == nullptr || out == nullptr || size < 1 || rank < 0 || rank >= size)
+    return TUTTI_ERR_ARGUMENT;
   struct stat info;
   if (stat(directory, &info) != 0 || !S_ISDIR(info.st_mode)) return TUTTI_ERR_ARGUMENT;
   auto* bootstrap = new (std::nothrow) DirectoryBootstrap{directory, rank, size};
@@ -80,7 +83,8 @@ void tutti_bootstrap_free(tutti_bootstrap* bootstrap) {
   // Each round but the last is known to have been read by all when the farewell is through.
   const char farewell = 1;
   std::string all(static_cast<size_t>(b->size), '\0');
-  if (allgather(b, &farewell, all.data(), 1) == 0 && b->round >= 2) unlink(b->path(b->round - 2, b->rank).c_str());
+  if (allgather(b, &farewell, all.data(), 1) == 0 && b->round >= 2)
+    unlink(b->path(b->round - 2, b->rank).c_str());
   delete b;
   *bootstrap = tutti_bootstrap{};
 }

@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// Asks for a cache line in order to write it. Where a compiler that builds for any x86-64 must not use PREFETCHW
-/// (a hint that processors without it ignore), it would ask for a copy only.
+/// Asks for a cache line in order to write it. Where a compiler that builds for any x86-64 must not
+/// use PREFETCHW (a hint that processors without it ignore), it would ask for a copy only.
 inline void prefetch_to_write(const void* line) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));

@@ -74,17 +74,21 @@ constexpr std::array kRows = {
     Row{"UNEXPECTED", &Settings::unexpected,
         "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
     Row{"NET", &Settings::net,
-        "collectives between nodes; off: only within a node; on: an error where no network can be opened"},
+        "collectives between nodes; off: only within a node; on: an error where no network can be "
+        "opened"},
     Row{"NET_PROVIDER", &Settings::net_provider,
-        "network: verbs, or a provider of libfabric; by default verbs where there is an RDMA device, else tcp, or "
+        "network: verbs, or a provider of libfabric; by default verbs where there is an RDMA "
+        "device, else tcp, or "
         "tcp;ofi_rxm before libfabric 1.18"},
     Row{"NET_INTERFACE", &Settings::net_interface,
         "network interface to use, where the first that is not the loopback is not the right one"},
     Row{"NET_TIMEOUT", &Settings::net_timeout_s,
         "seconds after which a node that does not answer is lost", 0.1, 1e6},
-    Row{"LIBFABRIC", &Settings::libfabric, "libfabric.so.1 to open where the MPI has not brought one"},
+    Row{"LIBFABRIC", &Settings::libfabric,
+        "libfabric.so.1 to open where the MPI has not brought one"},
     Row{"NODE", &Settings::node,
-        "name of this rank's node: ranks with different names communicate over the network even on one machine; for tests"},
+        "name of this rank's node: ranks with different names communicate over the network even on "
+        "one machine; for tests"},
     Row{"FAULT", &Settings::fault, "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
     Row{"TRACE", &Settings::trace, "write a trace of the fabric's operations to this path"},
     Row{"CHECK", &Settings::check, "check the fabric contract at run time"},

@@ -19,17 +19,17 @@ struct Parameters {
 struct Shape {
   Coll coll = Coll::barrier;
   std::size_t bytes = 0;          // as in Call
-  std::size_t longest_block = 0;   // allgatherv: the longest of the counts
+  std::size_t longest_block = 0;  // allgatherv: the longest of the counts
   std::size_t element_bytes = 1;  // of reductions
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
   bool layered = false;           // several nodes, some with several members
-  bool mail = true;               // members have mail slots for each other (networks; not without payload)
-  bool user_memory = true;        // cross-memory attach, or threads
-  bool divisible = true;          // the vector may be cut between elements
+  bool mail = true;  // members have mail slots for each other (networks; not without payload)
+  bool user_memory = true;  // cross-memory attach, or threads
+  bool divisible = true;    // the vector may be cut between elements
   bool commutative = true;
-  bool fixed_order = false;       // TUTTI_FIXED_ORDER: elements are folded from left to right
-  std::size_t block_bytes = 0;    // of shared blocks
+  bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
+  std::size_t block_bytes = 0;  // of shared blocks
 };
 
 struct Algorithm {
@@ -40,9 +40,9 @@ struct Algorithm {
   std::uint64_t (*items)(const Shape& shape, const Parameters& parameters);
   /// nullptr when it can run on this shape, else why not (static string).
   const char* (*restriction)(const Shape& shape, const Parameters& parameters);
-  const char* parameters[2];      // names, or nullptr
+  const char* parameters[2];  // names, or nullptr
   Parameters defaults;
-  const char* source;             // paper and section, or what it is known as
+  const char* source;  // paper and section, or what it is known as
 };
 
 }  // namespace tutti

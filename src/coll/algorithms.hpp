@@ -1,5 +1,5 @@
-// All algorithms, by name. Each is defined in coll/<collective>/<algorithm>.cpp; select/list.cpp says where
-// they can run.
+// All algorithms, by name. Each is defined in coll/<collective>/<algorithm>.cpp; select/list.cpp
+// says where they can run.
 #pragma once
 
 #include "coll/algorithm.hpp"

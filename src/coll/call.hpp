@@ -9,8 +9,16 @@
 namespace tutti {
 
 enum class Coll : std::uint8_t {
-  barrier, bcast, reduce, allreduce, allgather, allgatherv, gather, scatter,
-  reduce_scatter_block, alltoall,
+  barrier,
+  bcast,
+  reduce,
+  allreduce,
+  allgather,
+  allgatherv,
+  gather,
+  scatter,
+  reduce_scatter_block,
+  alltoall,
   count_  // number of collectives; not a collective
 };
 inline constexpr int kColls = static_cast<int>(Coll::count_);
@@ -32,14 +40,18 @@ struct Call {
   /// Equal on all ranks. For allgatherv: of all blocks together.
   std::size_t bytes = 0;
   const Reduction* reduction = nullptr;  // by reference: must outlive the operation
-  const std::size_t* counts = nullptr;   // allgatherv: bytes of each rank's block (team size entries)
-  const std::size_t* displs = nullptr;   // allgatherv: offset of each block in recv, in bytes
+  const std::size_t* counts =
+      nullptr;  // allgatherv: bytes of each rank's block (team size entries)
+  const std::size_t* displs = nullptr;  // allgatherv: offset of each block in recv, in bytes
 };
 
 /// True when no algorithm has to run: there are no bytes, and nobody has to wait for anybody.
-inline bool moves_nothing(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
+inline bool moves_nothing(const Call& call) noexcept {
+  return call.bytes == 0 && call.coll != Coll::barrier;
+}
 
-/// The collective of a team of one: the own block, put where it belongs. Algorithms need two members.
+/// The collective of a team of one: the own block, put where it belongs. Algorithms need two
+/// members.
 void run_on_one_rank(const Call& call) noexcept;
 
 }  // namespace tutti

@@ -26,10 +26,10 @@ class HostBootstrap final : public Bootstrap {
   const Host& host_;
 };
 
-/// Where there are several nodes: a network between them. Without one, tutti serves only what stays on a node,
-/// unless TUTTI_NET=on asks for it. The same on all ranks.
-Status connect_nodes(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<shm::ShmFabric> shm,
-                     std::unique_ptr<Fabric>* out) {
+/// Where there are several nodes: a network between them. Without one, tutti serves only what stays
+/// on a node, unless TUTTI_NET=on asks for it. The same on all ranks.
+Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
+                     std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Fabric>* out) {
   const bool one_node = shm->neighbours().size() == static_cast<std::size_t>(bootstrap.size());
   if (settings.net == Switch::off || one_node) {
     *out = std::move(shm);
@@ -40,7 +40,8 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings, std::unique
   // Also without one the others are met: they would wait, or use theirs.
   static_cast<void>(open_network(settings, &network, &message));
   std::unique_ptr<nodes::NodesFabric> nodes;
-  const Status status = nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
+  const Status status =
+      nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
   if (status.ok()) {
     *out = std::move(nodes);
     return status;
@@ -55,7 +56,8 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings, std::unique
   return Status::success();
 }
 
-Status create_here(const Host& host, bool threads, Bootstrap& bootstrap, std::unique_ptr<Job>* out) {
+Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
+                   std::unique_ptr<Job>* out) {
   Settings settings;
   std::string message;
   const Status loaded = load_settings(&settings, &message);
@@ -72,7 +74,8 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap, std::un
   const bool has_neighbours = fabric->neighbours().size() > 1;
   const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();
-  if (host.rank == 0 && has_neighbours && settings.cma == Switch::automatic && !fabric->traits().user_memory) {
+  if (host.rank == 0 && has_neighbours && settings.cma == Switch::automatic &&
+      !fabric->traits().user_memory) {
     log(LogLevel::warn,
         "the kernel refuses cross-memory attach between ranks (ptrace scope or seccomp): large "
         "messages are copied through shared memory instead");
@@ -103,7 +106,9 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   TUTTI_TRY(bootstrap.allgather(&code, codes.data(), 1));
   if (!mine.ok()) return mine;
   for (std::size_t rank = 0; rank < codes.size(); ++rank) {
-    if (codes[rank] != 0) return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank), "another rank failed"};
+    if (codes[rank] != 0)
+      return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
+              "another rank failed"};
   }
   *out = std::move(job);
   return Status::success();

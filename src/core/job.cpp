@@ -11,7 +11,12 @@ namespace tutti {
 namespace {
 
 /// Operator classes that selection tells apart.
-enum Class : std::size_t { kDivisible, kWhole, kOrdered, kClasses };  // kOrdered: not commutative, divisible
+enum Class : std::size_t {
+  kDivisible,
+  kWhole,
+  kOrdered,
+  kClasses
+};  // kOrdered: not commutative, divisible
 
 Class class_of(const Call& call) noexcept {
   if (call.reduction == nullptr) return kDivisible;
@@ -37,7 +42,9 @@ p2p::Options message_options(const Settings& settings) noexcept {
   return options;
 }
 
-bool nothing_to_do(const Call& call) noexcept { return call.bytes == 0 && call.coll != Coll::barrier; }
+bool nothing_to_do(const Call& call) noexcept {
+  return call.bytes == 0 && call.coll != Coll::barrier;
+}
 
 }  // namespace
 
@@ -58,11 +65,12 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       blocks_(heap_, settings.block, settings.ring),
       resources_{engine_, heap_, directory_, blocks_, &JobImpl::run_layer} {}
 
-Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,
-                       const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out) {
+Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
+                       int cores, const HostPump& pump, bool threads,
+                       std::unique_ptr<JobImpl>* out) {
   const WaitPolicy policy = choose_wait_policy(node_ranks, cores, settings);
-  std::unique_ptr<JobImpl> job(
-      new (std::nothrow) JobImpl(settings, std::move(fabric), policy, pump, threads));
+  std::unique_ptr<JobImpl> job(new (std::nothrow)
+                                   JobImpl(settings, std::move(fabric), policy, pump, threads));
   if (!job) return Status::error(Code::no_memory, "out of memory");
   std::string message;
   const Status forced = Forced::parse(settings.algorithm, &job->forced_, &message);
@@ -88,7 +96,8 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
   Engine::Guard guard(engine_);
   sweep();
   auto entry = std::make_unique<TeamEntry>();
-  TUTTI_TRY(Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
+  TUTTI_TRY(
+      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
   Layers* const layers = entry->team->layers();
   choose_algorithms(*entry->team, *entry, spec.size > 1 && layers == nullptr);
   if (layers != nullptr && layers->node) {
@@ -117,7 +126,8 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
-      const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] = ChoiceTable(shape, forced_);
+      const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] =
+          ChoiceTable(shape, forced_);
       if (c == kDivisible && say && team.rank() == 0 && !said_where_not_forced_) {
         const std::string where = where_not_forced(shape, forced_, table);
         if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
@@ -134,7 +144,8 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   if (nothing_to_do(call)) co_return Status::success();
   JobImpl& job = *static_cast<const TeamEntry*>(team.host_data)->job;
   const Choice& choice = job.choice_for(team, call);
-  if (choice.algorithm == nullptr) co_return Status::error(Code::unsupported, "no algorithm can run here");
+  if (choice.algorithm == nullptr)
+    co_return Status::error(Code::unsupported, "no algorithm can run here");
   const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
   if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
   co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
@@ -174,8 +185,11 @@ Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
   return shape;
 }
 
-std::uint64_t JobImpl::items_of(const Team& team, const Call& call, const Choice& choice) const noexcept {
-  return choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape_of(team, call), choice.parameters);
+std::uint64_t JobImpl::items_of(const Team& team, const Call& call,
+                                const Choice& choice) const noexcept {
+  return choice.algorithm->items == nullptr
+             ? 0
+             : choice.algorithm->items(shape_of(team, call), choice.parameters);
 }
 
 const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noexcept {
@@ -184,7 +198,8 @@ const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noex
   return entry.choices[static_cast<std::size_t>(call.coll)][class_of(call)].at(bytes);
 }
 
-Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept {
+Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
+                              const Choice& choice) noexcept {
   TUTTI_CO_TRY(co_await team.connect());
   co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
 }
@@ -197,7 +212,8 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   }
   Engine::Guard guard(engine_);
   const Choice& choice = choice_for(team, call);
-  if (choice.algorithm == nullptr) return Status::error(Code::unsupported, "no algorithm can run here");
+  if (choice.algorithm == nullptr)
+    return Status::error(Code::unsupported, "no algorithm can run here");
   const Ticket ticket = team.take_ticket(items_of(team, call, choice));
   return engine_.run(
       [&] {
@@ -244,7 +260,8 @@ Status JobImpl::restart(Operation& operation) noexcept {
   Engine::Guard guard(engine_);
   guard.escalate();
   if (!orphans_.empty()) sweep();
-  operation.ticket = operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
+  operation.ticket =
+      operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);
   if (operation.task.done()) {  // no memory for its frame
@@ -281,7 +298,8 @@ bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
 Status JobImpl::wait(Operation& operation) noexcept {
   if (operation.active.load(std::memory_order_acquire)) {
     Engine::Guard guard(engine_);
-    engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); }, guard);
+    engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); },
+                       guard);
   }
   return operation.outcome;
 }
@@ -319,6 +337,8 @@ MemoryUse JobImpl::memory() const noexcept {
   return {heap_.reserved(), heap_.used() + Directory::bytes(), Team::board_bytes()};
 }
 
-bool active(const Operation& operation) noexcept { return operation.active.load(std::memory_order_acquire); }
+bool active(const Operation& operation) noexcept {
+  return operation.active.load(std::memory_order_acquire);
+}
 
 }  // namespace tutti

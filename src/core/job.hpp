@@ -36,12 +36,16 @@ struct TeamEntry;
 
 class JobImpl final : public Job {
  public:
-  /// Takes the fabric. `cores`: cores that the ranks on this node may use; `node_ranks`: how many they are.
-  static Status create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks, int cores,
-                       const HostPump& pump, bool threads, std::unique_ptr<JobImpl>* out);
+  /// Takes the fabric. `cores`: cores that the ranks on this node may use; `node_ranks`: how many
+  /// they are.
+  static Status create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
+                       int cores, const HostPump& pump, bool threads,
+                       std::unique_ptr<JobImpl>* out);
   ~JobImpl() override;
 
-  bool reachable(std::int32_t job_rank) const noexcept override { return fabric_->reaches(job_rank); }
+  bool reachable(std::int32_t job_rank) const noexcept override {
+    return fabric_->reaches(job_rank);
+  }
   Status create_team(const TeamSpec& spec, Team** out) override;
   void release_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
@@ -67,7 +71,8 @@ class JobImpl final : public Job {
   Shape shape_of(const Team& team, const Call& call) const noexcept;
   std::uint64_t items_of(const Team& team, const Call& call, const Choice& choice) const noexcept;
   const Choice& choice_for(const Team& team, const Call& call) const noexcept;
-  Task connect_and_run(Team& team, const Call& call, const Ticket& ticket, const Choice& choice) noexcept;
+  Task connect_and_run(Team& team, const Call& call, const Ticket& ticket,
+                       const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
@@ -84,8 +89,9 @@ class JobImpl final : public Job {
   BlockPool blocks_;
   TeamResources resources_;
   std::vector<std::unique_ptr<TeamEntry>> teams_;
-  std::vector<std::unique_ptr<TeamEntry>> released_;  // given up here, but perhaps not yet by the other members
-  std::vector<Operation*> orphans_;                   // released while active
+  std::vector<std::unique_ptr<TeamEntry>>
+      released_;                     // given up here, but perhaps not yet by the other members
+  std::vector<Operation*> orphans_;  // released while active
 };
 
 }  // namespace tutti

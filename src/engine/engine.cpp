@@ -12,15 +12,16 @@ namespace {
 
 constexpr std::uint64_t kHealthInterval = 100'000'000;  // ns between looks at the peers' health
 constexpr std::uint32_t kPausesPerRound = 16;
-constexpr std::uint32_t kCloseRounds = 64;  // about 15 us
+constexpr std::uint32_t kCloseRounds = 64;     // about 15 us
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
-constexpr std::uint64_t kPumpedSlice = 50'000;  // ns; shortest sleep while the host may have requests open
-constexpr std::uint64_t kPumpedShare = 256;     // it grows to this part of the time waited
+constexpr std::uint64_t kPumpedSlice =
+    50'000;  // ns; shortest sleep while the host may have requests open
+constexpr std::uint64_t kPumpedShare = 256;  // it grows to this part of the time waited
 
 }  // namespace
 
-Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump,
-               bool threads, FramePool* frames)
+Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads,
+               FramePool* frames)
     : fabric_(fabric),
       policy_(policy),
       host_(pump),
@@ -42,7 +43,8 @@ void Engine::stop_progress_thread() noexcept {
 
 void Engine::Guard::take() noexcept {
   // The holder may be off its core (more ranks than cores), so spinning is not enough.
-  for (std::uint32_t round = 0; engine_.locked_.exchange(true, std::memory_order_acquire); ++round) {
+  for (std::uint32_t round = 0; engine_.locked_.exchange(true, std::memory_order_acquire);
+       ++round) {
     if (round < 64) {
       cpu_pause();
     } else {
@@ -130,9 +132,11 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (waited >= policy_.active_ns) {
     // From here on every call sleeps, until something is reached or another thread has moved on.
     // A host that may have requests open moves its data only when it is pumped: often at first.
-    const bool pumped = host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
+    const bool pumped =
+        host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
     const std::uint64_t slice =
-        pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns) : policy_.slice_ns;
+        pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns)
+               : policy_.slice_ns;
     for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
       sleep_slice(slice, guard, attention_);
       if (host_.pump != nullptr) {

@@ -1,9 +1,9 @@
 // The engine of one rank: resumes tasks when the words that they wait for are reached, and waits
 // hybridly (spin, yield, sleep) when there is nothing to resume.
 //
-// Who drives it: a blocking caller inside drive(); test/wait of non-blocking operations; the progress
-// thread while operations are pending and the application is elsewhere. The lock serialises them; a
-// single-threaded program with nothing pending never takes it.
+// Who drives it: a blocking caller inside drive(); test/wait of non-blocking operations; the
+// progress thread while operations are pending and the application is elsewhere. The lock
+// serialises them; a single-threaded program with nothing pending never takes it.
 #pragma once
 
 #include <atomic>
@@ -34,11 +34,11 @@ struct ProgressCounts {
 
 /// How a blocking wait proceeds. Times in nanoseconds.
 struct WaitPolicy {
-  std::uint32_t spins = 0;         // pauses inside an await before the task is suspended
-  bool yield = false;              // give the core away between polls: more ranks than cores
-  std::uint64_t active_ns = 0;     // how long to poll before sleeping
-  std::uint64_t slice_ns = 1'000'000;        // longest sleep while the host MPI must be pumped
-  std::uint64_t deadline_ns = 0;   // 0: none
+  std::uint32_t spins = 0;             // pauses inside an await before the task is suspended
+  bool yield = false;                  // give the core away between polls: more ranks than cores
+  std::uint64_t active_ns = 0;         // how long to poll before sleeping
+  std::uint64_t slice_ns = 1'000'000;  // longest sleep while the host MPI must be pumped
+  std::uint64_t deadline_ns = 0;       // 0: none
 };
 
 /// Policy for `ranks` runnable ranks on `cores` available cores (affinity and cgroup limits).
@@ -61,7 +61,8 @@ inline void cpu_pause() noexcept {
 
 class Engine {
  public:
-  /// `frames`: the pool for coroutine frames, or nullptr for one of its own. Simulated ranks share one.
+  /// `frames`: the pool for coroutine frames, or nullptr for one of its own. Simulated ranks share
+  /// one.
   Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads,
          FramePool* frames = nullptr);
   ~Engine();
@@ -74,13 +75,14 @@ class Engine {
 
   // ---- in tasks ------------------------------------------------------------------------------
 
-  /// Awaits until `word` >= `value`; gives ok, or why that will not happen. `peer`: the job rank that
-  /// will write the word (-1: any member). `members` must outlive the wait.
+  /// Awaits until `word` >= `value`; gives ok, or why that will not happen. `peer`: the job rank
+  /// that will write the word (-1: any member). `members` must outlive the wait.
   class Reached;
   Reached reached(const Word& word, std::uint64_t value, Membership& members,
                   std::int32_t peer = -1) noexcept;
 
-  /// Follows Fabric::now_ns() while somebody awaits it: what a task waits on to try something again later.
+  /// Follows Fabric::now_ns() while somebody awaits it: what a task waits on to try something again
+  /// later.
   const Word& clock() const noexcept { return clock_; }
 
   // ---- by callers ----------------------------------------------------------------------------
@@ -96,8 +98,8 @@ class Engine {
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
 
-  /// Makes a task by calling `make()` and runs it to its end, waiting as the policy says. The guard is
-  /// released while waiting.
+  /// Makes a task by calling `make()` and runs it to its end, waiting as the policy says. The guard
+  /// is released while waiting.
   template <class Make>
   Status run(Make make, Guard& guard) noexcept {
     spins_ = policy_.spins;
@@ -111,8 +113,8 @@ class Engine {
     return task.result();
   }
 
-  /// True when `word` has reached `value`, now or within the pauses that a blocking caller may spend. What
-  /// a function asks before it makes a coroutine of itself.
+  /// True when `word` has reached `value`, now or within the pauses that a blocking caller may
+  /// spend. What a function asks before it makes a coroutine of itself.
   bool soon(const Word& word, std::uint64_t value) const noexcept {
     if (word.load(std::memory_order_acquire) >= value) return true;
     for (std::uint32_t i = spins_; i != 0; --i) {
@@ -142,8 +144,8 @@ class Engine {
   /// Resumes a task whose word is reached. True when there was one. Under the guard.
   bool poll() noexcept;
 
-  /// One fruitless round of waiting: pump, spin, yield or sleep. `round` counts from 0. The guard is
-  /// released meanwhile. Checks the health of peers now and then.
+  /// One fruitless round of waiting: pump, spin, yield or sleep. `round` counts from 0. The guard
+  /// is released meanwhile. Checks the health of peers now and then.
   void relax(std::uint32_t round, Guard& guard) noexcept;
 
   /// For callers that complete operations outside of tasks: threads that wait for them look again.
@@ -157,8 +159,8 @@ class Engine {
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
-  /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread, at any
-  /// time: operations that are pending then are taken up or left alone from now on.
+  /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread,
+  /// at any time: operations that are pending then are taken up or left alone from now on.
   void set_progress_thread(bool enabled, int cpu) noexcept;
   /// Counts the application's threads that sleep in here, in a word that peers may read in order to
   /// leave a progress thread asleep. nullptr: nowhere. Set before anybody waits.
@@ -196,18 +198,19 @@ class Engine {
   HostPump host_;
   std::unique_ptr<FramePool> own_frames_;
   FramePool* frames_;
-  const bool threads_;         // the application has several threads inside
+  const bool threads_;  // the application has several threads inside
   const bool virtual_time_;
-  std::uint32_t spins_ = 0;    // pauses that an await may spend: policy_.spins while driving, else 0
-  Waiter waiters_;             // head of the circular list of suspended tasks
-  Word clock_{0};                    // local; written only while timed_ != 0
-  std::uint32_t timed_ = 0;          // waiters on the clock
+  std::uint32_t spins_ = 0;  // pauses that an await may spend: policy_.spins while driving, else 0
+  Waiter waiters_;           // head of the circular list of suspended tasks
+  Word clock_{0};            // local; written only while timed_ != 0
+  std::uint32_t timed_ = 0;  // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
-  std::uint64_t resumed_ = 0;        // tasks resumed so far: a sleeper looks again at what it waits for
+  std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
 
-  alignas(kCacheLine) std::atomic<bool> locked_{false};   // the lock
-  std::atomic<std::uint32_t> inside_{0};   // application threads waiting inside; the progress thread keeps away
+  alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
+  std::atomic<std::uint32_t> inside_{
+      0};  // application threads waiting inside; the progress thread keeps away
   alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread

@@ -14,8 +14,8 @@ namespace tutti {
 namespace {
 
 // While the application polls by itself the thread only looks in now and then.
-constexpr std::uint64_t kGrace = 100'000;        // ns
-constexpr std::uint64_t kSleep = 50'000'000;     // ns; bound on one armed sleep
+constexpr std::uint64_t kGrace = 100'000;     // ns
+constexpr std::uint64_t kSleep = 50'000'000;  // ns; bound on one armed sleep
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t ns) noexcept {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};

@@ -1,6 +1,6 @@
-// The progress thread: looks after non-blocking operations while the application computes or sits in a
-// native call of its MPI. It exists from the first such operation on, sleeps in the kernel whenever
-// nothing is pending or the application itself is polling, and never calls the host MPI.
+// The progress thread: looks after non-blocking operations while the application computes or sits
+// in a native call of its MPI. It exists from the first such operation on, sleeps in the kernel
+// whenever nothing is pending or the application itself is polling, and never calls the host MPI.
 #pragma once
 
 #include <pthread.h>
@@ -15,8 +15,8 @@ class Engine;
 
 class ProgressThread {
  public:
-  /// Starts the thread; `cpu` < 0: not bound. Where the system refuses a thread, operations progress
-  /// only inside tutti's calls, which is said once in the log.
+  /// Starts the thread; `cpu` < 0: not bound. Where the system refuses a thread, operations
+  /// progress only inside tutti's calls, which is said once in the log.
   ProgressThread(Engine& engine, int cpu) noexcept;
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
@@ -38,9 +38,9 @@ class ProgressThread {
   pthread_t thread_{};
   bool started_ = false;
   bool bound_ = false;
-  cpu_set_t inherited_{};                   // CPUs of the thread that made this one
-  std::atomic<std::uint32_t> work_{0};      // futex; grows when something becomes pending
-  std::atomic<bool> idle_{false};           // sleeping on work_
+  cpu_set_t inherited_{};               // CPUs of the thread that made this one
+  std::atomic<std::uint32_t> work_{0};  // futex; grows when something becomes pending
+  std::atomic<bool> idle_{false};       // sleeping on work_
   std::atomic<bool> stop_{false};
 };
 

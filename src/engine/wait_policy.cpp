@@ -3,8 +3,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint32_t kSpins = 128;                     // about 2 us of pauses
-constexpr std::uint64_t kActiveSubscribed = 10'000'000;   // ns of polling before sleep, a core each
+constexpr std::uint32_t kSpins = 128;                    // about 2 us of pauses
+constexpr std::uint64_t kActiveSubscribed = 10'000'000;  // ns of polling before sleep, a core each
 constexpr std::uint64_t kActiveOversubscribed = 2'000'000;  // ns of yielding before sleep
 
 }  // namespace

@@ -48,15 +48,15 @@ struct Region {
 
 /// A peer's region as seen from here.
 struct Remote {
-  std::int32_t peer = -1;     // job rank
+  std::int32_t peer = -1;  // job rank
   std::size_t bytes = 0;
-  void* mapped = nullptr;     // where loads and stores reach it, or nullptr
-  std::uint64_t handle = 0;   // of the implementation
+  void* mapped = nullptr;    // where loads and stores reach it, or nullptr
+  std::uint64_t handle = 0;  // of the implementation
   Key key;
 };
 
-/// The counter behind the data (VIA-2003, section 3.2): `value` is stored to the Word at `offset` of
-/// the target region, and becomes visible there no earlier than the data of the same put.
+/// The counter behind the data (VIA-2003, section 3.2): `value` is stored to the Word at `offset`
+/// of the target region, and becomes visible there no earlier than the data of the same put.
 struct Tail {
   std::size_t offset = 0;  // of the Word in the target region; 8-byte aligned
   std::uint64_t value = 0;
@@ -70,8 +70,8 @@ struct Completion {
   Completion() = default;
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
-  /// Who gives up before everything is over (because a peer was lost) leaves nothing behind that would
-  /// still count here or write to memory that was to be read into.
+  /// Who gives up before everything is over (because a peer was lost) leaves nothing behind that
+  /// would still count here or write to memory that was to be read into.
   inline ~Completion();
 
   Word finished{0};          // operations over; grows
@@ -80,8 +80,8 @@ struct Completion {
   Fabric* fabric = nullptr;  // set by fabrics whose operations outlive their calls
 };
 
-/// One place where a task waits for a Word. Linked into the engine's list while it waits; in virtual
-/// time the fabric calls `ready` instead of being polled.
+/// One place where a task waits for a Word. Linked into the engine's list while it waits; in
+/// virtual time the fabric calls `ready` instead of being polled.
 struct Waiter {
   const Word* word = nullptr;
   std::uint64_t value = 0;
@@ -106,11 +106,12 @@ enum class Work : std::uint8_t { copy, reduce, match, interrupt, call };
 /// What an implementation can do natively. Algorithms never look here; team and select do.
 struct Traits {
   const char* name = "";
-  bool virtual_time = false;       // time is simulated; waits go through watch()
-  bool ordered_tail = false;       // data and tail travel in one native operation
-  bool elided_payload = false;     // data is not carried (simulation at scale): contents are undefined
-  std::size_t arena_scale = 1;     // offset o of an arena is at base + o * arena_scale: without payload, the
-                                   // arenas of many ranks lie interleaved, so that untouched words cost nothing
+  bool virtual_time = false;    // time is simulated; waits go through watch()
+  bool ordered_tail = false;    // data and tail travel in one native operation
+  bool elided_payload = false;  // data is not carried (simulation at scale): contents are undefined
+  std::size_t arena_scale =
+      1;  // offset o of an arena is at base + o * arena_scale: without payload, the
+          // arenas of many ranks lie interleaved, so that untouched words cost nothing
   bool user_memory = false;        // get/put reach any exposed memory without the peer's help
   std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
@@ -141,8 +142,8 @@ class Fabric {
   virtual Region& arena() noexcept = 0;
   /// The arena of a peer. The result stays valid as long as the fabric.
   virtual Status arena_of(std::int32_t peer, Remote* out) noexcept = 0;
-  /// Backs [offset, offset + bytes) of the own arena with memory, so that using it cannot fail later
-  /// (no SIGBUS). Fails with no_memory. Idempotent.
+  /// Backs [offset, offset + bytes) of the own arena with memory, so that using it cannot fail
+  /// later (no SIGBUS). Fails with no_memory. Idempotent.
   virtual Status reserve(std::size_t offset, std::size_t bytes) noexcept = 0;
 
   /// A Remote for a key received from `peer`. Cheap. Fails with truncated or invalid_argument on a
@@ -153,7 +154,8 @@ class Fabric {
   virtual bool maps(std::int32_t peer) const noexcept = 0;
   /// True when puts and gets of this rank reach `peer`: on this node, or over a network.
   virtual bool reaches(std::int32_t peer) const noexcept { return maps(peer); }
-  /// The node of `peer`, from 0. Ranks of one node map each other. 0 for all where nodes are not told apart.
+  /// The node of `peer`, from 0. Ranks of one node map each other. 0 for all where nodes are not
+  /// told apart.
   virtual std::int32_t node_of(std::int32_t peer) const noexcept {
     static_cast<void>(peer);
     return 0;
@@ -161,18 +163,18 @@ class Fabric {
 
   // ---- data --------------------------------------------------------------------------------
 
-  /// One-sided write of `bytes` from `source` to `offset` of the remote region; with `tail` also the
-  /// counter, visible no earlier than the data. bytes may be 0 (the tail alone). `completion` (may be
-  /// nullptr): counts one more finished operation when `source` may be reused; that says nothing
-  /// about the target. Out-of-range offsets fail with truncated before anything is written.
-  /// Puts to one peer take effect in order: a tail is visible no earlier than the data of all puts to that
-  /// peer before it, whatever their regions.
+  /// One-sided write of `bytes` from `source` to `offset` of the remote region; with `tail` also
+  /// the counter, visible no earlier than the data. bytes may be 0 (the tail alone). `completion`
+  /// (may be nullptr): counts one more finished operation when `source` may be reused; that says
+  /// nothing about the target. Out-of-range offsets fail with truncated before anything is written.
+  /// Puts to one peer take effect in order: a tail is visible no earlier than the data of all puts
+  /// to that peer before it, whatever their regions.
   virtual Status put(const Remote& target, std::size_t offset, const void* source,
                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept = 0;
 
   /// One-sided read. `completion` is required; the data is in `destination` when it has counted.
-  virtual Status get(const Remote& source, std::size_t offset, void* destination,
-                     std::size_t bytes, Completion* completion) noexcept = 0;
+  virtual Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
+                     Completion* completion) noexcept = 0;
 
   /// Stores `value` to a Word in memory mapped from `peer` (or own exposed memory, peer == rank()),
   /// with release order. Does not wake: callers ring() when sleepers() says so.
@@ -185,8 +187,9 @@ class Fabric {
     }
   }
 
-  /// Ends the operations that still count on `completion`: they will not touch it, nor what they were to read
-  /// into, once this returns. Only where Completion::fabric is set; may take as long as a peer takes to be lost.
+  /// Ends the operations that still count on `completion`: they will not touch it, nor what they
+  /// were to read into, once this returns. Only where Completion::fabric is set; may take as long
+  /// as a peer takes to be lost.
   virtual void forget(Completion& completion) noexcept { static_cast<void>(completion); }
 
   /// Completes what can be completed: moves data, counts completions. Never blocks.
@@ -195,9 +198,9 @@ class Fabric {
   // ---- waiting -----------------------------------------------------------------------------
 
   /// True when some rank that maps our memory may be asleep. One relaxed load; ordered after the
-  /// caller's signal() by the sleeper's side (arm() runs an asymmetric barrier). Without such a barrier
-  /// by reading with an addition of 0: either it comes after the sleeper's own in the word's order, and
-  /// sees it, or the sleeper's comes after it, and sees the signal.
+  /// caller's signal() by the sleeper's side (arm() runs an asymmetric barrier). Without such a
+  /// barrier by reading with an addition of 0: either it comes after the sleeper's own in the
+  /// word's order, and sees it, or the sleeper's comes after it, and sees the signal.
   bool sleepers() const noexcept {
     if (sleepers_ == nullptr) return false;
     if (adds_before_ring_) return sleepers_->fetch_add(0, std::memory_order_acq_rel) != 0;
@@ -207,8 +210,8 @@ class Fabric {
   virtual void ring(std::int32_t peer) noexcept { static_cast<void>(peer); }
 
   /// Announces that this rank is about to sleep. After arm() returns, any signal() or arriving put
-  /// either is visible to a check made now, or will ring. Calls nest (progress thread and application).
-  /// Returns the ticket for sleep().
+  /// either is visible to a check made now, or will ring. Calls nest (progress thread and
+  /// application). Returns the ticket for sleep().
   virtual std::uint32_t arm() noexcept { return 0; }
   /// Sleeps in the kernel until rung since arm() gave `ticket`, or `timeout_ns` has passed. Only
   /// between arm and disarm; any thread, without the engine's lock.
@@ -218,14 +221,14 @@ class Fabric {
   }
   virtual void disarm() noexcept {}
 
-  /// False when `peer` is known to have died or cannot be reached: every team that it is a member of is
-  /// broken. May cost a system call.
+  /// False when `peer` is known to have died or cannot be reached: every team that it is a member
+  /// of is broken. May cost a system call.
   virtual bool alive(std::int32_t peer) noexcept {
     static_cast<void>(peer);
     return true;
   }
-  /// True when `peer` has left in good order: what it owed to others is done, and it will write no more words.
-  /// Only a wait for a word of its own is then in vain. Costs a load.
+  /// True when `peer` has left in good order: what it owed to others is done, and it will write no
+  /// more words. Only a wait for a word of its own is then in vain. Costs a load.
   virtual bool left(std::int32_t peer) noexcept {
     static_cast<void>(peer);
     return false;
@@ -269,23 +272,24 @@ class Fabric {
   int rank_;
   int size_;
   Traits traits_;
-  // Number of ranks of the node that are armed. The one Word that many write (by fetch_add): each rank
-  // when it arms and disarms. Read before ringing.
+  // Number of ranks of the node that are armed. The one Word that many write (by fetch_add): each
+  // rank when it arms and disarms. Read before ringing.
   Word* sleepers_ = nullptr;
   bool adds_before_ring_ = false;    // no asymmetric barrier on this system
   bool intercepts_signals_ = false;  // signal() goes through signal_virtually() in real time too
 };
 
 inline Completion::~Completion() {
-  if (fabric != nullptr && finished.load(std::memory_order_acquire) != posted) fabric->forget(*this);
+  if (fabric != nullptr && finished.load(std::memory_order_acquire) != posted)
+    fabric->forget(*this);
 }
 
 /// Unreliable, unordered, MTU-sized messages to a group. Same thread and ownership rules as Fabric.
 class Datagrams {
  public:
   virtual ~Datagrams() = default;
-  /// Joins the group named by a 128-bit id (random per communicator, MCAST-2007). `depth`: receives to
-  /// pre-post (MCAST-2007: default 5). `*out` names the group here.
+  /// Joins the group named by a 128-bit id (random per communicator, MCAST-2007). `depth`: receives
+  /// to pre-post (MCAST-2007: default 5). `*out` names the group here.
   virtual Status join(const std::uint64_t id[2], int depth, int* out) noexcept = 0;
   virtual void leave(int group) noexcept = 0;
   /// Sends at most traits().datagram_bytes to all members but this rank. The bytes are copied.

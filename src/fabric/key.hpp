@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// 32 bits over words 1 to 3 and `kind`. Guards against accidents, not against attackers: the ranks of a
-/// job may write each other's memory anyway.
+/// 32 bits over words 1 to 3 and `kind`. Guards against accidents, not against attackers: the ranks
+/// of a job may write each other's memory anyway.
 inline std::uint64_t key_check(std::uint32_t kind, const Key& key) noexcept {
   std::uint64_t hash = kind;
   for (int i = 1; i < 4; ++i) {
@@ -20,7 +20,8 @@ inline std::uint64_t key_check(std::uint32_t kind, const Key& key) noexcept {
 }
 
 /// A key of `kind` (of the implementation) with three words of its own and the check.
-inline Key seal_key(std::uint32_t kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) noexcept {
+inline Key seal_key(std::uint32_t kind, std::uint64_t a, std::uint64_t b,
+                    std::uint64_t c) noexcept {
   Key key{{0, a, b, c}};
   key.words[0] = key_check(kind, key) << 32 | kind;
   return key;

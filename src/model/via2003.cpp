@@ -22,7 +22,9 @@ double wire(const sim::Network& n, std::size_t bytes) {
   return static_cast<double>(bytes + n.counter_bytes) * n.Tt.microseconds();
 }
 
-double copy(const sim::Network& n, std::size_t bytes) { return static_cast<double>(bytes) * n.Tc.microseconds(); }
+double copy(const sim::Network& n, std::size_t bytes) {
+  return static_cast<double>(bytes) * n.Tc.microseconds();
+}
 
 double registered_copy(const sim::Network& n, std::size_t bytes) {
   return bytes <= n.copied_bytes ? copy(n, bytes) : 0;
@@ -35,7 +37,8 @@ double broadcast(const sim::Network& n, int nodes, std::size_t bytes, std::size_
   const std::size_t num = (bytes + block - 1) / block;
   const std::size_t first = std::min(bytes, block);
   const std::size_t last = bytes - (num - 1) * block;
-  const double transmitted = static_cast<double>(bytes + num * n.counter_bytes) * n.Tt.microseconds();
+  const double transmitted =
+      static_cast<double>(bytes + num * n.counter_bytes) * n.Tt.microseconds();
   const double stage = put(n) + transmitted + static_cast<double>(num - 1) * us(n.Ta);
   return stages(nodes) * stage + registered_copy(n, first) + copy(n, last);
 }
@@ -48,28 +51,35 @@ double allreduce(const sim::Network& n, int nodes, std::size_t bytes, int degree
   if (nodes < 2) return 0;
   const double fold = us(n.To) + static_cast<double>(bytes) * n.To_byte.microseconds();
   const double overlapped = std::max(us(n.Tn), wire(n, bytes) + us(n.Tg));
-  const double gap = which == Case::best ? std::max(overlapped, fold) : us(n.Ts + n.Tn) + wire(n, bytes) + us(n.Tg);
+  const double gap = which == Case::best ? std::max(overlapped, fold)
+                                         : us(n.Ts + n.Tn) + wire(n, bytes) + us(n.Tg);
   double up = 0;
   for (std::int64_t reach = 1; reach < nodes; reach *= degree + 1) {
     const auto children = std::min<std::int64_t>(degree, (nodes - 1) / reach);
     const double folds = static_cast<double>(which == Case::best ? 1 : children) * fold;
-    up += registered_copy(n, bytes) + put(n) + wire(n, bytes) + static_cast<double>(children - 1) * gap + folds;
+    up += registered_copy(n, bytes) + put(n) + wire(n, bytes) +
+          static_cast<double>(children - 1) * gap + folds;
   }
-  return up + registered_copy(n, bytes) + stages(nodes) * (put(n) + wire(n, bytes)) + copy(n, bytes);
+  return up + registered_copy(n, bytes) + stages(nodes) * (put(n) + wire(n, bytes)) +
+         copy(n, bytes);
 }
 
-int optimal_degree(const sim::Network& n, int nodes, std::size_t bytes, const std::vector<int>& degrees) {
+int optimal_degree(const sim::Network& n, int nodes, std::size_t bytes,
+                   const std::vector<int>& degrees) {
   return *std::min_element(degrees.begin(), degrees.end(), [&](int a, int b) {
     return allreduce(n, nodes, bytes, a, Case::best) < allreduce(n, nodes, bytes, b, Case::best);
   });
 }
 
-std::size_t optimal_block(const sim::Network& n, int nodes, std::size_t bytes, const std::vector<std::size_t>& blocks) {
+std::size_t optimal_block(const sim::Network& n, int nodes, std::size_t bytes,
+                          const std::vector<std::size_t>& blocks) {
   return *std::min_element(blocks.begin(), blocks.end(), [&](std::size_t a, std::size_t b) {
     return broadcast(n, nodes, bytes, a) < broadcast(n, nodes, bytes, b);
   });
 }
 
-double recursive_doubling(double ts, double tw, double m, int p) { return ts * std::log2(p) + (p - 1) * m * tw; }
+double recursive_doubling(double ts, double tw, double m, int p) {
+  return ts * std::log2(p) + (p - 1) * m * tw;
+}
 
 }  // namespace tutti::model

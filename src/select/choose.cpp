@@ -1,4 +1,5 @@
-// The choice by measured thresholds. docs/results.md has the measurements and the command that made them.
+// The choice by measured thresholds. docs/results.md has the measurements and the command that made
+// them.
 #include <algorithm>
 
 #include "select/select.hpp"
@@ -8,14 +9,15 @@ namespace {
 
 struct Preference {
   const char* name;
-  std::size_t up_to;     // bytes (of Shape::bytes)
-  std::int64_t block;    // the algorithm's first parameter; 0: its default
+  std::size_t up_to;   // bytes (of Shape::bytes)
+  std::int64_t block;  // the algorithm's first parameter; 0: its default
 };
 
 constexpr std::size_t kAny = ~std::size_t{0};
 constexpr std::size_t Ki = 1024, Mi = 1024 * 1024;
-// Where everybody publishes, the few cells of a kilobyte are still in the readers' caches when they come round
-// again, and the ring of blocks is faster. A root that runs ahead gains from the data beside the flag.
+// Where everybody publishes, the few cells of a kilobyte are still in the readers' caches when they
+// come round again, and the ring of blocks is faster. A root that runs ahead gains from the data
+// beside the flag.
 constexpr std::size_t kSymmetric = Ki - 1;
 
 /// Where members share memory.
@@ -24,24 +26,37 @@ std::vector<Preference> within_a_node(const Shape& s) {
     case Coll::barrier:
       return {{"flat", kAny, 0}};
     case Coll::bcast:
-      return {{"flat", kAny, 0}, {"blocks", 32 * Ki, 8 * Ki}, {"blocks", 128 * Ki, 16 * Ki}, {"blocks", kAny, 0}};
+      return {{"flat", kAny, 0},
+              {"blocks", 32 * Ki, 8 * Ki},
+              {"blocks", 128 * Ki, 16 * Ki},
+              {"blocks", kAny, 0}};
     case Coll::allreduce:
-      return {{"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"split", kAny, 0}, {"whole", kAny, 0}};
+      return {
+          {"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"split", kAny, 0}, {"whole", kAny, 0}};
     case Coll::reduce:
       return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}};
     case Coll::reduce_scatter_block:
-      return {{"flat", kSymmetric, 0}, {"blocks", 64 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}, {"whole", kAny, 0}};
+      return {{"flat", kSymmetric, 0},
+              {"blocks", 64 * Ki, 0},
+              {"memory", kAny, 0},
+              {"blocks", kAny, 0},
+              {"whole", kAny, 0}};
     case Coll::allgather:
     case Coll::allgatherv:
     case Coll::gather:
     case Coll::scatter:
-      return {{"flat", kSymmetric, 0}, {"blocks", 2 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
+      return {
+          {"flat", kSymmetric, 0}, {"blocks", 2 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
     default:
-      return {{"flat", kSymmetric, 0}, {"blocks", 32 * Ki, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
+      return {{"flat", kSymmetric, 0},
+              {"blocks", 32 * Ki, 0},
+              {"memory", kAny, 0},
+              {"blocks", kAny, 0}};
   }
 }
 
-/// Between nodes, one member on each. Last what needs least: the teams of simulations without payload have no mail.
+/// Between nodes, one member on each. Last what needs least: the teams of simulations without
+/// payload have no mail.
 std::vector<Preference> between_nodes(const Shape& s) {
   switch (s.coll) {
     case Coll::barrier:
@@ -50,8 +65,12 @@ std::vector<Preference> between_nodes(const Shape& s) {
       return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
     case Coll::allreduce:
       // A ring has 2 (N - 1) steps: it pays when its parts are large.
-      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0}, {"ring", kAny, 0}, {"doubling", kAny, 0},
-              {"ordered", kAny, 0}, {"degree_k", Ki, 3}, {"degree_k", kAny, 1}};
+      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
+              {"ring", kAny, 0},
+              {"doubling", kAny, 0},
+              {"ordered", kAny, 0},
+              {"degree_k", Ki, 3},
+              {"degree_k", kAny, 1}};
     case Coll::reduce:
       return {{"degree_k", kAny, 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::reduce_scatter_block:

@@ -16,7 +16,8 @@ std::string names_of(Coll coll) {
 
 std::string all_collectives() {
   std::string names;
-  for (int i = 0; i < kColls; ++i) names += (i == 0 ? "" : ", ") + std::string(name(static_cast<Coll>(i)));
+  for (int i = 0; i < kColls; ++i)
+    names += (i == 0 ? "" : ", ") + std::string(name(static_cast<Coll>(i)));
   return names;
 }
 
@@ -33,34 +34,41 @@ Status parse_parameter(const std::string& text, const Algorithm& algorithm, Para
   for (std::size_t i = 0; i < 2; ++i) {
     if (algorithm.parameters[i] == nullptr || key != algorithm.parameters[i]) continue;
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parameters->value[i]);
+    const auto [end, error] =
+        std::from_chars(value.data(), value.data() + value.size(), parameters->value[i]);
     if (error == std::errc() && end == value.data() + value.size() && parameters->value[i] > 0) {
       return Status::success();
     }
     return complain(message, "'" + text + "': " + key + " takes a positive whole number");
   }
   const char* known = algorithm.parameters[0];
-  return complain(message, std::string(name(algorithm.coll)) + " " + algorithm.name + " has no parameter '" + key +
-                               (known == nullptr ? "' (it has none)" : "', but '" + std::string(known) + "'"));
+  return complain(
+      message, std::string(name(algorithm.coll)) + " " + algorithm.name + " has no parameter '" +
+                   key +
+                   (known == nullptr ? "' (it has none)" : "', but '" + std::string(known) + "'"));
 }
 
 Status parse_one(const std::string& text, Choice* choices, std::string* message) {
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) return complain(message, "'" + text + "' is not OP=NAME[:KEY=VALUE]");
+  if (equals == std::string::npos)
+    return complain(message, "'" + text + "' is not OP=NAME[:KEY=VALUE]");
   const std::string op = text.substr(0, equals);
   int coll = 0;
   while (coll < kColls && op != name(static_cast<Coll>(coll))) ++coll;
-  if (coll == kColls) return complain(message, "no collective '" + op + "'; there are " + all_collectives());
+  if (coll == kColls)
+    return complain(message, "no collective '" + op + "'; there are " + all_collectives());
 
   std::istringstream rest(text.substr(equals + 1));
   std::string part;
   std::getline(rest, part, ':');
   const Algorithm* algorithm = find_algorithm(static_cast<Coll>(coll), part);
   if (algorithm == nullptr) {
-    return complain(message, op + " has no algorithm '" + part + "'; there are " + names_of(static_cast<Coll>(coll)));
+    return complain(message, op + " has no algorithm '" + part + "'; there are " +
+                                 names_of(static_cast<Coll>(coll)));
   }
   Choice choice{algorithm, algorithm->defaults};
-  while (std::getline(rest, part, ':')) TUTTI_TRY(parse_parameter(part, *algorithm, &choice.parameters, message));
+  while (std::getline(rest, part, ':'))
+    TUTTI_TRY(parse_parameter(part, *algorithm, &choice.parameters, message));
   choices[coll] = choice;
   return Status::success();
 }
@@ -81,8 +89,9 @@ std::string where_not_forced(Shape shape, const Forced& forced, const ChoiceTabl
   if (wanted == nullptr || !table.find_other(wanted->algorithm, &shape.bytes)) return "";
   shape.longest_block = shape.bytes;
   const char* why = wanted->algorithm->restriction(shape, wanted->parameters);
-  return "TUTTI_ALG: " + std::string(name(shape.coll)) + " " + wanted->algorithm->name + " cannot run with " +
-         std::to_string(shape.size) + " ranks from " + std::to_string(shape.bytes) + " bytes on" +
+  return "TUTTI_ALG: " + std::string(name(shape.coll)) + " " + wanted->algorithm->name +
+         " cannot run with " + std::to_string(shape.size) + " ranks from " +
+         std::to_string(shape.bytes) + " bytes on" +
          (why == nullptr ? "" : " (" + std::string(why) + ")") + "; the usual choice is made there";
 }
 

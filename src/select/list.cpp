@@ -1,5 +1,5 @@
-// The one list of algorithms. Settings, reports, documentation and the test matrix derive from it; adding
-// an algorithm is its file, its test and a line here (CONTRIBUTING.md).
+// The one list of algorithms. Settings, reports, documentation and the test matrix derive from it;
+// adding an algorithm is its file, its test and a line here (CONTRIBUTING.md).
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -13,7 +13,8 @@ namespace {
 
 /// Bytes that one member publishes.
 std::size_t published_bytes(const Shape& s) noexcept {
-  const bool vector_of_blocks = s.coll == Coll::scatter || s.coll == Coll::alltoall || s.coll == Coll::reduce_scatter_block;
+  const bool vector_of_blocks =
+      s.coll == Coll::scatter || s.coll == Coll::alltoall || s.coll == Coll::reduce_scatter_block;
   return vector_of_blocks ? s.bytes * static_cast<std::size_t>(s.size) : s.bytes;
 }
 
@@ -59,9 +60,11 @@ constexpr const char* kTree = "folds in a tree, not from left to right";
 
 const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
   if (s.layered) return kLayered;
-  if (p.value[0] < 1 || p.value[0] > static_cast<std::int64_t>(Inbox::kBlockBytes)) return "block: 1 to 5120";
+  if (p.value[0] < 1 || p.value[0] > static_cast<std::int64_t>(Inbox::kBlockBytes))
+    return "block: 1 to 5120";
   return chunks(s.bytes, static_cast<std::size_t>(p.value[0])) <= Inbox::kBcastBlocks
-             ? nullptr : "larger than the inbox blocks of an epoch";
+             ? nullptr
+             : "larger than the inbox blocks of an epoch";
 }
 
 const char* fits_inbox_block(const Shape& s, const Parameters& p) {
@@ -101,7 +104,8 @@ const char* rings_between_nodes(const Shape& s, const Parameters& p) {
 
 const char* collects_in_block(const Shape& s, const Parameters&) {
   if (s.layered) return kLayered;
-  const std::size_t total = s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
+  const std::size_t total =
+      s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
   return total <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
 
@@ -129,7 +133,8 @@ const char* halves_of_a_power_of_two(const Shape& s, const Parameters& p) {
 /// Every step of a ring has blocks of its own.
 const char* ring_fits_packets(const Shape& s, const Parameters& p) {
   if (const char* why = fits_inbox_blocks(s, p)) return why;
-  const std::size_t packets = chunks(s.bytes, static_cast<std::size_t>(p.value[0])) * static_cast<std::size_t>(s.size - 1);
+  const std::size_t packets =
+      chunks(s.bytes, static_cast<std::size_t>(p.value[0])) * static_cast<std::size_t>(s.size - 1);
   const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(s.size) + Inbox::kBcastBlocks);
   return packets <= blocks ? nullptr : "more packets than the inbox has blocks in an epoch";
 }
@@ -168,7 +173,10 @@ constexpr const char* kCma = "cross-memory attach";
 std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
   const Parameters block64k{{65536, 0}};
-  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}}, packet5120{{5120, 0}};
+  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}},
+      packet5120{{5120, 0}};
+  // One line for each.
+  // clang-format off
   return {
       {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
@@ -251,6 +259,7 @@ std::vector<Algorithm> make_list() {
       {"direct", Coll::alltoall, alltoall_direct, nullptr, between_nodes, {}, kNone, kDirect},
       {"layered", Coll::alltoall, alltoall_layered, nullptr, in_layers, {}, kNone, kHierarchy},
   };
+  // clang-format on
 }
 
 }  // namespace

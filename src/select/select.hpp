@@ -1,7 +1,7 @@
 // Selection: which algorithm runs a collective, from one list of all algorithms (list.cpp).
 //
-// The choice depends only on what all members of the team know alike: the collective, its bytes, the
-// class of the operator and the shape of the team. So all members choose the same.
+// The choice depends only on what all members of the team know alike: the collective, its bytes,
+// the class of the operator and the shape of the team. So all members choose the same.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ const Algorithm* find_algorithm(Coll coll, const std::string& name);
 /// What TUTTI_ALG forces: at most one choice for each collective.
 class Forced {
  public:
-  /// Parses "OP=NAME[:KEY=VALUE[:KEY=VALUE]][,OP=NAME...]". On failure `*message` says in one line what
-  /// would be right.
+  /// Parses "OP=NAME[:KEY=VALUE[:KEY=VALUE]][,OP=NAME...]". On failure `*message` says in one line
+  /// what would be right.
   static Status parse(const std::string& text, Forced* out, std::string* message);
   const Choice* of(Coll coll) const noexcept {
     const Choice& choice = choices_[static_cast<std::size_t>(coll)];
@@ -70,8 +70,8 @@ class ChoiceTable {
   std::vector<Entry> entries_;
 };
 
-/// Where the algorithm that `forced` names for shape.coll does not run: one line that says from which size on and
-/// why; empty when it always does, or none is forced.
+/// Where the algorithm that `forced` names for shape.coll does not run: one line that says from
+/// which size on and why; empty when it always does, or none is forced.
 std::string where_not_forced(Shape shape, const Forced& forced, const ChoiceTable& table);
 
 }  // namespace tutti

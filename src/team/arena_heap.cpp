@@ -22,7 +22,8 @@ Status ArenaHeap::allocate(std::size_t bytes, std::size_t* offset, bool* fresh) 
     return Status::success();
   }
   const std::size_t limit = fabric_.arena().bytes;
-  if (bytes > limit - end_) return Status::error(Code::no_memory, "the arena is full: TUTTI_ARENA is too small");
+  if (bytes > limit - end_)
+    return Status::error(Code::no_memory, "the arena is full: TUTTI_ARENA is too small");
   if (end_ + bytes > reserved_) {
     const std::size_t target = std::min(limit, std::max(end_ + bytes, reserved_ + kReserveStep));
     TUTTI_TRY(fabric_.reserve(reserved_, target - reserved_));
@@ -40,7 +41,8 @@ void ArenaHeap::free(std::size_t offset, std::size_t bytes) noexcept {
   used_ -= bytes;
   auto [place, inserted] = holes_.emplace(offset, bytes);
   static_cast<void>(inserted);
-  if (auto next = std::next(place); next != holes_.end() && place->first + place->second == next->first) {
+  if (auto next = std::next(place);
+      next != holes_.end() && place->first + place->second == next->first) {
     place->second += next->second;
     holes_.erase(next);
   }

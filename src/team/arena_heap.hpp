@@ -1,4 +1,5 @@
-// The heap of a rank's own arena: who allocates is always the owner, so this is private bookkeeping.
+// The heap of a rank's own arena: who allocates is always the owner, so this is private
+// bookkeeping.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,13 @@
 
 namespace tutti {
 
-/// First-fit allocator over [begin, arena end) of the fabric's own arena. Blocks are cache-line aligned
-/// and backed by memory (Fabric::reserve) before they are handed out. Under the engine's lock.
+/// First-fit allocator over [begin, arena end) of the fabric's own arena. Blocks are cache-line
+/// aligned and backed by memory (Fabric::reserve) before they are handed out. Under the engine's
+/// lock.
 class ArenaHeap {
  public:
-  ArenaHeap(Fabric& fabric, std::size_t begin) noexcept : fabric_(fabric), end_(begin), reserved_(begin) {}
+  ArenaHeap(Fabric& fabric, std::size_t begin) noexcept
+      : fabric_(fabric), end_(begin), reserved_(begin) {}
 
   /// `*offset` is set only on success. The memory is zero when it has never been used before.
   /// `fresh` (may be nullptr) says whether that is so.
@@ -28,8 +31,8 @@ class ArenaHeap {
  private:
   Fabric& fabric_;
   std::map<std::size_t, std::size_t> holes_;  // offset -> bytes, never adjacent
-  std::size_t end_;       // everything from here on was never handed out
-  std::size_t reserved_;  // backed by memory up to here
+  std::size_t end_;                           // everything from here on was never handed out
+  std::size_t reserved_;                      // backed by memory up to here
   std::size_t used_ = 0;
 };
 

@@ -10,12 +10,13 @@
 
 namespace tutti {
 
-/// Messages whose data lies beside the flag. Cells are used in the order of epochs, so their number is how far
-/// the fastest member may be ahead of the slowest: many for the smallest messages, where that is what keeps a
-/// root from waiting when there are more ranks than cores.
+/// Messages whose data lies beside the flag. Cells are used in the order of epochs, so their number
+/// is how far the fastest member may be ahead of the slowest: many for the smallest messages, where
+/// that is what keeps a root from waiting when there are more ranks than cores.
 inline constexpr std::uint64_t kSmallCells = 64;
 inline constexpr std::uint64_t kCells = 16;
-inline constexpr std::size_t kSmallCellBytes = 128;  // two lines, since lines are prefetched in pairs
+inline constexpr std::size_t kSmallCellBytes =
+    128;  // two lines, since lines are prefetched in pairs
 inline constexpr std::size_t kCellBytes = 1024 + 128;  // a kilobyte, the flag before it
 
 template <std::size_t Bytes>
@@ -34,14 +35,14 @@ struct alignas(kCacheLine) StreamLine {
   Word flag;             // n + 1; stored last (release)
   std::uint64_t offset;  // of the block in the owner's arena
   std::uint64_t bytes;
-  Key key;               // of user memory, where the item is not in a block
+  Key key;  // of user memory, where the item is not in a block
 };
 
 struct Board {
   // Both counters: written by the owner, read by members that want to reuse cells or blocks.
-  alignas(kCacheLine) Word done;     // all collectives of epochs below this have finished here
-  Word drained;                      // all stream items below this have been read here
-  Word inbox;                        // 1 + offset of the inbox in the owner's arena; 0: none yet
+  alignas(kCacheLine) Word done;  // all collectives of epochs below this have finished here
+  Word drained;                   // all stream items below this have been read here
+  Word inbox;                     // 1 + offset of the inbox in the owner's arena; 0: none yet
   StreamLine stream[kStreamLines];
   SmallCell small_cells[kSmallCells];
   Cell cells[kCells];

@@ -29,8 +29,8 @@ std::size_t Directory::place_of(std::size_t index) noexcept {
   return offsetof(DirectoryTable, entries) + index * sizeof(DirectoryEntry);
 }
 
-bool Directory::inspect(const void* entries, std::size_t count, const std::uint64_t id[2], std::uint64_t* offset,
-                        bool* found) noexcept {
+bool Directory::inspect(const void* entries, std::size_t count, const std::uint64_t id[2],
+                        std::uint64_t* offset, bool* found) noexcept {
   const auto* bytes = static_cast<const std::byte*>(entries);
   for (std::size_t i = 0; i < count; ++i, bytes += sizeof(DirectoryEntry)) {
     std::uint32_t state;
@@ -39,7 +39,8 @@ bool Directory::inspect(const void* entries, std::size_t count, const std::uint6
     std::memcpy(words, bytes + offsetof(DirectoryEntry, id), sizeof words);
     if (state == kNever) return false;
     if (state != kLive || words[0] != id[0] || words[1] != id[1]) continue;
-    if (words[3] != check_of(words[0], words[1], words[2])) return false;  // being written: look again
+    if (words[3] != check_of(words[0], words[1], words[2]))
+      return false;  // being written: look again
     *offset = words[2];
     *found = true;
     return true;
@@ -52,12 +53,14 @@ Status Directory::create(Fabric& fabric, Directory* out) noexcept {
     return Status::error(Code::no_memory, "TUTTI_ARENA is too small for the directory");
   }
   TUTTI_TRY(fabric.reserve(0, bytes()));
-  // Zero bytes are a valid empty table, and peers may look before this runs: nothing is stored here.
+  // Zero bytes are a valid empty table, and peers may look before this runs: nothing is stored
+  // here.
   out->table_ = static_cast<DirectoryTable*>(fabric.arena().base);
   return Status::success();
 }
 
-Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset, DirectoryEntry** entry) noexcept {
+Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset,
+                        DirectoryEntry** entry) noexcept {
   if (live_ * 8 >= DirectoryTable::kEntries * 7) {
     return Status::error(Code::no_memory, "too many communicators at once");
   }
@@ -73,14 +76,16 @@ Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset, Directo
   place.check.store(check_of(id[0], id[1], offset), std::memory_order_relaxed);
   place.releases.store(0, std::memory_order_relaxed);
   place.state.store(kLive, std::memory_order_release);
-  table_->version.store(table_->version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  table_->version.store(table_->version.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_release);
   ++live_;
   *entry = &place;
   return Status::success();
 }
 
 void Directory::remove(DirectoryEntry& entry) noexcept {
-  // Before an entry that was never used, probing may stop, so a removed one can become unused again.
+  // Before an entry that was never used, probing may stop, so a removed one can become unused
+  // again.
   const auto index = static_cast<std::size_t>(&entry - table_->entries);
   const auto& next = table_->entries[(index + 1) % DirectoryTable::kEntries];
   const bool chain_ends = next.state.load(std::memory_order_relaxed) == kNever;

@@ -1,7 +1,7 @@
 // The directory at the start of every arena: where the shared parts of a rank's teams are.
 //
-// Its owner enters and removes teams; peers look them up when they meet on their first collective, so
-// creating a team costs no communication.
+// Its owner enters and removes teams; peers look them up when they meet on their first collective,
+// so creating a team costs no communication.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,8 @@ struct DirectoryEntry {
   std::atomic<std::uint32_t> releases;
   std::atomic<std::uint64_t> id[2];
   std::atomic<std::uint64_t> offset;  // of the shared part in the owner's arena
-  std::atomic<std::uint64_t> check;   // over id and offset: who reads over a network sees words in any order
+  std::atomic<std::uint64_t>
+      check;  // over id and offset: who reads over a network sees words in any order
 };
 
 /// As laid out in memory at offset 0 of the arena.
@@ -36,19 +37,21 @@ class Directory {
   /// Places the table into the own arena, which must be zero there.
   static Status create(Fabric& fabric, Directory* out) noexcept;
 
-  /// Enters a team. Fails with no_memory when the table is full, invalid_argument when the id is there.
+  /// Enters a team. Fails with no_memory when the table is full, invalid_argument when the id is
+  /// there.
   Status enter(const std::uint64_t id[2], std::uint64_t offset, DirectoryEntry** entry) noexcept;
   void remove(DirectoryEntry& entry) noexcept;
 
   /// Looks a team up in a mapped table. nullptr when its owner has not entered it (yet).
   static DirectoryEntry* find(DirectoryTable& table, const std::uint64_t id[2]) noexcept;
 
-  /// For members on other nodes, who read entries with get(): where to begin, and what `count` entries from
-  /// `index` on say. `*offset` is set when the team is among them; false when it is not and probing ends here.
+  /// For members on other nodes, who read entries with get(): where to begin, and what `count`
+  /// entries from `index` on say. `*offset` is set when the team is among them; false when it is
+  /// not and probing ends here.
   static std::size_t first_probe(const std::uint64_t id[2]) noexcept;
   static std::size_t place_of(std::size_t index) noexcept;
-  static bool inspect(const void* entries, std::size_t count, const std::uint64_t id[2], std::uint64_t* offset,
-                      bool* found) noexcept;
+  static bool inspect(const void* entries, std::size_t count, const std::uint64_t id[2],
+                      std::uint64_t* offset, bool* found) noexcept;
 
   static std::size_t bytes() noexcept { return (sizeof(DirectoryTable) + 4095) / 4096 * 4096; }
 

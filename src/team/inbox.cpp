@@ -8,9 +8,11 @@
 namespace tutti {
 namespace {
 
-/// The words of the barrier, of the meeting and of the farewell come first, then the blocks of generation 0, 1,
+/// The words of the barrier, of the meeting and of the farewell come first, then the blocks of
+/// generation 0, 1,
 /// ..., the mail slots, and the table of the meeting.
-constexpr std::size_t kWords = (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
+constexpr std::size_t kWords =
+    (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
 constexpr std::size_t kMeeting = kWords, kFarewell = 2 * kWords, kHead = 3 * kWords;
 
 /// The word of a mail slot: epoch and step in one, so that it grows over both.
@@ -21,7 +23,9 @@ struct alignas(kCacheLine) MailSlot {
 };
 
 std::size_t mail_bytes(int size, bool elided) noexcept {
-  return elided || size > Inbox::kMostMail ? 0 : Inbox::kGenerations * static_cast<std::size_t>(size) * sizeof(MailSlot);
+  return elided || size > Inbox::kMostMail
+             ? 0
+             : Inbox::kGenerations * static_cast<std::size_t>(size) * sizeof(MailSlot);
 }
 std::size_t table_bytes(int size, bool elided) noexcept {
   return elided ? 0 : static_cast<std::size_t>(size) * sizeof(std::uint64_t);
@@ -35,7 +39,8 @@ int steps_of_degree(int size, int degree) {
 
 std::size_t stride_of(std::size_t capacity) {
   // Payload elided: counters lie side by side, or a page would be touched for each of them.
-  return capacity == 0 ? sizeof(Word) : (capacity + sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  return capacity == 0 ? sizeof(Word)
+                       : (capacity + sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 }  // namespace
@@ -55,8 +60,8 @@ int Inbox::reduce_blocks(int size) noexcept {
 
 std::size_t Inbox::bytes(int size, bool elided) noexcept {
   const auto blocks = static_cast<std::size_t>(reduce_blocks(size) + kBcastBlocks);
-  return kHead + kGenerations * blocks * stride_of(elided ? 0 : kBlockBytes) + mail_bytes(size, elided) +
-         table_bytes(size, elided);
+  return kHead + kGenerations * blocks * stride_of(elided ? 0 : kBlockBytes) +
+         mail_bytes(size, elided) + table_bytes(size, elided);
 }
 
 Status Inbox::open() noexcept {
@@ -82,8 +87,10 @@ Status Inbox::open() noexcept {
 
 void Inbox::clear() noexcept {
   for (std::size_t word = 0; word < kHead; word += sizeof(Word)) new (base_ + word) Word(0);
-  for (std::uint64_t epoch = 0; epoch < kGenerations && mail_bytes(team_.size(), capacity_ == 0) != 0; ++epoch) {
-    for (int member = 0; member < team_.size(); ++member) new (base_ + mail_offset(Ticket{epoch, 0, 0}, member)) MailSlot{};
+  for (std::uint64_t epoch = 0;
+       epoch < kGenerations && mail_bytes(team_.size(), capacity_ == 0) != 0; ++epoch) {
+    for (int member = 0; member < team_.size(); ++member)
+      new (base_ + mail_offset(Ticket{epoch, 0, 0}, member)) MailSlot{};
   }
   for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
     for (int index = 0; index < blocks_; ++index) new (&tail(Ticket{epoch, 0, 0}, index)) Word(0);
@@ -92,7 +99,8 @@ void Inbox::clear() noexcept {
 
 std::size_t Inbox::block_offset(const Ticket& ticket, int index) const noexcept {
   const std::uint64_t generation = ticket.epoch % kGenerations;
-  const auto place = generation * static_cast<std::uint64_t>(blocks_) + static_cast<std::uint64_t>(index);
+  const auto place =
+      generation * static_cast<std::uint64_t>(blocks_) + static_cast<std::uint64_t>(index);
   return kHead + place * stride_;
 }
 
@@ -106,7 +114,8 @@ Task Inbox::enter(const Ticket& ticket, bool synchronising) noexcept {
   if (team_.mapped_) {
     for (int member = 0; member < team_.size(); ++member) {
       const Word& opened = team_.board(member)->inbox;
-      TUTTI_CO_TRY(co_await team_.engine().reached(opened, 1, team_.membership_, team_.job_rank(member)));
+      TUTTI_CO_TRY(
+          co_await team_.engine().reached(opened, 1, team_.membership_, team_.job_rank(member)));
     }
     if (epoch >= kGenerations && !team_.all_done(epoch - kGenerations + 1)) {
       TUTTI_CO_TRY(co_await team_.wait_done(epoch - kGenerations + 1));
@@ -130,7 +139,8 @@ Task Inbox::dissemination_barrier(std::uint64_t number) noexcept {
     TUTTI_CO_TRY(signal((team_.rank() + distance) % size, place, number));
     const Word& mine = word_at(place);
     const int from = (team_.rank() - distance + size) % size;
-    TUTTI_CO_TRY(co_await team_.engine().reached(mine, number, team_.membership_, team_.job_rank(from)));
+    TUTTI_CO_TRY(
+        co_await team_.engine().reached(mine, number, team_.membership_, team_.job_rank(from)));
   }
   co_return Status::success();
 }
@@ -157,7 +167,8 @@ Status Inbox::put(const Ticket& ticket, int member, int index, const void* data,
   if (bytes > kBlockBytes) return Status::error(Code::truncated, "larger than an inbox block");
   Remote peer;
   TUTTI_TRY(remote(member, &peer));
-  const std::size_t counter = inbox_of(member) + block_offset(ticket, index) + stride_ - sizeof(Word);
+  const std::size_t counter =
+      inbox_of(member) + block_offset(ticket, index) + stride_ - sizeof(Word);
   const Tail tail{counter, ticket.epoch + 1};
   const std::size_t start = capacity_ == 0 ? counter : counter - bytes;
   return team_.fabric().put(peer, start, data, bytes, &tail, completion);
@@ -173,11 +184,14 @@ std::byte* Inbox::data(const Ticket& ticket, int index, std::size_t bytes) noexc
   return capacity_ == 0 ? base_ : counter - bytes;
 }
 
-// ---- mail ----------------------------------------------------------------------------------------
+// ---- mail
+// ----------------------------------------------------------------------------------------
 
 std::size_t Inbox::mail_offset(const Ticket& ticket, int member) const noexcept {
   const std::size_t blocks = kGenerations * static_cast<std::size_t>(blocks_) * stride_;
-  const std::uint64_t place = ticket.epoch % kGenerations * static_cast<std::uint64_t>(team_.size()) + static_cast<std::uint64_t>(member);
+  const std::uint64_t place =
+      ticket.epoch % kGenerations * static_cast<std::uint64_t>(team_.size()) +
+      static_cast<std::uint64_t>(member);
   return kHead + blocks + place * sizeof(MailSlot);
 }
 
@@ -186,24 +200,27 @@ Status Inbox::mail(const Ticket& ticket, int member, std::uint64_t step, const K
   TUTTI_TRY(remote(member, &peer));
   const std::size_t slot = inbox_of(member) + mail_offset(ticket, team_.rank());
   const Tail tail{slot, (ticket.epoch + 1) << kStepBits | step};
-  return team_.fabric().put(peer, slot + offsetof(MailSlot, key), key, key == nullptr ? 0 : sizeof *key, &tail, nullptr);
+  return team_.fabric().put(peer, slot + offsetof(MailSlot, key), key,
+                            key == nullptr ? 0 : sizeof *key, &tail, nullptr);
 }
 
 Engine::Reached Inbox::mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept {
-  return team_.engine().reached(word_at(mail_offset(ticket, from)), (ticket.epoch + 1) << kStepBits | step,
-                                team_.membership_, team_.job_rank(from));
+  return team_.engine().reached(word_at(mail_offset(ticket, from)),
+                                (ticket.epoch + 1) << kStepBits | step, team_.membership_,
+                                team_.job_rank(from));
 }
 
 const Key& Inbox::mail_key(const Ticket& ticket, int from) noexcept {
   return reinterpret_cast<const MailSlot*>(base_ + mail_offset(ticket, from) * scale_)->key;
 }
 
-// ---- meeting and farewell ------------------------------------------------------------------------
+// ---- meeting and farewell
+// ------------------------------------------------------------------------
 
-/// Reads the directory of `member` until it has entered the team. Local ends are made without communication, so
-/// it may come late: it is asked less and less often.
+/// Reads the directory of `member` until it has entered the team. Local ends are made without
+/// communication, so it may come late: it is asked less and less often.
 Task Inbox::look_up(int member, std::size_t* offset) noexcept {
-  constexpr std::size_t kRun = 8;  // entries read at once
+  constexpr std::size_t kRun = 8;                              // entries read at once
   constexpr std::uint64_t kLeast = 50'000, kMost = 5'000'000;  // ns between questions
   Remote arena;
   TUTTI_CO_TRY(remote(member, &arena));
@@ -213,8 +230,10 @@ Task Inbox::look_up(int member, std::size_t* offset) noexcept {
   for (std::size_t index = Directory::first_probe(team_.id_);;) {
     const std::size_t count = std::min(kRun, DirectoryTable::kEntries - index);
     Completion read;
-    TUTTI_CO_TRY(team_.fabric().get(arena, Directory::place_of(index), entries, count * sizeof(DirectoryEntry), &read));
-    TUTTI_CO_TRY(co_await engine.reached(read.finished, read.posted, team_.membership_, team_.job_rank(member)));
+    TUTTI_CO_TRY(team_.fabric().get(arena, Directory::place_of(index), entries,
+                                    count * sizeof(DirectoryEntry), &read));
+    TUTTI_CO_TRY(co_await engine.reached(read.finished, read.posted, team_.membership_,
+                                         team_.job_rank(member)));
     TUTTI_CO_TRY(read.status);
     std::uint64_t place = 0;
     bool found = false;
@@ -227,13 +246,15 @@ Task Inbox::look_up(int member, std::size_t* offset) noexcept {
       continue;
     }
     const std::uint64_t again = team_.fabric().now_ns() + pause;
-    TUTTI_CO_TRY(co_await engine.reached(engine.clock(), again, team_.membership_, team_.job_rank(member)));
+    TUTTI_CO_TRY(
+        co_await engine.reached(engine.clock(), again, team_.membership_, team_.job_rank(member)));
     pause = std::min(2 * pause, kMost);
     index = Directory::first_probe(team_.id_);
   }
 }
 
-/// Every member looks up log2 N others; then what is known is doubled in each round (Bruck's allgather).
+/// Every member looks up log2 N others; then what is known is doubled in each round (Bruck's
+/// allgather).
 Task Inbox::meet() noexcept {
   if (meeting_) co_return co_await team_.engine().reached(met_, 1, team_.membership_);
   meeting_ = true;
@@ -251,13 +272,15 @@ Task Inbox::meet() noexcept {
     TUTTI_CO_TRY(remote(to, &peer));
     const std::size_t word = kMeeting + static_cast<std::size_t>(round) * sizeof(Word);
     const Tail tail{theirs + word, 1};
-    TUTTI_CO_TRY(team_.fabric().put(peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known, known,
-                                    static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr));
+    TUTTI_CO_TRY(
+        team_.fabric().put(peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known,
+                           known, static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr));
     TUTTI_CO_TRY(co_await team_.engine().reached(word_at(word), 1, team_.membership_,
                                                  team_.job_rank((team_.rank() + have) % size)));
   }
   offsets_.resize(static_cast<std::size_t>(size));
-  for (int i = 0; i < size; ++i) offsets_[static_cast<std::size_t>((team_.rank() + i) % size)] = known[i];
+  for (int i = 0; i < size; ++i)
+    offsets_[static_cast<std::size_t>((team_.rank() + i) % size)] = known[i];
   met_.store(1, std::memory_order_release);
   co_return Status::success();
 }

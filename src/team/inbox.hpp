@@ -1,19 +1,20 @@
 // The inbox of a team member: blocks that peers put into, one-sided (VIA-2003, section 3.1).
 //
-// A block is filled from the bottom: the data ends where the counter begins, so the counter is always at
-// the same place, whatever the size (VIA-2003, Figure 2). The counter is the epoch, so nothing has
-// to be reset before a block is used again. Blocks of an epoch are block 0 ... blocks-1 of generation
-// epoch % kGenerations; memory is O(k log N) blocks instead of the paper's N.
+// A block is filled from the bottom: the data ends where the counter begins, so the counter is
+// always at the same place, whatever the size (VIA-2003, Figure 2). The counter is the epoch, so
+// nothing has to be reset before a block is used again. Blocks of an epoch are block 0 ... blocks-1
+// of generation epoch % kGenerations; memory is O(k log N) blocks instead of the paper's N.
 //
-// Safe reuse (the paper's notification buffer): an epoch may use its generation when all members have
-// finished the epoch that used it before. Where members map each other's boards that is read from there.
-// Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising collective in the window
-// before (the paper's argument for allreduce), or, where there was none, runs a dissemination barrier of
-// one-sided signals; that decision depends only on the order of collectives and so is the same on all members.
+// Safe reuse (the paper's notification buffer): an epoch may use its generation when all members
+// have finished the epoch that used it before. Where members map each other's boards that is read
+// from there. Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising
+// collective in the window before (the paper's argument for allreduce), or, where there was none,
+// runs a dissemination barrier of one-sided signals; that decision depends only on the order of
+// collectives and so is the same on all members.
 //
-// Larger messages go straight to the user's memory (VIA-2003, section 3.3: dynamic registration): the receiver
-// sends the key of its buffer by mail, the sender puts there and mails that it is done. Every member has a mail
-// slot for each other one and generation.
+// Larger messages go straight to the user's memory (VIA-2003, section 3.3: dynamic registration):
+// the receiver sends the key of its buffer by mail, the sender puts there and mails that it is
+// done. Every member has a mail slot for each other one and generation.
 #pragma once
 
 #include <cstddef>
@@ -33,29 +34,29 @@ class Inbox {
  public:
   static constexpr std::uint64_t kGenerations = 8;
   static constexpr std::uint64_t kWindow = kGenerations / 2;
-  static constexpr int kMaxRounds = 32;        // of the barrier: up to 2^32 members
+  static constexpr int kMaxRounds = 32;                 // of the barrier: up to 2^32 members
   static constexpr std::size_t kBlockBytes = 5 * 1024;  // data bytes of a block (VIA-2003: 5 KB)
-  static constexpr int kBcastBlocks = 5;       // blocks for the broadcast part of an epoch
-  static constexpr int kMostMail = 4096;       // members of teams that have mail slots
+  static constexpr int kBcastBlocks = 5;                // blocks for the broadcast part of an epoch
+  static constexpr int kMostMail = 4096;                // members of teams that have mail slots
 
   explicit Inbox(Team& team) noexcept : team_(team) {}
   ~Inbox();
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size` members, and what
-  /// a binomial tree does whose messages are cut into kBcastBlocks packets.
+  /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size`
+  /// members, and what a binomial tree does whose messages are cut into kBcastBlocks packets.
   static int reduce_blocks(int size) noexcept;
   /// Shared bytes of an inbox; without the blocks' data where the payload is elided.
   static std::size_t bytes(int size, bool elided) noexcept;
 
-  /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free at
-  /// all members. `synchronising`: nobody finishes the collective before everybody has entered it.
-  /// The same on all members.
+  /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free
+  /// at all members. `synchronising`: nobody finishes the collective before everybody has entered
+  /// it. The same on all members.
   Task enter(const Ticket& ticket, bool synchronising) noexcept;
 
-  /// Puts `bytes` (at most kBlockBytes) into block `index` of `member`, counter behind the data. `data` may be
-  /// reused when `completion` has counted; on fabrics that copy, at once.
+  /// Puts `bytes` (at most kBlockBytes) into block `index` of `member`, counter behind the data.
+  /// `data` may be reused when `completion` has counted; on fabrics that copy, at once.
   Status put(const Ticket& ticket, int member, int index, const void* data, std::size_t bytes,
              Completion* completion) noexcept;
   /// Awaits the counter of an own block; `from`: the member that fills it.
@@ -65,16 +66,16 @@ class Inbox {
   /// For Team::finish: all epochs below `epoch` have finished on this rank.
   void finished(std::uint64_t epoch) noexcept { in_order_.store(epoch, std::memory_order_release); }
 
-  /// Mail: `step` (from 1, growing within the epoch) and, unless nullptr, a key. Seen no earlier than what this
-  /// rank has put to that member before. Every mail must be awaited by its receiver.
+  /// Mail: `step` (from 1, growing within the epoch) and, unless nullptr, a key. Seen no earlier
+  /// than what this rank has put to that member before. Every mail must be awaited by its receiver.
   Status mail(const Ticket& ticket, int member, std::uint64_t step, const Key* key) noexcept;
   Engine::Reached mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept;
   const Key& mail_key(const Ticket& ticket, int from) noexcept;
 
   /// On networks without symmetric memory: where the inboxes of the others are.
   Task meet() noexcept;
-  /// Ends the team's communication, step by step: true when all members have got here, so that nothing will be
-  /// put into this inbox any more.
+  /// Ends the team's communication, step by step: true when all members have got here, so that
+  /// nothing will be put into this inbox any more.
   bool say_farewell() noexcept;
 
   static int bcast_block(int size, int block) noexcept { return reduce_blocks(size) + block; }
@@ -95,7 +96,9 @@ class Inbox {
   Task dissemination_barrier(std::uint64_t number) noexcept;
   std::size_t block_offset(const Ticket& ticket, int index) const noexcept;
   Word& tail(const Ticket& ticket, int index) noexcept;
-  Word& word_at(std::size_t offset) noexcept { return *reinterpret_cast<Word*>(base_ + offset * scale_); }
+  Word& word_at(std::size_t offset) noexcept {
+    return *reinterpret_cast<Word*>(base_ + offset * scale_);
+  }
 
   Team& team_;
   std::byte* base_ = nullptr;  // of the own inbox
@@ -107,10 +110,10 @@ class Inbox {
   Word in_order_{0};           // epochs below have finished here; local
   std::vector<std::uint64_t> offsets_;  // of the members' inboxes, on networks; by member
   bool meeting_ = false;
-  Word met_{0};                // 1 when offsets_ is complete; local
-  int farewells_said_ = 0;     // rounds of say_farewell()
+  Word met_{0};             // 1 when offsets_ is complete; local
+  int farewells_said_ = 0;  // rounds of say_farewell()
   int farewells_heard_ = 0;
-  bool synchronised_ = true;   // a synchronising collective entered since the last window began
+  bool synchronised_ = true;  // a synchronising collective entered since the last window began
 };
 
 }  // namespace tutti

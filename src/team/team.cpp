@@ -20,15 +20,18 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
     members = team->members_.data();
   }
   team->ranks_ = members;
-  team->membership_ = watched != nullptr ? Membership{watched->ranks, watched->size, {}} : Membership{members, size, {}};
+  team->membership_ = watched != nullptr ? Membership{watched->ranks, watched->size, {}}
+                                         : Membership{members, size, {}};
   Fabric& fabric = team->fabric();
-  team->mapped_ = std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.maps(peer); });
+  team->mapped_ =
+      std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.maps(peer); });
   Status status;
   if (team->mapped_) {
     status = team->create_mapped();
   } else if (symmetric) {
     team->connected_ = true;  // nothing to look up: offsets are the same everywhere
-  } else if (!std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.reaches(peer); })) {
+  } else if (!std::all_of(members, members + size,
+                          [&](std::int32_t peer) { return fabric.reaches(peer); })) {
     status = Status::error(Code::unsupported, "a member is on another node");
   } else {
     status = team->create_layers();
@@ -57,7 +60,8 @@ Status Team::create_mapped() noexcept {
   return Status::success();
 }
 
-/// All members on nodes of their own: they meet through the directory too, but read it over the network.
+/// All members on nodes of their own: they meet through the directory too, but read it over the
+/// network.
 Status Team::create_network() noexcept {
   TUTTI_TRY(inbox_.open());
   const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
@@ -71,7 +75,8 @@ Status Team::create_layers() {
   std::unordered_map<std::int32_t, int> numbers;
   std::vector<std::vector<int>> on_node;
   for (int member = 0; member < size_; ++member) {
-    const auto [place, added] = numbers.try_emplace(fabric().node_of(job_rank(member)), static_cast<int>(on_node.size()));
+    const auto [place, added] =
+        numbers.try_emplace(fabric().node_of(job_rank(member)), static_cast<int>(on_node.size()));
     if (added) on_node.emplace_back();
     auto& node = on_node[static_cast<std::size_t>(place->second)];
     layers->node_of.push_back(place->second);
@@ -99,11 +104,13 @@ Status Team::create_layers() {
   std::uint64_t id[2];
   if (here.size() > 1) {
     derive(static_cast<std::uint64_t>(layers->my_node) + 1, id);
-    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false, &membership_, &layers->node));
+    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false,
+                     &membership_, &layers->node));
   }
   if (local == 0) {
     derive(0, id);
-    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), false, &membership_, &layers->leaders));
+    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), false,
+                     &membership_, &layers->leaders));
   }
   connected_ = true;  // its layers look after themselves
   layers_ = std::move(layers);
@@ -173,15 +180,16 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
 Task Team::wait_done(std::uint64_t epoch) noexcept {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member)));
+    TUTTI_CO_TRY(
+        co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member)));
   }
   done_floor_ = std::max(done_floor_, epoch);
   co_return Status::success();
 }
 
 Task Team::wait_cell(const Ticket& ticket, std::size_t bytes) noexcept {
-  // For half of the cells at once: who waits for every single one keeps taking the counter's line away from the
-  // member that is to increase it.
+  // For half of the cells at once: who waits for every single one keeps taking the counter's line
+  // away from the member that is to increase it.
   const std::uint64_t cells = cells_for(bytes);
   const std::uint64_t needed = ticket.epoch - cells + 1;
   TUTTI_CO_TRY(co_await wait_done(needed + cells / 2));
@@ -192,8 +200,8 @@ Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   for (int member = 0; member < size_ && n >= kStreamLines; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, n - kStreamLines + 1, membership_,
-                                           job_rank(member)));
+    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, n - kStreamLines + 1,
+                                           membership_, job_rank(member)));
   }
   if (n >= kStreamLines) drained_floor_ = std::max(drained_floor_, n - kStreamLines + 1);
   co_return Status::success();
@@ -203,14 +211,16 @@ Task Team::wait_drained(const Ticket& ticket, std::uint64_t item) noexcept {
   const std::uint64_t next = ticket.first_item + item + 1;
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, next, membership_, job_rank(member)));
+    TUTTI_CO_TRY(
+        co_await engine().reached(board(member)->drained, next, membership_, job_rank(member)));
   }
   drained_floor_ = std::max(drained_floor_, next);
   co_return Status::success();
 }
 
 void Team::recycle_blocks() noexcept {
-  while (outstanding_head_ < outstanding_.size() && outstanding_[outstanding_head_].item < drained_floor_) {
+  while (outstanding_head_ < outstanding_.size() &&
+         outstanding_[outstanding_head_].item < drained_floor_) {
     resources_.blocks.give(outstanding_[outstanding_head_].piece);
     ++outstanding_head_;
   }
@@ -244,7 +254,8 @@ bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes
   return true;
 }
 
-Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept {
+Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
+                      std::byte** block) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
   Status status;
   if (!try_block(ticket, item, bytes, block, &status)) {
@@ -253,10 +264,12 @@ Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t byte
   co_return Status::success();
 }
 
-void Team::post(const Ticket& ticket, std::uint64_t item, const std::byte* block, std::size_t bytes) noexcept {
+void Team::post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
+                std::size_t bytes) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   StreamLine& line = own_board_->stream[n % kStreamLines];
-  line.offset = static_cast<std::uint64_t>(block - static_cast<const std::byte*>(fabric().arena().base));
+  line.offset =
+      static_cast<std::uint64_t>(block - static_cast<const std::byte*>(fabric().arena().base));
   line.bytes = bytes;
   fabric().signal(job_rank(rank_), line.flag, n + 1);
   ring_members();
@@ -321,13 +334,15 @@ bool Team::reclaim_mapped() noexcept {
     entries_[index]->releases.fetch_add(1, std::memory_order_acq_rel);
   }
   // ... and keep the own memory until all of them have said so.
-  if (entry_->releases.load(std::memory_order_acquire) != static_cast<std::uint32_t>(size_ - 1)) return false;
+  if (entry_->releases.load(std::memory_order_acquire) != static_cast<std::uint32_t>(size_ - 1))
+    return false;
   for (; outstanding_head_ < outstanding_.size(); ++outstanding_head_) {
     resources_.blocks.give(outstanding_[outstanding_head_].piece);
   }
   resources_.directory.remove(*entry_);
   resources_.heap.free(own_offset_, sizeof(Board));
-  if (inbox_in_use_) resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, fabric().traits().elided_payload));
+  if (inbox_in_use_)
+    resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, fabric().traits().elided_payload));
   return true;
 }
 

@@ -1,16 +1,19 @@
-// A team: the ranks of a communicator, and what each of them needs to run collectives with the others.
+// A team: the ranks of a communicator, and what each of them needs to run collectives with the
+// others.
 //
-// Every collective of a team has an epoch (its number in starting order, the same on all members) and,
-// if it moves data through blocks, a range of stream items (likewise). All flags are derived from these
-// and only ever grow, so nothing is reset between collectives (VIA-2003 resets its counter bytes).
+// Every collective of a team has an epoch (its number in starting order, the same on all members)
+// and, if it moves data through blocks, a range of stream items (likewise). All flags are derived
+// from these and only ever grow, so nothing is reset between collectives (VIA-2003 resets its
+// counter bytes).
 //
 // Two ways to move data:
-//  - cells and streams, where the members map each other's memory: a rank publishes once, the others read;
+//  - cells and streams, where the members map each other's memory: a rank publishes once, the
+//  others read;
 //  - inbox blocks, on any fabric: a rank puts into its peer's block, the counter behind the data
 //    (VIA-2003, sections 3.1 to 3.3).
 //
-// A team whose members are several on some nodes has layers instead: a team of those on each node, and a team of
-// one leader per node, in which its collectives are run one after the other.
+// A team whose members are several on some nodes has layers instead: a team of those on each node,
+// and a team of one leader per node, in which its collectives are run one after the other.
 #pragma once
 
 #include <cstddef>
@@ -53,27 +56,31 @@ struct TeamResources {
 
 /// The layers of a team, as this rank sees them.
 struct Layers {
-  std::unique_ptr<Team> node;     // the members on this node, in the order of the team; nullptr when there is one
-  std::unique_ptr<Team> leaders;  // the first member of each node, in node order; nullptr unless this rank is one
+  std::unique_ptr<Team>
+      node;  // the members on this node, in the order of the team; nullptr when there is one
+  std::unique_ptr<Team>
+      leaders;  // the first member of each node, in node order; nullptr unless this rank is one
   int nodes = 0;
   int my_node = 0;
-  std::vector<int> node_of;       // by member: nodes are numbered by their first members
-  std::vector<int> local_of;      // by member: rank within its node
-  std::vector<int> first;         // by node: where its members begin in `members`; one more at the end
-  std::vector<int> members;       // node by node
-  bool consecutive = true;        // the members of each node follow each other in the team: members[i] == i
+  std::vector<int> node_of;   // by member: nodes are numbered by their first members
+  std::vector<int> local_of;  // by member: rank within its node
+  std::vector<int> first;     // by node: where its members begin in `members`; one more at the end
+  std::vector<int> members;   // node by node
+  bool consecutive =
+      true;  // the members of each node follow each other in the team: members[i] == i
 
   int count(int its_node) const noexcept {
-    return first[static_cast<std::size_t>(its_node) + 1] - first[static_cast<std::size_t>(its_node)];
+    return first[static_cast<std::size_t>(its_node) + 1] -
+           first[static_cast<std::size_t>(its_node)];
   }
 };
 
 class Team {
  public:
-  /// Local. `members` are job ranks in team order. They are copied, unless the team is symmetric: then they
-  /// stay the caller's and must outlive it (a million simulated ranks share one list). `symmetric`: all
-  /// members allocate the same offsets, so that none has to be looked up (simulations; networks after
-  /// agreement).
+  /// Local. `members` are job ranks in team order. They are copied, unless the team is symmetric:
+  /// then they stay the caller's and must outlive it (a million simulated ranks share one list).
+  /// `symmetric`: all members allocate the same offsets, so that none has to be looked up
+  /// (simulations; networks after agreement).
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                        const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out) {
     return create(resources, id, rank, size, members, symmetric, nullptr, out);
@@ -99,7 +106,9 @@ class Team {
     return engine().reached(layers_turn_, ticket.epoch, membership_);
   }
   /// Runs a collective of a team of this one's layers.
-  Task run_layer(Team& layer, const Call& call) noexcept { return resources_.run_layer(layer, call); }
+  Task run_layer(Team& layer, const Call& call) noexcept {
+    return resources_.run_layer(layer, call);
+  }
 
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
   /// The payload is not carried: no buffer is read or written (simulation at scale).
@@ -118,7 +127,8 @@ class Team {
 
   /// The boards of all members are known. Until then collectives begin with connect().
   bool connected() const noexcept { return connected_; }
-  /// Finds the other members' boards (or inboxes), waiting for members that have not created their end yet.
+  /// Finds the other members' boards (or inboxes), waiting for members that have not created their
+  /// end yet.
   Task connect() noexcept;
 
   // ---- cells: small messages, published once and read by all ------------------------------------
@@ -127,8 +137,8 @@ class Team {
 
   static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
 
-  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a publisher
-  /// to own them, a reader to have a copy, so that their transfers overlap.
+  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a
+  /// publisher to own them, a reader to have a copy, so that their transfers overlap.
   void prefetch_cells(const Ticket& ticket, int publisher, std::size_t bytes) noexcept {
     const Ticket ahead{ticket.epoch + kCellsAhead, 0, 0};
     const Word* line = &cell_of(*board(publisher), ahead, bytes).flag;
@@ -159,14 +169,16 @@ class Team {
   }
   /// Awaits the cell of `member`.
   Engine::Reached published(const Ticket& ticket, int member, std::size_t bytes) noexcept {
-    return engine().reached(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1, membership_,
-                            job_rank(member));
+    return engine().reached(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1,
+                            membership_, job_rank(member));
   }
-  /// True when the cells of all members [first, last) but this rank's are there, now or soon (Engine::soon).
+  /// True when the cells of all members [first, last) but this rank's are there, now or soon
+  /// (Engine::soon).
   bool soon_published(const Ticket& ticket, int first, int last, std::size_t bytes) noexcept {
     for (int member = first; member < last; ++member) {
       if (member == rank_) continue;
-      if (!engine_.soon(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1)) return false;
+      if (!engine_.soon(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1))
+        return false;
     }
     return true;
   }
@@ -174,24 +186,28 @@ class Team {
     return cell_of(*board(member), ticket, bytes).data;
   }
 
-  // ---- streams: blocks of a rank, each with a flag line, read by all -----------------------------
+  // ---- streams: blocks of a rank, each with a flag line, read by all
+  // -----------------------------
 
   /// Awaits this collective's turn to use the streams: one at a time per team, in ticket order.
   Engine::Reached turn(const Ticket& ticket) noexcept {
     return engine().reached(stream_turn_, ticket.first_item, membership_);
   }
-  /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted from
-  /// ticket.first_item). False: not yet, use wait_block(), or out of memory (`*status`).
+  /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted
+  /// from ticket.first_item). False: not yet, use wait_block(), or out of memory (`*status`).
   bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
                  Status* status) noexcept;
-  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept;
+  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
+                  std::byte** block) noexcept;
   /// Publishes a block obtained from try_block/wait_block as item `item`.
-  void post(const Ticket& ticket, std::uint64_t item, const std::byte* block, std::size_t bytes) noexcept;
+  void post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
+            std::size_t bytes) noexcept;
   /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
   void post_key(const Ticket& ticket, std::uint64_t item, const Key& key) noexcept;
   Task wait_line(const Ticket& ticket, std::uint64_t item) noexcept;
   bool line_free(std::uint64_t n) noexcept {
-    return n < kStreamLines || drained_floor_ + kStreamLines > n || scan_drained(n - kStreamLines + 1);
+    return n < kStreamLines || drained_floor_ + kStreamLines > n ||
+           scan_drained(n - kStreamLines + 1);
   }
   /// Awaits item `item` of `member`.
   Engine::Reached posted(const Ticket& ticket, std::uint64_t item, int member) noexcept {
@@ -211,14 +227,17 @@ class Team {
     fabric().signal(job_rank(rank_), own_board_->drained, ticket.first_item + item + 1);
     ring_members();
   }
-  /// Awaits that all members have drained items up to and including `item` (own buffers may be reused).
+  /// Awaits that all members have drained items up to and including `item` (own buffers may be
+  /// reused).
   Task wait_drained(const Ticket& ticket, std::uint64_t item) noexcept;
 
-  // ---- inbox: puts into a peer's block, the counter behind the data ------------------------------
+  // ---- inbox: puts into a peer's block, the counter behind the data
+  // ------------------------------
 
   Inbox& inbox() noexcept { return inbox_; }
 
-  // ---- end -----------------------------------------------------------------------------------------
+  // ---- end
+  // -----------------------------------------------------------------------------------------
 
   /// This rank is through with the collective. Every algorithm calls it last, on success.
   void finish(const Ticket& ticket) noexcept {
@@ -256,7 +275,8 @@ class Team {
   void* messages = nullptr;   // of p2p: the team's messages
 
  private:
-  /// `watched`: the membership whose health the waits of this team depend on, where that is a larger one's.
+  /// `watched`: the membership whose health the waits of this team depend on, where that is a
+  /// larger one's.
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                        const std::int32_t* members, bool symmetric, const Membership* watched,
                        std::unique_ptr<Team>* out);
@@ -314,7 +334,7 @@ class Team {
   bool symmetric_ = false;
   bool connected_ = false;
   std::uint64_t id_[2] = {0, 0};
-  std::vector<std::int32_t> members_;  // the copy, if one was made
+  std::vector<std::int32_t> members_;    // the copy, if one was made
   const std::int32_t* ranks_ = nullptr;  // job ranks of the members
   Membership membership_;
 
@@ -322,19 +342,19 @@ class Team {
   std::size_t own_offset_ = 0;
   std::size_t shared_bytes_ = 0;
   DirectoryEntry* entry_ = nullptr;
-  std::vector<Board*> boards_;       // by member; nullptr until found
-  std::vector<std::byte*> arenas_;   // by member
+  std::vector<Board*> boards_;            // by member; nullptr until found
+  std::vector<std::byte*> arenas_;        // by member
   std::vector<DirectoryEntry*> entries_;  // by member; for the release
-  int found_ = 0;                    // members [0, found_) have been found
-  int released_to_ = 0;              // members [0, released_to_) know that this end is released
+  int found_ = 0;                         // members [0, found_) have been found
+  int released_to_ = 0;  // members [0, released_to_) know that this end is released
 
   std::uint64_t next_epoch_ = 0;
   std::uint64_t next_item_ = 0;
   std::uint64_t next_done_ = 0;
   std::vector<std::uint64_t> finished_early_;  // epochs that finished before an earlier one
-  std::uint64_t done_floor_ = 0;     // all members are known to have finished epochs below
-  std::uint64_t drained_floor_ = 0;  // all members are known to have drained items below
-  Word stream_turn_{0};              // first item whose collective may use the streams; local
+  std::uint64_t done_floor_ = 0;          // all members are known to have finished epochs below
+  std::uint64_t drained_floor_ = 0;       // all members are known to have drained items below
+  Word stream_turn_{0};                   // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
 

@@ -1,4 +1,5 @@
-// The C API: results of every collective in every form, and what it says to bad arguments. Ranks are forked.
+// The C API: results of every collective in every form, and what it says to bad arguments. Ranks
+// are forked.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +28,8 @@ int run_job(const std::function<bool(tutti_job*, tutti_team*)>& body) {
       tutti_bootstrap bootstrap;
       tutti_job* job = nullptr;
       tutti_team* team = nullptr;
-      if (tutti_bootstrap_directory(directory.c_str(), rank, kRanks, &bootstrap) != TUTTI_OK) _exit(10);
+      if (tutti_bootstrap_directory(directory.c_str(), rank, kRanks, &bootstrap) != TUTTI_OK)
+        _exit(10);
       if (tutti_init(&bootstrap, 0, &job) != TUTTI_OK) _exit(11);
       tutti_bootstrap_free(&bootstrap);
       if (tutti_team_create(job, 7, rank, kRanks, nullptr, &team) != TUTTI_OK) _exit(12);
@@ -50,47 +52,51 @@ int run_job(const std::function<bool(tutti_job*, tutti_team*)>& body) {
 }
 
 TEST(Api, CollectivesGiveTheirResults) {
-  EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
-    const int rank = tutti_team_rank(team);
-    bool good = tutti_team_size(team) == kRanks;
-    int value = rank == 1 ? 42 : 0;
-    good = good && tutti_bcast(team, &value, sizeof value, 1) == TUTTI_OK && value == 42;
-    double mine[2] = {rank + 1.0, 2.0}, sum[2] = {0, 0};
-    good = good && tutti_allreduce(team, mine, sum, 2, TUTTI_DOUBLE, TUTTI_PROD) == TUTTI_OK;
-    good = good && sum[0] == 6.0 && sum[1] == 8.0;
-    good = good && tutti_reduce(team, mine, sum, 1, TUTTI_DOUBLE, TUTTI_MAX, 2) == TUTTI_OK;
-    good = good && (rank != 2 || sum[0] == 3.0);
-    std::vector<int> all(kRanks, -1);
-    good = good && tutti_allgather(team, &rank, all.data(), sizeof rank) == TUTTI_OK;
-    return good && all == std::vector<int>({0, 1, 2});
-  }), 0);
+  EXPECT_EQ(
+      run_job([](tutti_job*, tutti_team* team) {
+        const int rank = tutti_team_rank(team);
+        bool good = tutti_team_size(team) == kRanks;
+        int value = rank == 1 ? 42 : 0;
+        good = good && tutti_bcast(team, &value, sizeof value, 1) == TUTTI_OK && value == 42;
+        double mine[2] = {rank + 1.0, 2.0}, sum[2] = {0, 0};
+        good = good && tutti_allreduce(team, mine, sum, 2, TUTTI_DOUBLE, TUTTI_PROD) == TUTTI_OK;
+        good = good && sum[0] == 6.0 && sum[1] == 8.0;
+        good = good && tutti_reduce(team, mine, sum, 1, TUTTI_DOUBLE, TUTTI_MAX, 2) == TUTTI_OK;
+        good = good && (rank != 2 || sum[0] == 3.0);
+        std::vector<int> all(kRanks, -1);
+        good = good && tutti_allgather(team, &rank, all.data(), sizeof rank) == TUTTI_OK;
+        return good && all == std::vector<int>({0, 1, 2});
+      }),
+      0);
 }
 
 TEST(Api, RequestsCompleteInAnyOrderAndRestart) {
   EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
-    const int rank = tutti_team_rank(team);
-    std::vector<long> in(50000, rank), out(50000, -1), again(50000, -1);
-    tutti_call call{};
-    call.collective = TUTTI_ALLREDUCE;
-    call.send = in.data();
-    call.recv = out.data();
-    call.count = in.size();
-    call.type = TUTTI_INT64;
-    call.op = TUTTI_SUM;
-    tutti_request *first = nullptr, *second = nullptr;
-    bool good = tutti_start(team, &call, &first) == TUTTI_OK;
-    call.recv = again.data();
-    good = good && tutti_prepare(team, &call, &second) == TUTTI_OK;
-    for (int round = 0; round < 3; ++round) {
-      std::fill(again.begin(), again.end(), -1);
-      good = good && tutti_restart(second) == TUTTI_OK && tutti_wait(second) == TUTTI_OK && again.back() == 3;
-    }
-    int done = 0;
-    while (good && done == 0) good = tutti_test(first, &done) == TUTTI_OK;
-    tutti_request_free(first);
-    tutti_request_free(second);
-    return good && out.front() == 3 && out.back() == 3;
-  }), 0);
+              const int rank = tutti_team_rank(team);
+              std::vector<long> in(50000, rank), out(50000, -1), again(50000, -1);
+              tutti_call call{};
+              call.collective = TUTTI_ALLREDUCE;
+              call.send = in.data();
+              call.recv = out.data();
+              call.count = in.size();
+              call.type = TUTTI_INT64;
+              call.op = TUTTI_SUM;
+              tutti_request *first = nullptr, *second = nullptr;
+              bool good = tutti_start(team, &call, &first) == TUTTI_OK;
+              call.recv = again.data();
+              good = good && tutti_prepare(team, &call, &second) == TUTTI_OK;
+              for (int round = 0; round < 3; ++round) {
+                std::fill(again.begin(), again.end(), -1);
+                good = good && tutti_restart(second) == TUTTI_OK &&
+                       tutti_wait(second) == TUTTI_OK && again.back() == 3;
+              }
+              int done = 0;
+              while (good && done == 0) good = tutti_test(first, &done) == TUTTI_OK;
+              tutti_request_free(first);
+              tutti_request_free(second);
+              return good && out.front() == 3 && out.back() == 3;
+            }),
+            0);
 }
 
 TEST(Api, BadArgumentsAreStatuses) {
@@ -99,13 +105,16 @@ TEST(Api, BadArgumentsAreStatuses) {
   tutti_bootstrap bootstrap;
   EXPECT_EQ(tutti_bootstrap_directory("/no/such/directory", 0, 1, &bootstrap), TUTTI_ERR_ARGUMENT);
   EXPECT_EQ(run_job([](tutti_job* mine, tutti_team* team) {
-    tutti_team* other = nullptr;
-    double x = 0, y = 0;
-    return tutti_bcast(team, &x, 8, kRanks) == TUTTI_ERR_ARGUMENT &&
-           tutti_allreduce(team, &x, &y, 1, TUTTI_DOUBLE, TUTTI_BAND) == TUTTI_ERR_UNSUPPORTED &&
-           tutti_allreduce(team, &x, &y, SIZE_MAX, TUTTI_DOUBLE, TUTTI_SUM) == TUTTI_ERR_TRUNCATED &&
-           tutti_team_create(mine, 9, 3, 3, nullptr, &other) == TUTTI_ERR_ARGUMENT;
-  }), 0);
+              tutti_team* other = nullptr;
+              double x = 0, y = 0;
+              return tutti_bcast(team, &x, 8, kRanks) == TUTTI_ERR_ARGUMENT &&
+                     tutti_allreduce(team, &x, &y, 1, TUTTI_DOUBLE, TUTTI_BAND) ==
+                         TUTTI_ERR_UNSUPPORTED &&
+                     tutti_allreduce(team, &x, &y, SIZE_MAX, TUTTI_DOUBLE, TUTTI_SUM) ==
+                         TUTTI_ERR_TRUNCATED &&
+                     tutti_team_create(mine, 9, 3, 3, nullptr, &other) == TUTTI_ERR_ARGUMENT;
+            }),
+            0);
   EXPECT_STREQ(tutti_status_text(TUTTI_ERR_PEER_LOST), "peer lost");
 }
 

@@ -1,5 +1,5 @@
-// Every collective with every algorithm of the list that can run, against a serial model: sizes around
-// each threshold, 1 to 9 ranks, every root, in place and not.
+// Every collective with every algorithm of the list that can run, against a serial model: sizes
+// around each threshold, 1 to 9 ranks, every root, in place and not.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,7 +19,8 @@ using test::Rank;
 
 class Collectives : public ::testing::TestWithParam<Combination> {};
 
-void run_cases(Rank& r, Coll coll, const Reduction& reduction, const std::vector<std::size_t>& counts) {
+void run_cases(Rank& r, Coll coll, const Reduction& reduction,
+               const std::vector<std::size_t>& counts) {
   std::uint64_t round = 0;
   for (const std::size_t count : counts) {
     for (const int root : test::roots(coll, r.size, round)) {
@@ -27,18 +28,21 @@ void run_cases(Rank& r, Coll coll, const Reduction& reduction, const std::vector
         const Model model(coll, r.size, root, count, ++round);
         Case mine(model, r.rank, in_place, reduction);
         const Status status = r.job.run(r.team, mine.call);
-        ASSERT_TRUE(status.ok()) << name(status.code) << " " << (status.detail != nullptr ? status.detail : "");
+        ASSERT_TRUE(status.ok()) << name(status.code) << " "
+                                 << (status.detail != nullptr ? status.detail : "");
         const auto expected = model.expected(r.rank);
         ASSERT_EQ(mine.result(expected.size()), expected)
-            << name(coll) << " rank " << r.rank << " of " << r.size << " root " << root << " count " << count
-            << (in_place ? " in place" : "");
+            << name(coll) << " rank " << r.rank << " of " << r.size << " root " << root << " count "
+            << count << (in_place ? " in place" : "");
       }
     }
   }
 }
 
-// The cell holds 1016 bytes, an inbox block 5120, a shared block 65536; counts are of 4-byte elements.
-const std::vector<std::size_t> kAllCounts = {0, 1, 3, 14, 15, 28, 127, 254, 255, 256, 1000, 1279, 1281, 3000, 16383, 16385, 40000};
+// The cell holds 1016 bytes, an inbox block 5120, a shared block 65536; counts are of 4-byte
+// elements.
+const std::vector<std::size_t> kAllCounts = {0,   1,    3,    14,   15,   28,    127,   254,  255,
+                                             256, 1000, 1279, 1281, 3000, 16383, 16385, 40000};
 
 const std::vector<std::size_t> kFewCounts = {0, 1, 15, 255, 1281, 16385};
 
@@ -66,13 +70,14 @@ TEST_P(Collectives, MatchesTheModel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Collectives, ::testing::ValuesIn(test::combinations()), [](const auto& combination) {
-  std::string text = combination.param.forced;
-  for (char& c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return text;
-});
+INSTANTIATE_TEST_SUITE_P(All, Collectives, ::testing::ValuesIn(test::combinations()),
+                         [](const auto& combination) {
+                           std::string text = combination.param.forced;
+                           for (char& c : text) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return text;
+                         });
 
 }  // namespace
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// A rank is killed in the middle of every collective with every algorithm: the others are told which one, in
-// bounded time, and nothing is left behind.
+// A rank is killed in the middle of every collective with every algorithm: the others are told
+// which one, in bounded time, and nothing is left behind.
 #include <dirent.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRanks = 3;
 constexpr double kBound = 2;  // seconds until a survivor knows
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 std::vector<std::string> files_of_tutti() {
   std::vector<std::string> names;
@@ -80,29 +82,32 @@ TEST_P(Death, OfARankInTheMiddleIsReportedInTime) {
     settings.deadline_s = 30;
     settings.spin_us = 100;
     settings.segment = index % 2 == 0 ? SegmentKind::memfd : SegmentKind::posix;
-    settings.fault = "kill:op=any:at=" + std::to_string(30 + index % 37) + ":rank=" + std::to_string(victim);
-    const auto statuses = test::run_processes(kRanks, settings, [&](Rank& r) {
-      survive(r, GetParam(), victim, count, index % 3 == 0);
-    });
+    settings.fault =
+        "kill:op=any:at=" + std::to_string(30 + index % 37) + ":rank=" + std::to_string(victim);
+    const auto statuses = test::run_processes(
+        kRanks, settings, [&](Rank& r) { survive(r, GetParam(), victim, count, index % 3 == 0); });
     for (int rank = 0; rank < kRanks; ++rank) {
       const int status = statuses[static_cast<std::size_t>(rank)];
       if (rank == victim) {
-        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the victim lived on: " << status;
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+            << "the victim lived on: " << status;
       } else {
-        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "survivor " << rank << ": " << status;
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            << "survivor " << rank << ": " << status;
       }
     }
     EXPECT_EQ(files_of_tutti(), std::vector<std::string>{});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Death, ::testing::ValuesIn(test::combinations()), [](const auto& combination) {
-  std::string text = combination.param.forced;
-  for (char& c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return text;
-});
+INSTANTIATE_TEST_SUITE_P(All, Death, ::testing::ValuesIn(test::combinations()),
+                         [](const auto& combination) {
+                           std::string text = combination.param.forced;
+                           for (char& c : text) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return text;
+                         });
 
 // Deadlines: a rank that stays away without dying.
 TEST(Deadline, NamesTheRankThatIsMissing) {

@@ -1,6 +1,6 @@
-// Random programs of blocking, non-blocking and persistent collectives over overlapping teams, against the
-// serial model. All ranks draw the same program from a seed, which is printed where something fails; how each
-// waits, dawdles and looks around is its own.
+// Random programs of blocking, non-blocking and persistent collectives over overlapping teams,
+// against the serial model. All ranks draw the same program from a seed, which is printed where
+// something fails; how each waits, dawdles and looks around is its own.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,8 +34,8 @@ int level() {
 
 /// One collective in the program, and this rank's part in it.
 struct Item {
-  Item(Coll coll, int members, int root, std::size_t count, std::uint64_t round, int member, bool in_place,
-       const Reduction& reduction)
+  Item(Coll coll, int members, int root, std::size_t count, std::uint64_t round, int member,
+       bool in_place, const Reduction& reduction)
       : model(std::make_unique<Model>(coll, members, root, count, round)),
         mine(std::make_unique<Case>(*model, member, in_place, reduction)),
         its_member(member),
@@ -46,15 +46,17 @@ struct Item {
   }
   /// New data in the same buffers, for another start of a persistent operation.
   void refill(std::uint64_t round, const Reduction& reduction) {
-    model = std::make_unique<Model>(model->coll(), model->size(), model->root(), model->count(), round);
+    model =
+        std::make_unique<Model>(model->coll(), model->size(), model->root(), model->count(), round);
     const Case fresh(*model, its_member, its_in_place, reduction);
     std::copy(fresh.send.begin(), fresh.send.end(), mine->send.begin());
     std::copy(fresh.recv.begin(), fresh.recv.end(), mine->recv.begin());
   }
   std::string text() const {
-    return std::string(name(model->coll())) + " of " + std::to_string(model->size()) + " members, member " +
-           std::to_string(its_member) + ", root " + std::to_string(model->root()) + ", count " +
-           std::to_string(model->count()) + (its_in_place ? ", in place" : "");
+    return std::string(name(model->coll())) + " of " + std::to_string(model->size()) +
+           " members, member " + std::to_string(its_member) + ", root " +
+           std::to_string(model->root()) + ", count " + std::to_string(model->count()) +
+           (its_in_place ? ", in place" : "");
   }
   std::unique_ptr<Model> model;
   std::unique_ptr<Case> mine;
@@ -74,7 +76,10 @@ struct Group {
 class Program {
  public:
   Program(Rank& rank, std::uint64_t seed)
-      : r_(rank), seed_(seed), shared_(seed), own_(seed * 31 + static_cast<std::uint64_t>(rank.rank)) {
+      : r_(rank),
+        seed_(seed),
+        shared_(seed),
+        own_(seed * 31 + static_cast<std::uint64_t>(rank.rank)) {
     EXPECT_TRUE(find_reduction(Op::sum, Type::i32, &reduction_));
     for (int i = 0; i < 4; ++i) groups_.push_back(new_group(i == 0));
   }
@@ -82,21 +87,36 @@ class Program {
   void run(int steps) {
     for (int step = 0; step < steps && !::testing::Test::HasFailure(); ++step) {
       switch (shared_() % 16) {
-        case 0: replace_group(1 + shared_() % (groups_.size() - 1)); break;
-        case 1: case 2: case 3: case 4: case 5: blocking(); break;
-        case 6: persistent(); break;
-        default: nonblocking(); break;
+        case 0:
+          replace_group(1 + shared_() % (groups_.size() - 1));
+          break;
+        case 1:
+        case 2:
+        case 3:
+        case 4:
+        case 5:
+          blocking();
+          break;
+        case 6:
+          persistent();
+          break;
+        default:
+          nonblocking();
+          break;
       }
       look_around();
     }
     while (!outstanding_.empty()) finish(own_() % outstanding_.size());
-    // What was given up while active completes by itself, as long as the rank is inside now and then.
-    for (std::uint32_t round = 0; !abandoned_.empty() && round < 2'000'000 && !::testing::Test::HasFailure(); ++round) {
+    // What was given up while active completes by itself, as long as the rank is inside now and
+    // then.
+    for (std::uint32_t round = 0;
+         !abandoned_.empty() && round < 2'000'000 && !::testing::Test::HasFailure(); ++round) {
       r_.job.relax(round);
       std::erase_if(abandoned_, [](const Item& item) { return item.right(); });
     }
-    EXPECT_TRUE(abandoned_.empty()) << "an operation that was released while active never completed: "
-                                    << abandoned_.front().text() << " seed " << seed_;
+    EXPECT_TRUE(abandoned_.empty())
+        << "an operation that was released while active never completed: "
+        << abandoned_.front().text() << " seed " << seed_;
     for (std::size_t i = 0; i < groups_.size(); ++i) release(i);
   }
 
@@ -139,7 +159,8 @@ class Program {
 
   /// Draws the next collective; false when this rank has no part in it.
   bool draw(std::unique_ptr<Item>* out) {
-    static constexpr std::size_t kCounts[] = {0, 1, 2, 14, 15, 30, 200, 254, 255, 300, 1279, 1281, 3000, 16383, 16385, 30000};
+    static constexpr std::size_t kCounts[] = {0,   1,   2,    14,   15,   30,    200,   254,
+                                              255, 300, 1279, 1281, 3000, 16383, 16385, 30000};
     const std::size_t index = shared_() % groups_.size();
     Group& group = groups_[index];
     const auto coll = static_cast<Coll>(shared_() % kColls);
@@ -151,18 +172,21 @@ class Program {
     const bool in_place = shared_() % 2 == 0;
     ++round_;
     if (group.team == nullptr) return false;
-    *out = std::make_unique<Item>(coll, size, root, count, round_ + seed_, group.member, in_place, reduction_);
+    *out = std::make_unique<Item>(coll, size, root, count, round_ + seed_, group.member, in_place,
+                                  reduction_);
     (*out)->team = index;
     return true;
   }
   Team& team_of(const Item& item) { return *groups_[item.team].team; }
 
   void expect_ok(const Status& status, const Item& item) {
-    EXPECT_TRUE(status.ok()) << name(status.code) << ": " << (status.detail != nullptr ? status.detail : "") << ": "
+    EXPECT_TRUE(status.ok()) << name(status.code) << ": "
+                             << (status.detail != nullptr ? status.detail : "") << ": "
                              << item.text() << " seed " << seed_;
   }
   void expect_right(const Item& item) {
-    EXPECT_TRUE(item.right()) << "wrong result: " << item.text() << " rank " << r_.rank << " seed " << seed_;
+    EXPECT_TRUE(item.right()) << "wrong result: " << item.text() << " rank " << r_.rank << " seed "
+                              << seed_;
   }
 
   void blocking() {
@@ -220,19 +244,25 @@ class Program {
   void dawdle() { usleep(static_cast<useconds_t>(own_() % 300)); }
   void look_around() {
     switch (own_() % 8) {
-      case 0: dawdle(); break;
-      case 1: r_.job.progress(); break;
+      case 0:
+        dawdle();
+        break;
+      case 1:
+        r_.job.progress();
+        break;
       case 2:
         if (!outstanding_.empty()) finish(own_() % outstanding_.size());
         break;
       case 3: {
         Status status;
         if (!outstanding_.empty()) {
-          static_cast<void>(r_.job.test(*outstanding_[own_() % outstanding_.size()].operation, &status));
+          static_cast<void>(
+              r_.job.test(*outstanding_[own_() % outstanding_.size()].operation, &status));
         }
         break;
       }
-      default: break;
+      default:
+        break;
     }
     while (outstanding_.size() > 40) finish(own_() % outstanding_.size());
   }
@@ -263,7 +293,8 @@ TEST_P(Random, ProgramsMatchTheModel) {
   const Variant& setup = GetParam();
   const auto base = static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed());
   const int steps = level() == 0 ? 60 : level() == 1 ? 250 : 2000;
-  const std::vector<int> sizes = level() == 0 ? std::vector<int>{2, 4} : std::vector<int>{2, 3, 4, 5, 8};
+  const std::vector<int> sizes =
+      level() == 0 ? std::vector<int>{2, 4} : std::vector<int>{2, 3, 4, 5, 8};
   Settings settings;
   settings.arena = std::size_t{512} << 20;
   settings.deadline_s = 60;

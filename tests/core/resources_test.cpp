@@ -1,4 +1,5 @@
-// What a system may refuse: memory, descriptors, cross-memory attach. Each is a status and a line, on all ranks.
+// What a system may refuse: memory, descriptors, cross-memory attach. Each is a status and a line,
+// on all ranks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -62,7 +63,8 @@ Reduction sum() {
   return reduction;
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 TEST(Resources, AFullArenaIsAStatusAndReleasingHelps) {
   Settings settings;
@@ -90,7 +92,8 @@ TEST(Resources, AFullArenaIsAStatusAndReleasingHelps) {
 
 /// In a child: a /dev/shm of its own with `bytes`. False where that is not permitted.
 bool small_dev_shm(const std::string& bytes) {
-  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tutti-test", "/dev/shm", "tmpfs", 0, ("size=" + bytes).c_str()) == 0;
 }
 
@@ -104,7 +107,8 @@ bool refused(const std::vector<int>& statuses) {
 }
 
 /// Runs ranks that share a small /dev/shm: a child makes it, and forks them.
-std::vector<int> run_in_small_shm(const std::string& bytes, int ranks, const std::function<int(Bootstrap&)>& body) {
+std::vector<int> run_in_small_shm(const std::string& bytes, int ranks,
+                                  const std::function<int(Bootstrap&)>& body) {
   return test::fork_ranks(1, [&](Bootstrap&) {
     if (!small_dev_shm(bytes)) return kRefused;
     const auto statuses = test::fork_ranks(ranks, body);
@@ -159,8 +163,8 @@ TEST(Resources, ADevShmThatFillsUpIsAStatusNotASignal) {
     }
     EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
     status = allreduce(*job, *first, 1 << 20, reduction);
-    EXPECT_TRUE(status.code == Code::no_memory || status.code == Code::timeout || status.code == Code::peer_lost ||
-                status.ok())
+    EXPECT_TRUE(status.code == Code::no_memory || status.code == Code::timeout ||
+                status.code == Code::peer_lost || status.ok())
         << name(status.code);
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
@@ -168,7 +172,8 @@ TEST(Resources, ADevShmThatFillsUpIsAStatusNotASignal) {
   EXPECT_TRUE(test::all_exited(statuses));
 }
 
-// ---- descriptors ---------------------------------------------------------------------------------
+// ---- descriptors
+// ---------------------------------------------------------------------------------
 
 /// Takes the right to open anything more away from this process.
 void exhaust_descriptors() {
@@ -213,7 +218,8 @@ TEST(Resources, ADeathIsNoticedWithoutFreeDescriptors) {
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 10);
 }
 
-// ---- cross-memory attach -------------------------------------------------------------------------
+// ---- cross-memory attach
+// -------------------------------------------------------------------------
 
 /// A filter that refuses the two calls, as container runtimes do.
 bool refuse_cross_memory() {
@@ -225,12 +231,14 @@ bool refuse_cross_memory() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program{sizeof filter / sizeof filter[0], filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 TEST(Resources, RefusedCrossMemoryAttachIsAgreedAndDoneWithout) {
   const auto statuses = test::fork_ranks(3, [](Bootstrap& bootstrap) {
-    if (bootstrap.rank() == 1 && !refuse_cross_memory()) return kRefused;  // one is enough to refuse it for all
+    if (bootstrap.rank() == 1 && !refuse_cross_memory())
+      return kRefused;  // one is enough to refuse it for all
     setenv("TUTTI_LOG", "error", 1);
     setenv("TUTTI_DEADLINE", "30", 1);
     std::unique_ptr<Job> job;
@@ -241,7 +249,8 @@ TEST(Resources, RefusedCrossMemoryAttachIsAgreedAndDoneWithout) {
     Team* team = nullptr;
     EXPECT_TRUE(job->create_team(TeamSpec{{1, 1}, bootstrap.rank(), 3, members}, &team).ok());
     const Reduction reduction = sum();
-    for (const std::size_t count : {std::size_t{10}, std::size_t{100'000}, std::size_t{3'000'000}}) {
+    for (const std::size_t count :
+         {std::size_t{10}, std::size_t{100'000}, std::size_t{3'000'000}}) {
       const Status done = allreduce(*job, *team, count, reduction);
       EXPECT_TRUE(done.ok()) << name(done.code) << " " << count;
     }
@@ -265,16 +274,18 @@ TEST(Resources, CrossMemoryAttachThatWasAskedForIsAnErrorWhereRefused) {
   EXPECT_TRUE(test::all_exited(statuses));
 }
 
-// ---- settings ------------------------------------------------------------------------------------
+// ---- settings
+// ------------------------------------------------------------------------------------
 
 TEST(Resources, ABadSettingOnOneRankFailsTheJobForAll) {
-  for (const char* setting : {"TUTTI_FAULT=explode", "TUTTI_TRACE=/no/such/folder/t", "TUTTI_WAIT=eagerly",
-                              "TUTTI_ALG=bcast=best"}) {
+  for (const char* setting : {"TUTTI_FAULT=explode", "TUTTI_TRACE=/no/such/folder/t",
+                              "TUTTI_WAIT=eagerly", "TUTTI_ALG=bcast=best"}) {
     const auto statuses = test::fork_ranks(2, [setting](Bootstrap& bootstrap) {
       setenv("TUTTI_LOG", "quiet", 1);
       const std::string text = setting;
       const std::size_t equals = text.find('=');
-      if (bootstrap.rank() == 1) setenv(text.substr(0, equals).c_str(), text.substr(equals + 1).c_str(), 1);
+      if (bootstrap.rank() == 1)
+        setenv(text.substr(0, equals).c_str(), text.substr(equals + 1).c_str(), 1);
       std::unique_ptr<Job> job;
       const Status status = create_job(bootstrap, &job);
       EXPECT_FALSE(status.ok());

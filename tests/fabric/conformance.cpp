@@ -46,10 +46,12 @@ std::size_t differs(const std::byte* data, std::uint64_t seed, std::size_t bytes
   return bytes;
 }
 std::size_t differs_from(const std::byte* data, std::byte value, std::size_t bytes) {
-  return static_cast<std::size_t>(std::find_if(data, data + bytes, [&](std::byte b) { return b != value; }) - data);
+  return static_cast<std::size_t>(
+      std::find_if(data, data + bytes, [&](std::byte b) { return b != value; }) - data);
 }
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory
+// --------------------------------------------------------------------------------------
 
 Task arenas(Node& n) {
   EXPECT_GT(std::strlen(n.fabric.traits().name), 0u);
@@ -69,7 +71,8 @@ Task arenas(Node& n) {
   EXPECT_EQ(n.fabric.reserve(1, ~std::size_t{0}).code, Code::no_memory);
   std::memset(n.arena() + kData, 0x5a + n.rank(), 3 * kMiB);
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));  // must not clear
-  EXPECT_EQ(differs_from(n.arena() + kData, static_cast<std::byte>(0x5a + n.rank()), 3 * kMiB), 3 * kMiB);
+  EXPECT_EQ(differs_from(n.arena() + kData, static_cast<std::byte>(0x5a + n.rank()), 3 * kMiB),
+            3 * kMiB);
   TUTTI_REQUIRE_OK(co_await n.barrier());
 
   for (int peer = 0; peer < n.size(); ++peer) {
@@ -82,7 +85,8 @@ Task arenas(Node& n) {
     Completion completion;
     TUTTI_REQUIRE_OK(n.fabric.get(remote, kData + 100, seen.data(), seen.size(), &completion));
     TUTTI_REQUIRE_OK(co_await n.completed(completion));
-    EXPECT_EQ(differs_from(seen.data(), static_cast<std::byte>(0x5a + peer), seen.size()), seen.size());
+    EXPECT_EQ(differs_from(seen.data(), static_cast<std::byte>(0x5a + peer), seen.size()),
+              seen.size());
   }
   for (const int stranger : {-1, n.size(), 1 << 30}) {
     Remote remote;
@@ -116,7 +120,8 @@ Task check_keys(Node& n, std::byte* memory, std::size_t bytes) {
 
     const Remote untouched = remote;
     for (const int wrong : {-1, n.size(), (peer + 1) % n.size()}) {
-      EXPECT_FALSE(n.fabric.attach(wrong, key, &remote).ok()) << "a key of " << peer << " as one of " << wrong;
+      EXPECT_FALSE(n.fabric.attach(wrong, key, &remote).ok())
+          << "a key of " << peer << " as one of " << wrong;
     }
     for (int bit = 0; bit < 256; ++bit) {
       Key altered = key;
@@ -145,7 +150,8 @@ Task keys(Node& n) {
   } else {
     Region region;
     const Status status = n.fabric.expose(user.data(), user.size(), &region);
-    EXPECT_TRUE(status.ok() || status.code == Code::not_permitted || status.code == Code::unsupported);
+    EXPECT_TRUE(status.ok() || status.code == Code::not_permitted ||
+                status.code == Code::unsupported);
     if (status.ok()) n.fabric.withdraw(region);
   }
   co_return co_await n.barrier();
@@ -187,17 +193,21 @@ Task exposures(Node& n) {
 
 TEST_P(Conformance, MemoryIsExposedAndWithdrawnAnyNumberOfTimes) { run(2, exposures); }
 
-// ---- data ----------------------------------------------------------------------------------------
+// ---- data
+// ----------------------------------------------------------------------------------------
 
 struct Range {
   std::size_t offset, bytes;
 };
-const Range kRanges[] = {{0, 0},    {0, 1},     {1, 1},      {0, 7},       {3, 8},          {0, 63},     {1, 64},
-                         {63, 65},  {0, 4095},  {17, 4096},  {4096, 8192}, {5, 65536},      {0, 65537},  {100, 300000},
-                         {0, 999'999}, {1'000'000, 48'576}, {1'048'576, 0}};
+const Range kRanges[] = {{0, 0},        {0, 1},        {1, 1},       {0, 7},
+                         {3, 8},        {0, 63},       {1, 64},      {63, 65},
+                         {0, 4095},     {17, 4096},    {4096, 8192}, {5, 65536},
+                         {0, 65537},    {100, 300000}, {0, 999'999}, {1'000'000, 48'576},
+                         {1'048'576, 0}};
 constexpr std::size_t kTarget = kMiB;  // bytes of the target region; the Word lies behind
 
-/// Rank 0 puts each range into rank 1's region, which has guards around; rank 1 checks data and guards.
+/// Rank 0 puts each range into rank 1's region, which has guards around; rank 1 checks data and
+/// guards.
 Task put_ranges(Node& n, std::byte* memory) {
   // | guard | kTarget bytes | Word | guard |
   std::byte* const target = memory + 4096;
@@ -217,16 +227,20 @@ Task put_ranges(Node& n, std::byte* memory) {
       const auto data = patterned(round, range.bytes);
       const Tail tail{kTarget, round};
       Completion completion;
-      TUTTI_REQUIRE_OK(n.fabric.put(remote, range.offset, data.data(), range.bytes, &tail, &completion));
+      TUTTI_REQUIRE_OK(
+          n.fabric.put(remote, range.offset, data.data(), range.bytes, &tail, &completion));
       TUTTI_REQUIRE_OK(co_await n.completed(completion));
     } else {
       TUTTI_REQUIRE_OK(co_await n.reached(word, round, 0));
       EXPECT_EQ(word.load(), round);
-      EXPECT_EQ(differs(target + range.offset, round, range.bytes), range.bytes) << "range " << round;
+      EXPECT_EQ(differs(target + range.offset, round, range.bytes), range.bytes)
+          << "range " << round;
       EXPECT_EQ(differs_from(memory, std::byte{0xee}, 4096), 4096u) << "range " << round;
-      EXPECT_EQ(differs_from(target, std::byte{0xee}, range.offset), range.offset) << "range " << round;
+      EXPECT_EQ(differs_from(target, std::byte{0xee}, range.offset), range.offset)
+          << "range " << round;
       const std::size_t rest = kTarget - range.offset - range.bytes;
-      EXPECT_EQ(differs_from(target + range.offset + range.bytes, std::byte{0xee}, rest), rest) << "range " << round;
+      EXPECT_EQ(differs_from(target + range.offset + range.bytes, std::byte{0xee}, rest), rest)
+          << "range " << round;
       EXPECT_EQ(differs_from(target + exposed, std::byte{0xee}, 1024), 1024u) << "range " << round;
       std::memset(target + range.offset, 0xee, range.bytes);
     }
@@ -257,7 +271,8 @@ TEST_P(Conformance, PutsWriteTheirRangeAndNothingElse) { run(2, puts); }
 Task get_ranges(Node& n, std::byte* memory) {
   Region region;
   TUTTI_REQUIRE_OK(n.fabric.expose(memory, kTarget, &region));
-  for (std::size_t i = 0; i < kTarget; ++i) memory[i] = pattern(static_cast<std::uint64_t>(n.rank()), i);
+  for (std::size_t i = 0; i < kTarget; ++i)
+    memory[i] = pattern(static_cast<std::uint64_t>(n.rank()), i);
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
   TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
@@ -267,13 +282,16 @@ Task get_ranges(Node& n, std::byte* memory) {
   std::uint64_t posted = 0;
   for (const Range& range : kRanges) {
     std::vector<std::byte> data(range.bytes + 128, std::byte{0xee});
-    TUTTI_REQUIRE_OK(n.fabric.get(remote, range.offset, data.data() + 64, range.bytes, &completion));
+    TUTTI_REQUIRE_OK(
+        n.fabric.get(remote, range.offset, data.data() + 64, range.bytes, &completion));
     EXPECT_EQ(completion.posted, ++posted);
     TUTTI_REQUIRE_OK(co_await n.completed(completion));
     EXPECT_TRUE(completion.status.ok());
     for (std::size_t i = 0; i < range.bytes; ++i) {
-      if (data[64 + i] == pattern(static_cast<std::uint64_t>(1 - n.rank()), range.offset + i)) continue;
-      ADD_FAILURE() << "offset " << range.offset << " bytes " << range.bytes << ": wrong from byte " << i;
+      if (data[64 + i] == pattern(static_cast<std::uint64_t>(1 - n.rank()), range.offset + i))
+        continue;
+      ADD_FAILURE() << "offset " << range.offset << " bytes " << range.bytes << ": wrong from byte "
+                    << i;
       break;
     }
     EXPECT_EQ(differs_from(data.data(), std::byte{0xee}, 64), 64u);
@@ -312,10 +330,14 @@ Task out_of_range(Node& n) {
   std::vector<std::byte> data(8192, std::byte{0x11});
   Completion completion;
   const std::size_t huge = ~std::size_t{0};
-  const Range bad[] = {{1025, 0}, {1024, 1}, {0, 1025}, {1000, 25}, {huge, 1}, {1, huge}, {huge, huge}, {huge - 7, 8}};
+  const Range bad[] = {{1025, 0}, {1024, 1}, {0, 1025},    {1000, 25},
+                       {huge, 1}, {1, huge}, {huge, huge}, {huge - 7, 8}};
   for (const Range& range : bad) {
-    EXPECT_EQ(n.fabric.put(remote, range.offset, data.data(), range.bytes, nullptr, &completion).code, Code::truncated);
-    EXPECT_EQ(n.fabric.get(remote, range.offset, data.data(), range.bytes, &completion).code, Code::truncated);
+    EXPECT_EQ(
+        n.fabric.put(remote, range.offset, data.data(), range.bytes, nullptr, &completion).code,
+        Code::truncated);
+    EXPECT_EQ(n.fabric.get(remote, range.offset, data.data(), range.bytes, &completion).code,
+              Code::truncated);
   }
   // A bad counter: nothing is written, the data neither.
   for (const std::size_t offset : {std::size_t{1017}, std::size_t{1024}, huge, huge - 7}) {
@@ -326,7 +348,8 @@ Task out_of_range(Node& n) {
     const Tail tail{offset, 1};
     EXPECT_TRUE(refused(n.fabric.put(remote, 64, data.data(), 16, &tail, &completion))) << offset;
   }
-  EXPECT_FALSE(n.fabric.get(remote, 0, data.data(), 16, nullptr).ok()) << "a get without a completion";
+  EXPECT_FALSE(n.fabric.get(remote, 0, data.data(), 16, nullptr).ok())
+      << "a get without a completion";
   Remote nobody = remote;
   for (const int stranger : {-1, n.size()}) {
     nobody.peer = stranger;
@@ -380,7 +403,8 @@ TEST_P(Conformance, CompletionsCountAndFreeTheSource) { run(3, completions); }
 
 }  // namespace
 
-// ---- order ---------------------------------------------------------------------------------------
+// ---- order
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -452,7 +476,8 @@ std::uint64_t rounds_on(const Node& n, std::uint64_t real) {
 Task the_last_byte(Node& n) {
   for (const std::size_t bytes : kTailSizes) {
     std::uint64_t violations = 0;
-    TUTTI_REQUIRE_OK(co_await tail_order(n, bytes, rounds_on(n, kManyRounds), 250'000'000, &violations));
+    TUTTI_REQUIRE_OK(
+        co_await tail_order(n, bytes, rounds_on(n, kManyRounds), 250'000'000, &violations));
     EXPECT_EQ(violations, 0u) << "counters that overtook their data, at " << bytes << " bytes";
   }
   co_return Status::success();
@@ -460,8 +485,8 @@ Task the_last_byte(Node& n) {
 
 TEST_P(Conformance, TheLastByteComesLast) { run(2, the_last_byte); }
 
-/// Puts to one Word, one after the other without waiting: seen in order, each with its data. The values change
-/// several bytes at once, so that a counter written in pieces would be noticed.
+/// Puts to one Word, one after the other without waiting: seen in order, each with its data. The
+/// values change several bytes at once, so that a counter written in pieces would be noticed.
 Task same_word(Node& n, std::byte* memory, std::uint64_t batches) {
   constexpr std::uint64_t kBatch = 512, kStep = 0x0101'0101'0101;
   Word& word = *new (memory) Word(0);
@@ -492,7 +517,8 @@ Task same_word(Node& n, std::byte* memory, std::uint64_t batches) {
       while (seen < first + kBatch) {
         TUTTI_REQUIRE_OK(co_await n.reached(word, (seen + 1) * kStep, 0));
         const std::uint64_t value = word.load(std::memory_order_acquire);
-        TUTTI_REQUIRE(value % kStep == 0 && value / kStep > seen && value / kStep <= first + kBatch);
+        TUTTI_REQUIRE(value % kStep == 0 && value / kStep > seen &&
+                      value / kStep <= first + kBatch);
         for (; seen < value / kStep; ++seen) TUTTI_REQUIRE(slots[seen - first] == seen);
       }
     }
@@ -571,7 +597,8 @@ Task covered(Node& n) {
 
 TEST_P(Conformance, ATailCoversAllPutsBeforeIt) { run(2, covered); }
 
-/// Every rank signals words of its own and of the next rank's memory; what was stored before is seen with it.
+/// Every rank signals words of its own and of the next rank's memory; what was stored before is
+/// seen with it.
 Task signals(Node& n) {
   constexpr std::size_t kOwn = kData, kFrom = kData + 4096;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
@@ -617,9 +644,11 @@ Task signals_where_mapped(Node& n) {
 
 TEST_P(Conformance, SignalsReleaseWhatWasStoredBefore) { run(3, signals_where_mapped); }
 
-// ---- waiting -------------------------------------------------------------------------------------
+// ---- waiting
+// -------------------------------------------------------------------------------------
 
-/// A short pause of changing length, so that rings meet every moment of the other side's falling asleep.
+/// A short pause of changing length, so that rings meet every moment of the other side's falling
+/// asleep.
 void linger(std::mt19937& generator) {
   for (unsigned i = generator() % 400; i != 0; --i) cpu_pause();
 }
@@ -662,7 +691,9 @@ Task wake_ups(Node& n) {
         const Tail tail{kData, round};
         TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, nullptr, 0, &tail, nullptr));
       } else {
-        n.fabric.signal(remote.peer, *reinterpret_cast<Word*>(static_cast<std::byte*>(remote.mapped) + kData), round);
+        n.fabric.signal(remote.peer,
+                        *reinterpret_cast<Word*>(static_cast<std::byte*>(remote.mapped) + kData),
+                        round);
         if (n.fabric.sleepers()) n.fabric.ring(remote.peer);
       }
     } else {
@@ -717,10 +748,11 @@ Task clocks(Node& n) {
 
 TEST_P(Conformance, TimeDoesNotGoBack) { run(2, clocks); }
 
-// ---- ends ----------------------------------------------------------------------------------------
+// ---- ends
+// ----------------------------------------------------------------------------------------
 
-/// Rank 2 dies while the others wait for it; they are told, every further operation towards it fails at
-/// once, and among themselves they go on.
+/// Rank 2 dies while the others wait for it; they are told, every further operation towards it
+/// fails at once, and among themselves they go on.
 Task survivors(Node& n) {
   constexpr std::size_t kNever = kData, kHello = kData + 64;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
@@ -762,7 +794,8 @@ Task survivors(Node& n) {
       status = n.fabric.put(arena, kHello, data.data(), data.size(), &tail, &completion);
       EXPECT_EQ(status.code, Code::peer_lost);
       EXPECT_EQ(status.peer, 2);
-      EXPECT_EQ(n.fabric.get(arena, kHello, data.data(), data.size(), &completion).code, Code::peer_lost);
+      EXPECT_EQ(n.fabric.get(arena, kHello, data.data(), data.size(), &completion).code,
+                Code::peer_lost);
     }
   }
   n.fabric.ring(2);
@@ -787,8 +820,8 @@ TEST_P(Conformance, ADeathIsReportedAndTheOthersGoOn) {
   EXPECT_TRUE(all[1].status.ok()) << name(all[1].status.code);
 }
 
-/// Rank 1 ends in good order. What it stored before is seen; a wait for more of it is in vain and says so;
-/// waits on others are not disturbed.
+/// Rank 1 ends in good order. What it stored before is seen; a wait for more of it is in vain and
+/// says so; waits on others are not disturbed.
 Task leavers(Node& n) {
   constexpr std::size_t kLast = kData, kSlow = kData + 64;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 4096));
@@ -819,7 +852,8 @@ Task leavers(Node& n) {
 
 TEST_P(Conformance, WhoLeavesInGoodOrderDisturbsNobody) { run(3, leavers); }
 
-// ---- everything at once --------------------------------------------------------------------------
+// ---- everything at once
+// --------------------------------------------------------------------------
 
 /// Random puts and gets of four ranks, each with a lane of its own in every arena, against a model.
 Task soak(Node& n, std::uint64_t seed) {
@@ -851,7 +885,8 @@ Task soak(Node& n, std::uint64_t seed) {
     }
     // Everybody answers each counter that has arrived; then the lanes hold what was put.
     for (int peer = 0; peer < n.size(); ++peer) {
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(lane(peer) + kLane + kCacheLine - kLane % kCacheLine), round, peer));
+      TUTTI_REQUIRE_OK(co_await n.reached(
+          n.word(lane(peer) + kLane + kCacheLine - kLane % kCacheLine), round, peer));
       Remote remote;
       TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &remote));
       const Tail answer{answers + static_cast<std::size_t>(n.rank()) * kCacheLine, round};
@@ -859,7 +894,8 @@ Task soak(Node& n, std::uint64_t seed) {
     }
     TUTTI_REQUIRE_OK(co_await n.completed(sent));
     for (int peer = 0; peer < n.size(); ++peer) {
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(answers + static_cast<std::size_t>(peer) * kCacheLine), round, peer));
+      TUTTI_REQUIRE_OK(co_await n.reached(
+          n.word(answers + static_cast<std::size_t>(peer) * kCacheLine), round, peer));
       Remote remote;
       TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &remote));
       Completion read;

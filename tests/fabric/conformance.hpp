@@ -1,5 +1,5 @@
-// The conformance suite of the fabric contract (src/fabric/fabric.hpp): every implementation and every decorator
-// passes it unchanged. A program that links conformance.cpp enters its fabric with
+// The conformance suite of the fabric contract (src/fabric/fabric.hpp): every implementation and
+// every decorator passes it unchanged. A program that links conformance.cpp enters its fabric with
 //   INSTANTIATE_TEST_SUITE_P(Name, Conformance, ::testing::Values(WorldFactory{...}), world_name);
 #pragma once
 
@@ -16,14 +16,19 @@ class Conformance : public ::testing::TestWithParam<WorldFactory> {
  protected:
   /// Runs a body that must end well on every rank.
   void run(int ranks, const NodeBody& body);
-  std::vector<Outcome> outcomes(int ranks, const NodeBody& body) { return GetParam().make()->run(ranks, body); }
+  std::vector<Outcome> outcomes(int ranks, const NodeBody& body) {
+    return GetParam().make()->run(ranks, body);
+  }
 };
 
-inline std::string world_name(const ::testing::TestParamInfo<WorldFactory>& info) { return info.param.name; }
+inline std::string world_name(const ::testing::TestParamInfo<WorldFactory>& info) {
+  return info.param.name;
+}
 
-/// The body of the test "the last byte comes last": rank 0 puts up to `rounds` messages of `bytes` with the
-/// counter behind the data, for about `budget_ns` at most (a busy machine), rank 1 looks at the data as soon as
-/// it sees the counter. Counts the rounds in which something was missing into `*violations` (of rank 1).
+/// The body of the test "the last byte comes last": rank 0 puts up to `rounds` messages of `bytes`
+/// with the counter behind the data, for about `budget_ns` at most (a busy machine), rank 1 looks
+/// at the data as soon as it sees the counter. Counts the rounds in which something was missing
+/// into `*violations` (of rank 1).
 Task tail_order(Node& n, std::size_t bytes, std::uint64_t rounds, std::uint64_t budget_ns,
                 std::uint64_t* violations);
 

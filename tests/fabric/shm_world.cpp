@@ -95,8 +95,8 @@ class ProcessWorld final : public World {
     std::uint8_t all[kMostRanks];
     const auto ready = [&] { static_cast<void>(bootstrap.allgather(&byte, all, 1)); };
     // Nobody waits for the others at the end: some may be dead.
-    outcome.status =
-        run_body(*fabric, settings_, cores, [] { raise(SIGKILL); }, body, ready, [] {});
+    outcome.status = run_body(
+        *fabric, settings_, cores, [] { raise(SIGKILL); }, body, ready, [] {});
     return ::testing::Test::HasFailure() ? 1 : 0;
   }
 

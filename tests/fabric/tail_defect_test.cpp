@@ -16,8 +16,8 @@ namespace {
 class TailFirst final : public wrap::Forward {
  public:
   using Forward::Forward;
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override {
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override {
     if (tail == nullptr || bytes < kTailSizes[0]) {  // the messages of the test itself stay whole
       return inner().put(target, offset, source, bytes, tail, completion);
     }
@@ -30,14 +30,15 @@ class TailFirst final : public wrap::Forward {
 class OneCopy final : public wrap::Forward {
  public:
   using Forward::Forward;
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override {
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override {
     if (tail == nullptr || bytes < kTailSizes[0] || tail->offset != offset + bytes) {
       return inner().put(target, offset, source, bytes, tail, completion);
     }
     std::memcpy(block_, source, bytes);
     std::memcpy(block_ + bytes, &tail->value, sizeof tail->value);
-    std::memcpy(static_cast<std::byte*>(target.mapped) + offset, block_, bytes + sizeof tail->value);
+    std::memcpy(static_cast<std::byte*>(target.mapped) + offset, block_,
+                bytes + sizeof tail->value);
     inner().ring(target.peer);
     return inner().put(target, offset, nullptr, 0, nullptr, completion);
   }

@@ -7,7 +7,8 @@
 namespace tutti::test {
 namespace {
 
-// A line for the Word of each round of the barrier, then for each sender a line for its Word and its message.
+// A line for the Word of each round of the barrier, then for each sender a line for its Word and
+// its message.
 constexpr std::size_t kRounds = 3;
 constexpr std::size_t kMailbox = kCacheLine + Node::kMessageBytes;
 constexpr std::size_t mailbox(int sender) {

@@ -1,7 +1,9 @@
-// A world: N connected fabrics, each with an engine, on which a test body runs as one task per rank.
+// A world: N connected fabrics, each with an engine, on which a test body runs as one task per
+// rank.
 //
-// An implementation of the contract enters the conformance suite with a World of its own: ranks as threads,
-// as processes, or as coroutines in virtual time. Bodies therefore wait only by awaiting words.
+// An implementation of the contract enters the conformance suite with a World of its own: ranks as
+// threads, as processes, or as coroutines in virtual time. Bodies therefore wait only by awaiting
+// words.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +23,12 @@ namespace tutti::test {
 /// Most ranks that a body asks for.
 inline constexpr int kMostRanks = 8;
 
-/// One rank of a world, with the little communication that test bodies need, built from the contract itself:
-/// a barrier and messages through the first bytes of the arenas.
+/// One rank of a world, with the little communication that test bodies need, built from the
+/// contract itself: a barrier and messages through the first bytes of the arenas.
 class Node {
  public:
-  /// Bytes at the start of every arena that belong to Node. The world reserves them on all ranks before any
-  /// body starts. Tests use what lies behind.
+  /// Bytes at the start of every arena that belong to Node. The world reserves them on all ranks
+  /// before any body starts. Tests use what lies behind.
   static constexpr std::size_t kControlBytes = std::size_t{64} << 10;
   static constexpr std::size_t kMessageBytes = 2048;
 
@@ -47,9 +49,11 @@ class Node {
     return engine.reached(completion.finished, completion.posted, members);
   }
 
-  /// A dissemination barrier of all ranks, of puts without data. Awaits the completion of all messages too.
+  /// A dissemination barrier of all ranks, of puts without data. Awaits the completion of all
+  /// messages too.
   Task barrier();
-  /// Puts a message into the peer's mailbox for this rank. The previous one must have been received.
+  /// Puts a message into the peer's mailbox for this rank. The previous one must have been
+  /// received.
   Status send(int peer, const void* data, std::size_t bytes);
   /// Awaits the next message of `peer`.
   Task receive(int peer, void* data, std::size_t bytes);
@@ -81,8 +85,8 @@ using Wrap = std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>)>;
 class World {
  public:
   virtual ~World() = default;
-  /// Runs the body to its end on `ranks` new ranks (2 to kMostRanks) and gives their outcomes. Failed
-  /// expectations of any rank are failures of the calling test.
+  /// Runs the body to its end on `ranks` new ranks (2 to kMostRanks) and gives their outcomes.
+  /// Failed expectations of any rank are failures of the calling test.
   virtual std::vector<Outcome> run(int ranks, const NodeBody& body) = 0;
 };
 
@@ -90,26 +94,28 @@ class World {
 struct WorldFactory {
   std::string name;
   std::function<std::unique_ptr<World>()> make;
-  friend std::ostream& operator<<(std::ostream& out, const WorldFactory& factory) { return out << factory.name; }
+  friend std::ostream& operator<<(std::ostream& out, const WorldFactory& factory) {
+    return out << factory.name;
+  }
 };
 
 }  // namespace tutti::test
 
 /// In a body with a Node& n: ends it with a failure of the test.
-#define TUTTI_REQUIRE(condition)                                                               \
-  do {                                                                                         \
-    if (!(condition)) {                                                                        \
-      ADD_FAILURE() << "rank " << n.rank() << ": " #condition;                                 \
-      co_return ::tutti::Status::error(::tutti::Code::internal, "a requirement was not met");  \
-    }                                                                                          \
+#define TUTTI_REQUIRE(condition)                                                              \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      ADD_FAILURE() << "rank " << n.rank() << ": " #condition;                                \
+      co_return ::tutti::Status::error(::tutti::Code::internal, "a requirement was not met"); \
+    }                                                                                         \
   } while (0)
 
-#define TUTTI_REQUIRE_OK(expression)                                                           \
-  do {                                                                                         \
-    const ::tutti::Status status_ = (expression);                                              \
-    if (!status_.ok()) {                                                                       \
-      ADD_FAILURE() << "rank " << n.rank() << ": " #expression ": " << ::tutti::name(status_.code) << ": " \
-                    << (status_.detail != nullptr ? status_.detail : "");                      \
-      co_return status_;                                                                       \
-    }                                                                                          \
+#define TUTTI_REQUIRE_OK(expression)                                                               \
+  do {                                                                                             \
+    const ::tutti::Status status_ = (expression);                                                  \
+    if (!status_.ok()) {                                                                           \
+      ADD_FAILURE() << "rank " << n.rank() << ": " #expression ": " << ::tutti::name(status_.code) \
+                    << ": " << (status_.detail != nullptr ? status_.detail : "");                  \
+      co_return status_;                                                                           \
+    }                                                                                              \
   } while (0)

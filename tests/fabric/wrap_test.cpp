@@ -34,7 +34,8 @@ class TemporaryPath {
     if (mkdtemp(name) != nullptr) folder_ = name;
   }
   ~TemporaryPath() {
-    for (int rank = 0; rank < kMostRanks; ++rank) unlink((path() + "." + std::to_string(rank)).c_str());
+    for (int rank = 0; rank < kMostRanks; ++rank)
+      unlink((path() + "." + std::to_string(rank)).c_str());
     rmdir(folder_.c_str());
   }
   std::string path() const { return folder_ + "/trace"; }
@@ -55,7 +56,8 @@ Wrap decorated(const Settings& settings) {
 /// Fails when the check has found anything.
 class Strict final : public wrap::Forward {
  public:
-  explicit Strict(std::unique_ptr<Fabric> fabric) : Strict(std::make_unique<wrap::Check>(std::move(fabric))) {}
+  explicit Strict(std::unique_ptr<Fabric> fabric)
+      : Strict(std::make_unique<wrap::Check>(std::move(fabric))) {}
   ~Strict() override {
     // What the suite does wrong on purpose is refused before it does harm; the rest must be right.
     EXPECT_LE(check_->violations(), 100u);
@@ -77,7 +79,8 @@ std::vector<WorldFactory> worlds() {
   std::vector<WorldFactory> list = {
       {"Late", [late] { return make_thread_world(late, decorated(late)); }},
       {"NoCmaChecked", [all] { return make_thread_world(all, decorated(all)); }},
-      {"Checked", [plain] {
+      {"Checked",
+       [plain] {
          return make_thread_world(plain, [](std::unique_ptr<Fabric> fabric) {
            return std::make_unique<Strict>(std::move(fabric));
          });
@@ -91,7 +94,8 @@ std::vector<WorldFactory> worlds() {
 
 INSTANTIATE_TEST_SUITE_P(Wrapped, Conformance, ::testing::ValuesIn(worlds()), world_name);
 
-// ---- fault ---------------------------------------------------------------------------------------
+// ---- fault
+// ---------------------------------------------------------------------------------------
 
 std::string parse_error(const std::string& text) {
   wrap::FaultSpec spec;
@@ -100,10 +104,10 @@ std::string parse_error(const std::string& text) {
 }
 
 TEST(Fault, GoodSpecificationsAreTaken) {
-  for (const char* text :
-       {"fail:op=put", "fail:op=get:at=3:code=timeout", "drop:op=signal:count=0", "duplicate:op=put:rank=1",
-        "corrupt:op=put:at=2", "delay:op=put:us=100:count=0", "kill:op=any:at=100:rank=2", "deaf", "deaf:rank=1", "nocma",
-        "nocma,deaf,fail:op=reserve:at=2:count=0"}) {
+  for (const char* text : {"fail:op=put", "fail:op=get:at=3:code=timeout", "drop:op=signal:count=0",
+                           "duplicate:op=put:rank=1", "corrupt:op=put:at=2",
+                           "delay:op=put:us=100:count=0", "kill:op=any:at=100:rank=2", "deaf",
+                           "deaf:rank=1", "nocma", "nocma,deaf,fail:op=reserve:at=2:count=0"}) {
     EXPECT_EQ(parse_error(text), "") << text;
   }
 }
@@ -142,7 +146,8 @@ TEST(Fault, BadSpecificationsGetOneClearLine) {
 
 constexpr std::size_t kData = Node::kControlBytes;
 
-/// Rank 0 puts ten numbered messages with counters to rank 1's arena; rank 1 tells which it can see in the end.
+/// Rank 0 puts ten numbered messages with counters to rank 1's arena; rank 1 tells which it can see
+/// in the end.
 Task ten_puts(Node& n, std::vector<Status>* statuses, std::vector<std::uint64_t>* seen) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
   TUTTI_REQUIRE_OK(co_await n.barrier());
@@ -158,7 +163,8 @@ Task ten_puts(Node& n, std::vector<Status>* statuses, std::vector<std::uint64_t>
     TUTTI_REQUIRE_OK(co_await n.completed(sent));
   }
   TUTTI_REQUIRE_OK(co_await n.barrier());
-  for (std::size_t i = 0; n.rank() == 1 && i < 10; ++i) seen->push_back(n.word(kData + 64 * i).load());
+  for (std::size_t i = 0; n.rank() == 1 && i < 10; ++i)
+    seen->push_back(n.word(kData + 64 * i).load());
   co_return co_await n.barrier();
 }
 
@@ -167,7 +173,8 @@ struct TenPuts {
   std::vector<std::uint64_t> seen;
 };
 
-/// `at` of the rules counts from the first put after the barrier, which is put number 2 (two ranks: one round).
+/// `at` of the rules counts from the first put after the barrier, which is put number 2 (two ranks:
+/// one round).
 TenPuts run_ten(const std::string& fault) {
   Settings settings = small_arenas();
   settings.fault = fault;
@@ -175,23 +182,29 @@ TenPuts run_ten(const std::string& fault) {
   const auto outcomes = make_thread_world(settings, decorated(settings))->run(2, [&](Node& n) {
     return ten_puts(n, &result.statuses, &result.seen);
   });
-  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
+  for (const Outcome& outcome : outcomes)
+    EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
   EXPECT_EQ(result.statuses.size(), 10u);
   EXPECT_EQ(result.seen.size(), 10u);
   return result;
 }
 
 TEST(Fault, TheIthOperationFailsAndNothingElse) {
-  const TenPuts result = run_ten("fail:op=put:at=4:code=timeout:rank=0,fail:op=put:at=6:count=2:rank=0");
+  const TenPuts result =
+      run_ten("fail:op=put:at=4:code=timeout:rank=0,fail:op=put:at=6:count=2:rank=0");
   for (std::size_t i = 0; i < 10; ++i) {
     const bool fails = i == 2 || i == 4 || i == 5;
-    EXPECT_EQ(result.statuses[i].code, i == 2 ? Code::timeout : fails ? Code::no_memory : Code::ok) << i;
+    EXPECT_EQ(result.statuses[i].code, i == 2  ? Code::timeout
+                                       : fails ? Code::no_memory
+                                               : Code::ok)
+        << i;
     EXPECT_EQ(result.seen[i], fails ? 0 : i + 1) << i;
   }
 }
 
 TEST(Fault, PutsAreDroppedCorruptedAndRepeated) {
-  const TenPuts result = run_ten("drop:op=put:at=2:rank=0,corrupt:op=put:at=5:rank=0,duplicate:op=put:at=7:rank=0");
+  const TenPuts result =
+      run_ten("drop:op=put:at=2:rank=0,corrupt:op=put:at=5:rank=0,duplicate:op=put:at=7:rank=0");
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_TRUE(result.statuses[i].ok());
     if (i == 0) {
@@ -222,9 +235,11 @@ Task exposes_and_gets(Node& n) {
 TEST(Fault, EveryKindOfOperationCanFail) {
   Settings settings = small_arenas();
   settings.fault =
-      "fail:op=expose:code=unsupported,fail:op=get:code=corrupt,fail:op=reserve:at=2,fail:op=attach:code=peer_lost";
+      "fail:op=expose:code=unsupported,fail:op=get:code=corrupt,fail:op=reserve:at=2,fail:op="
+      "attach:code=peer_lost";
   const auto outcomes = make_thread_world(settings, decorated(settings))->run(2, exposes_and_gets);
-  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
+  for (const Outcome& outcome : outcomes)
+    EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
 }
 
 #ifndef __SANITIZE_THREAD__
@@ -244,7 +259,8 @@ TEST(Fault, TheProcessIsKilledAtTheIthOperation) {
 }
 #endif
 
-// ---- check ---------------------------------------------------------------------------------------
+// ---- check
+// ---------------------------------------------------------------------------------------
 
 /// A check around rank 0 of two thread ranks.
 class CheckTest : public ::testing::Test {
@@ -259,7 +275,9 @@ class CheckTest : public ::testing::Test {
   }
   void TearDown() override { check_.reset(); }
   std::uint64_t found() const { return check_->violations(); }
-  Word& own_word(std::size_t offset) { return *reinterpret_cast<Word*>(static_cast<std::byte*>(check_->arena().base) + offset); }
+  Word& own_word(std::size_t offset) {
+    return *reinterpret_cast<Word*>(static_cast<std::byte*>(check_->arena().base) + offset);
+  }
 
   std::unique_ptr<shm::ShmFabric> peer_;
   std::unique_ptr<wrap::Check> check_;
@@ -360,7 +378,8 @@ TEST(CheckOfLateFabric, CompletionsThatAreGivenUpAreFound) {
   EXPECT_EQ(check.violations(), 1u);
 }
 
-// ---- trace ---------------------------------------------------------------------------------------
+// ---- trace
+// ---------------------------------------------------------------------------------------
 
 Task some_operations(Node& n) {
   for (int i = 0; i < 10; ++i) TUTTI_CO_TRY(co_await n.barrier());
@@ -372,7 +391,8 @@ Task some_operations(Node& n) {
 
 std::size_t occurrences(const std::string& text, const std::string& what) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++count;
   return count;
 }
 
@@ -405,7 +425,8 @@ TEST(Trace, AFileThatCannotBeMadeIsSaid) {
   settings.trace = "/no/such/folder/trace";
   std::string message;
   EXPECT_EQ(wrap::decorate(std::move(fabrics[0]), settings, &message), nullptr);
-  EXPECT_NE(message.find("TUTTI_TRACE: cannot write /no/such/folder/trace.0"), std::string::npos) << message;
+  EXPECT_NE(message.find("TUTTI_TRACE: cannot write /no/such/folder/trace.0"), std::string::npos)
+      << message;
 }
 
 TEST(Decorate, NothingAskedNothingAdded) {

@@ -12,7 +12,8 @@
 namespace tutti {
 namespace {
 
-double simulate(const sim::Network& network, int nodes, const std::string& algorithm, std::size_t bytes) {
+double simulate(const sim::Network& network, int nodes, const std::string& algorithm,
+                std::size_t bytes) {
   std::unique_ptr<sim::SimJob> job;
   std::string message;
   EXPECT_TRUE(sim::SimJob::create({nodes, 1, network, true}, &job, &message).ok()) << message;
@@ -28,7 +29,10 @@ double simulate(const sim::Network& network, int nodes, const std::string& algor
   call.reduction = &reduction;
   call.send = &send;
   call.recv = &recv;
-  EXPECT_TRUE(job->run(*forced.of(coll), [&](int) { return call; }, 1, &message).ok()) << message;
+  EXPECT_TRUE(job->run(
+                     *forced.of(coll), [&](int) { return call; }, 1, &message)
+                  .ok())
+      << message;
   return static_cast<double>(job->duration()) / sim::kMicrosecond;
 }
 
@@ -43,12 +47,15 @@ TEST(Models, BroadcastByHand) {
 TEST(Models, AllreduceBoundsByHand) {
   const sim::Network n = sim::test::profile("via2003");
   const double put = 8.94 + 0.05, copy = 4 * 0.0027, fold = 4 * 0.0027;
-  EXPECT_NEAR(model::allreduce(n, 4, 4, 3, model::Case::best), copy + put + 2 * 1.52 + fold + copy + 2 * put + copy, 1e-9);
+  EXPECT_NEAR(model::allreduce(n, 4, 4, 3, model::Case::best),
+              copy + put + 2 * 1.52 + fold + copy + 2 * put + copy, 1e-9);
   EXPECT_NEAR(model::allreduce(n, 4, 4, 3, model::Case::worst),
               copy + put + 2 * (3.52 + 0.05) + 3 * fold + copy + 2 * put + copy, 1e-9);
 }
 
-TEST(Models, RecursiveDoublingByHand) { EXPECT_DOUBLE_EQ(model::recursive_doubling(5, 0.001, 1000, 8), 15 + 7); }
+TEST(Models, RecursiveDoublingByHand) {
+  EXPECT_DOUBLE_EQ(model::recursive_doubling(5, 0.001, 1000, 8), 15 + 7);
+}
 
 TEST(Models, OptimalBlockAndDegreeAreThePublishedOnes) {
   const sim::Network n = sim::test::profile("via2003");
@@ -63,8 +70,10 @@ TEST(Models, OptimalBlockAndDegreeAreThePublishedOnes) {
 TEST(Models, BroadcastAgreesWithTheSimulation) {
   const sim::Network n = sim::test::profile("via2003");
   for (int nodes = 2; nodes <= 1024; nodes *= 2) {
-    for (const std::size_t bytes : {std::size_t{4}, std::size_t{1024}, std::size_t{3072}, std::size_t{4096}}) {
-      EXPECT_NEAR(model::broadcast(n, nodes, bytes, 3072), simulate(n, nodes, "bcast=binomial", bytes), 1e-5)
+    for (const std::size_t bytes :
+         {std::size_t{4}, std::size_t{1024}, std::size_t{3072}, std::size_t{4096}}) {
+      EXPECT_NEAR(model::broadcast(n, nodes, bytes, 3072),
+                  simulate(n, nodes, "bcast=binomial", bytes), 1e-5)
           << nodes << " nodes, " << bytes << " bytes";
     }
   }
@@ -73,17 +82,23 @@ TEST(Models, BroadcastAgreesWithTheSimulation) {
 TEST(Models, SendReceiveAgreesWithTheSimulation) {
   const sim::Network n = sim::test::profile("via2003");
   for (const std::size_t bytes : {std::size_t{4}, std::size_t{1024}}) {
-    EXPECT_NEAR(model::send_receive(n, bytes, 1024), simulate(n, 2, "bcast=sendrecv_binomial", bytes), 1e-5) << bytes;
+    EXPECT_NEAR(model::send_receive(n, bytes, 1024),
+                simulate(n, 2, "bcast=sendrecv_binomial", bytes), 1e-5)
+        << bytes;
   }
 }
 
 TEST(Models, SimulatedAllreduceLiesBetweenBestAndWorst) {
   const sim::Network n = sim::test::profile("via2003");
   for (const int degree : {1, 3, 7, 15}) {
-    for (const std::size_t bytes : {std::size_t{4}, std::size_t{128}, std::size_t{512}, std::size_t{2048}, std::size_t{4608}}) {
-      const double time = simulate(n, 16, "allreduce=degree_k:degree=" + std::to_string(degree), bytes);
-      EXPECT_GE(time, model::allreduce(n, 16, bytes, degree, model::Case::best) - 1e-5) << degree << ", " << bytes;
-      EXPECT_LE(time, model::allreduce(n, 16, bytes, degree, model::Case::worst) + 1e-5) << degree << ", " << bytes;
+    for (const std::size_t bytes : {std::size_t{4}, std::size_t{128}, std::size_t{512},
+                                    std::size_t{2048}, std::size_t{4608}}) {
+      const double time =
+          simulate(n, 16, "allreduce=degree_k:degree=" + std::to_string(degree), bytes);
+      EXPECT_GE(time, model::allreduce(n, 16, bytes, degree, model::Case::best) - 1e-5)
+          << degree << ", " << bytes;
+      EXPECT_LE(time, model::allreduce(n, 16, bytes, degree, model::Case::worst) + 1e-5)
+          << degree << ", " << bytes;
     }
   }
 }

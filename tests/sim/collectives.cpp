@@ -1,5 +1,6 @@
-// Every collective with every algorithm of the list that can run in the simulation, payload carried, against
-// the serial model: 1 to 300 ranks, on nodes of one and of several processes, and all on one node.
+// Every collective with every algorithm of the list that can run in the simulation, payload
+// carried, against the serial model: 1 to 300 ranks, on nodes of one and of several processes, and
+// all on one node.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,7 +40,8 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
   Reduction reduction;
   ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
   std::vector<Case> cases;
-  for (int rank = 0; rank < job.size(); ++rank) cases.emplace_back(model, rank, in_place, reduction);
+  for (int rank = 0; rank < job.size(); ++rank)
+    cases.emplace_back(model, rank, in_place, reduction);
   if (job.restriction(choice, cases[0].call) != nullptr) return;
   ++*ran;
   std::string message;
@@ -49,12 +51,13 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
   for (int rank = 0; rank < job.size(); ++rank) {
     const auto expected = model.expected(rank);
     ASSERT_EQ(cases[static_cast<std::size_t>(rank)].result(expected.size()), expected)
-        << "rank " << rank << " of " << job.size() << " root " << model.root() << " count " << model.count()
-        << (in_place ? " in place" : "");
+        << "rank " << rank << " of " << job.size() << " root " << model.root() << " count "
+        << model.count() << (in_place ? " in place" : "");
   }
 }
 
-/// All sizes, some roots, in place and not, one after the other on one job, so that blocks are reused.
+/// All sizes, some roots, in place and not, one after the other on one job, so that blocks are
+/// reused.
 int run_layout(const Layout& layout, const Choice& choice) {
   JobSpec spec{layout.nodes, layout.ranks_per_node, test::profile("via2003"), false};
   std::unique_ptr<SimJob> job;
@@ -63,7 +66,8 @@ int run_layout(const Layout& layout, const Choice& choice) {
   if (!job) return 0;
   const Coll coll = choice.algorithm->coll;
   // A message for each pair of ranks: more ranks would take minutes and show nothing new.
-  const bool pairs = coll == Coll::alltoall || coll == Coll::reduce_scatter_block || coll == Coll::scatter;
+  const bool pairs =
+      coll == Coll::alltoall || coll == Coll::reduce_scatter_block || coll == Coll::scatter;
   if (pairs && job->size() > 65) return 0;
   std::uint64_t round = 0;
   int ran = 0;
@@ -97,17 +101,20 @@ TEST_P(Simulated, MatchesTheModel) {
 /// Layered algorithms need nodes that are told apart; tests/coll/nodes.cpp runs them.
 std::vector<Combination> flat_combinations() {
   std::vector<Combination> all = tutti::test::combinations();
-  std::erase_if(all, [](const Combination& one) { return std::string(one.algorithm->name).starts_with("layered"); });
+  std::erase_if(all, [](const Combination& one) {
+    return std::string(one.algorithm->name).starts_with("layered");
+  });
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(flat_combinations()), [](const auto& combination) {
-  std::string text = combination.param.forced;
-  for (char& c : text) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return text;
-});
+INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(flat_combinations()),
+                         [](const auto& combination) {
+                           std::string text = combination.param.forced;
+                           for (char& c : text) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return text;
+                         });
 
 }  // namespace
 }  // namespace tutti::sim

@@ -1,5 +1,5 @@
-// The sim fabric in the conformance suite: ranks as coroutines in virtual time, on a node each, all on one, and
-// two to a node.
+// The sim fabric in the conformance suite: ranks as coroutines in virtual time, on a node each, all
+// on one, and two to a node.
 #include "fabric/conformance.hpp"
 
 #include <memory>
@@ -17,10 +17,13 @@ class SimulatedWorld final : public World {
   explicit SimulatedWorld(int ranks_per_node) : ranks_per_node_(ranks_per_node) {}
 
   std::vector<Outcome> run(int ranks, const NodeBody& body) override {
-    const int per_node = ranks % ranks_per_node_ == 0 ? ranks_per_node_ : ranks_per_node_ > kMostRanks ? ranks : 1;
+    const int per_node = ranks % ranks_per_node_ == 0   ? ranks_per_node_
+                         : ranks_per_node_ > kMostRanks ? ranks
+                                                        : 1;
     std::unique_ptr<sim::World> world;
     std::string message;
-    const sim::WorldSpec spec{ranks / per_node, per_node, sim::test::profile("via2003"), false, std::size_t{64} << 20};
+    const sim::WorldSpec spec{ranks / per_node, per_node, sim::test::profile("via2003"), false,
+                              std::size_t{64} << 20};
     const Status created = sim::World::create(spec, &world, &message);
     EXPECT_TRUE(created.ok()) << message;
     std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks), Outcome{false, created});
@@ -30,13 +33,15 @@ class SimulatedWorld final : public World {
     std::vector<std::unique_ptr<Node>> nodes;
     std::vector<Task> tasks;
     for (int rank = 0; rank < ranks; ++rank) {
-      engines.push_back(std::make_unique<Engine>(world->fabric(rank), WaitPolicy{}, HostPump{}, false));
+      engines.push_back(
+          std::make_unique<Engine>(world->fabric(rank), WaitPolicy{}, HostPump{}, false));
       bool& died = outcomes[static_cast<std::size_t>(rank)].died;
       sim::World& machine = *world;
-      nodes.push_back(std::make_unique<Node>(world->fabric(rank), *engines.back(), [&died, &machine, rank] {
-        died = true;
-        machine.lose(rank);
-      }));
+      nodes.push_back(
+          std::make_unique<Node>(world->fabric(rank), *engines.back(), [&died, &machine, rank] {
+            died = true;
+            machine.lose(rank);
+          }));
       EXPECT_TRUE(world->fabric(rank).reserve(0, Node::kControlBytes).ok());
     }
     for (int rank = 0; rank < ranks; ++rank) {

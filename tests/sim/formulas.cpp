@@ -11,11 +11,12 @@
 namespace tutti::sim {
 namespace {
 
-Time simulate(const Network& network, int nodes, int ranks_per_node, const std::string& algorithm, std::size_t bytes,
-              bool elided = true, int repeat = 1) {
+Time simulate(const Network& network, int nodes, int ranks_per_node, const std::string& algorithm,
+              std::size_t bytes, bool elided = true, int repeat = 1) {
   std::unique_ptr<SimJob> job;
   std::string message;
-  EXPECT_TRUE(SimJob::create({nodes, ranks_per_node, network, elided}, &job, &message).ok()) << message;
+  EXPECT_TRUE(SimJob::create({nodes, ranks_per_node, network, elided}, &job, &message).ok())
+      << message;
   Forced forced;
   EXPECT_TRUE(Forced::parse(algorithm, &forced, &message).ok()) << message;
   Choice choice;
@@ -29,7 +30,8 @@ Time simulate(const Network& network, int nodes, int ranks_per_node, const std::
   call.coll = choice.algorithm->coll;
   call.bytes = bytes;
   call.reduction = &reduction;
-  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(job->size()), std::vector<std::byte>(elided ? 1 : bytes));
+  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(job->size()),
+                                              std::vector<std::byte>(elided ? 1 : bytes));
   const auto call_of = [&](int rank) {
     Call mine = call;
     mine.send = send.data();
@@ -54,7 +56,8 @@ TEST(Formulas, PutLatencyBetweenTwoNodes) {
   SimFabric& receiver = world->fabric(1);
   Remote there;
   ASSERT_TRUE(sender.arena_of(1, &there).ok());
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{1000}, std::size_t{100000}}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{1000}, std::size_t{100000}}) {
     Completion completion;
     const Tail tail{1 << 19, bytes + 1};
     const Time begin = std::max(sender.clock(), world->now());
@@ -101,7 +104,8 @@ TEST(Formulas, MessagesInARowLeaveEveryTtPlusTa) {
     ASSERT_TRUE(sender.put(there, 0, sender.arena().base, kBytes, &tail, nullptr).ok());
   }
   world->run();
-  EXPECT_EQ(world->now(), put_latency(n, kBytes) + (kMessages - 1) * (n.Tt.of(kBytes + n.counter_bytes) + n.Ta));
+  EXPECT_EQ(world->now(),
+            put_latency(n, kBytes) + (kMessages - 1) * (n.Tt.of(kBytes + n.counter_bytes) + n.Ta));
 }
 
 TEST(Formulas, MessagesFromManyEnterEveryTnOrTt) {
@@ -118,7 +122,8 @@ TEST(Formulas, MessagesFromManyEnterEveryTnOrTt) {
       ASSERT_TRUE(sender.put(there, 0, sender.arena().base, bytes, &tail, nullptr).ok());
     }
     world->run();
-    EXPECT_EQ(world->now(), put_latency(n, bytes) + 7 * std::max(n.Tn, n.Tt.of(bytes + n.counter_bytes)));
+    EXPECT_EQ(world->now(),
+              put_latency(n, bytes) + 7 * std::max(n.Tn, n.Tt.of(bytes + n.counter_bytes)));
   }
 }
 
@@ -142,17 +147,20 @@ TEST(Formulas, GetTakesARequestAndAReply) {
 
 class BinomialBroadcast : public ::testing::TestWithParam<std::size_t> {};
 
-// log2 N [Tm + Td + 2 (Ts + Tn) + m Tt + (num - 1) Ta] + Tc (first + last block), VIA-2003, section 5.
+// log2 N [Tm + Td + 2 (Ts + Tn) + m Tt + (num - 1) Ta] + Tc (first + last block), VIA-2003,
+// section 5.
 TEST_P(BinomialBroadcast, IsThePublishedModelAtPowersOfTwo) {
   const Network n = test::profile("via2003");
   const std::size_t bytes = GetParam();
-  for (const std::size_t block : {std::size_t{1024}, std::size_t{2048}, std::size_t{3072}, std::size_t{5120}}) {
+  for (const std::size_t block :
+       {std::size_t{1024}, std::size_t{2048}, std::size_t{3072}, std::size_t{5120}}) {
     const std::size_t blocks = (bytes + block - 1) / block;
     if (blocks > 5) continue;
     const std::size_t first = std::min(bytes, block);
     const std::size_t last = bytes - (blocks - 1) * block;
     Time wire = 0;
-    for (std::size_t i = 0; i < blocks; ++i) wire += n.Tt.of((i + 1 < blocks ? block : last) + n.counter_bytes);
+    for (std::size_t i = 0; i < blocks; ++i)
+      wire += n.Tt.of((i + 1 < blocks ? block : last) + n.counter_bytes);
     const Time stage = n.Tm + n.Td + 2 * (n.Ts + n.Tn) + wire + (blocks - 1) * n.Ta;
     for (int nodes = 2; nodes <= 256; nodes *= 2) {
       const auto stages = static_cast<Time>(std::countr_zero(static_cast<unsigned>(nodes)));
@@ -161,14 +169,16 @@ TEST_P(BinomialBroadcast, IsThePublishedModelAtPowersOfTwo) {
       const Time next = n.Tt.of(last + n.counter_bytes) + n.Ta;
       const Time waits = blocks > 1 && n.Tc.of(block) > next ? n.Tc.of(block) - next : 0;
       const Time expected = stages * stage + n.Tc.of(first) + n.Tc.of(last) + waits;
-      EXPECT_EQ(simulate(n, nodes, 1, algorithm, bytes), expected) << nodes << " nodes, block " << block;
+      EXPECT_EQ(simulate(n, nodes, 1, algorithm, bytes), expected)
+          << nodes << " nodes, block " << block;
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Bytes, BinomialBroadcast, ::testing::Values(4, 1024, 1025, 3072, 4096, 4608, 5000));
+INSTANTIATE_TEST_SUITE_P(Bytes, BinomialBroadcast,
+                         ::testing::Values(4, 1024, 1025, 3072, 4096, 4608, 5000));
 
-// Degree-k reduce of k + 1 ranks without contention for the reducer: one stage, k arrivals Tn or Tt apart, and
-// the last fold; then log2 N stages down.
+// Degree-k reduce of k + 1 ranks without contention for the reducer: one stage, k arrivals Tn or Tt
+// apart, and the last fold; then log2 N stages down.
 TEST(Formulas, DegreeKAllreduceOfOneStep) {
   const Network n = test::profile("via2003");
   for (const int degree : {1, 3, 7, 15}) {
@@ -178,11 +188,12 @@ TEST(Formulas, DegreeKAllreduceOfOneStep) {
       const Time gap = std::max(n.Tn, n.Tt.of(bytes + n.counter_bytes));
       const Time fold = n.To + n.To_byte.of(bytes);
       const Time copy = n.Tc.of(bytes);
-      // Up: the child's copy and put, the others' gaps, the last fold. Down: the root copies its result into
-      // registered memory, the others forward from there; the last leaf copies out.
+      // Up: the child's copy and put, the others' gaps, the last fold. Down: the root copies its
+      // result into registered memory, the others forward from there; the last leaf copies out.
       const Time up = copy + put_latency(n, bytes) + static_cast<Time>(degree - 1) * gap + fold;
       const Time expected = up + copy + down * put_latency(n, bytes) + copy;
-      EXPECT_EQ(simulate(n, nodes, 1, "allreduce=degree_k:degree=" + std::to_string(degree), bytes), expected)
+      EXPECT_EQ(simulate(n, nodes, 1, "allreduce=degree_k:degree=" + std::to_string(degree), bytes),
+                expected)
           << "degree " << degree << ", " << bytes << " bytes";
     }
   }
@@ -191,9 +202,11 @@ TEST(Formulas, DegreeKAllreduceOfOneStep) {
 TEST(Formulas, ElidingThePayloadDoesNotChangeTheTime) {
   const Network n = test::profile("via2003");
   for (const int nodes : {2, 5, 16, 37}) {
-    for (const char* algorithm : {"bcast=binomial", "allreduce=degree_k", "reduce=degree_k", "barrier=degree_k"}) {
+    for (const char* algorithm :
+         {"bcast=binomial", "allreduce=degree_k", "reduce=degree_k", "barrier=degree_k"}) {
       for (const std::size_t bytes : {std::size_t{8}, std::size_t{4000}}) {
-        EXPECT_EQ(simulate(n, nodes, 1, algorithm, bytes, true, 10), simulate(n, nodes, 1, algorithm, bytes, false, 10))
+        EXPECT_EQ(simulate(n, nodes, 1, algorithm, bytes, true, 10),
+                  simulate(n, nodes, 1, algorithm, bytes, false, 10))
             << algorithm << " " << nodes << " nodes " << bytes << " bytes";
       }
     }
@@ -209,7 +222,9 @@ TEST(Formulas, ProcessesOfANodeShareItsNic) {
     Remote there;
     ASSERT_TRUE(world->fabric(rank).arena_of(4 + rank, &there).ok());
     const Tail tail{0, 1};
-    ASSERT_TRUE(world->fabric(rank).put(there, 0, world->fabric(rank).arena().base, 100, &tail, nullptr).ok());
+    ASSERT_TRUE(world->fabric(rank)
+                    .put(there, 0, world->fabric(rank).arena().base, 100, &tail, nullptr)
+                    .ok());
   }
   world->run();
   EXPECT_EQ(world->now(), put_latency(n, 100) + 3 * (n.Tt.of(101) + n.Ta));
@@ -234,10 +249,13 @@ TEST(Formulas, AnOversubscribedFatTreeQueuesInItsUplinks) {
     Remote there;
     ASSERT_TRUE(world->fabric(rank).arena_of(4 + rank, &there).ok());
     const Tail tail{0, 1};
-    ASSERT_TRUE(world->fabric(rank).put(there, 0, world->fabric(rank).arena().base, kBytes, &tail, nullptr).ok());
+    ASSERT_TRUE(world->fabric(rank)
+                    .put(there, 0, world->fabric(rank).arena().base, kBytes, &tail, nullptr)
+                    .ok());
   }
   world->run();
-  EXPECT_EQ(world->now(), put_latency(n, kBytes) + 2 * n.hop + 3 * n.Tt.of(kBytes + n.counter_bytes));
+  EXPECT_EQ(world->now(),
+            put_latency(n, kBytes) + 2 * n.hop + 3 * n.Tt.of(kBytes + n.counter_bytes));
 }
 
 TEST(Formulas, TheSameRunTwiceGivesTheSame) {

@@ -13,12 +13,15 @@ namespace tutti::sim {
 namespace {
 
 constexpr const char* kGood =
-    "name = \"x\"\nsource = \"y\"\n[via]\nTm = 1\nTd = 1\nTs = 1\nTn = 1\nTa = 1\nTr = 1\nTt_per_byte = 0.01\n"
-    "[host]\nTc_per_byte = 0.001\nTo = 0\nTo_per_byte = 0.001\nline = 0.1\ncounter_bytes = 8\ncopied_bytes = 0\n";
+    "name = \"x\"\nsource = \"y\"\n[via]\nTm = 1\nTd = 1\nTs = 1\nTn = 1\nTa = 1\nTr = "
+    "1\nTt_per_byte = 0.01\n"
+    "[host]\nTc_per_byte = 0.001\nTo = 0\nTo_per_byte = 0.001\nline = 0.1\ncounter_bytes = "
+    "8\ncopied_bytes = 0\n";
 
 /// What load_network says to a profile of this text; empty when it takes it.
 std::string complaint(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "tutti_profile_" + std::to_string(::getpid()) + ".toml";
+  const std::string path =
+      ::testing::TempDir() + "tutti_profile_" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << text;
   Network network;
   std::string message;
@@ -50,16 +53,23 @@ TEST(Profiles, AllOfThemLoad) {
 TEST(Profiles, GoodTextIsTaken) { EXPECT_EQ(complaint(kGood), ""); }
 
 TEST(Profiles, BadTextIsToldInOneLine) {
-  EXPECT_NE(complaint(replaced("Ts = 1\n", "")).find("'Ts' is missing in [via]"), std::string::npos);
-  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = -1")).find("Tn in [via] is negative"), std::string::npos);
-  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = \"a\"")).find("Tn in [via] is not a number"), std::string::npos);
-  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = nan")).find("Tn in [via] is not a number"), std::string::npos);
-  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = 1\nTx = 2")).find("no term 'Tx' in [via]"), std::string::npos);
+  EXPECT_NE(complaint(replaced("Ts = 1\n", "")).find("'Ts' is missing in [via]"),
+            std::string::npos);
+  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = -1")).find("Tn in [via] is negative"),
+            std::string::npos);
+  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = \"a\"")).find("Tn in [via] is not a number"),
+            std::string::npos);
+  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = nan")).find("Tn in [via] is not a number"),
+            std::string::npos);
+  EXPECT_NE(complaint(replaced("Tn = 1", "Tn = 1\nTx = 2")).find("no term 'Tx' in [via]"),
+            std::string::npos);
   EXPECT_NE(complaint(replaced("[via]", "[loggp]")).find("no term"), std::string::npos);
   EXPECT_NE(complaint(replaced("Tn = 1", "Tn =")).find("toml:"), std::string::npos);
   EXPECT_NE(complaint("").find("'name' is missing"), std::string::npos);
-  EXPECT_NE(complaint(std::string(kGood) + "[fat_tree]\nleaf_nodes = 4\noversubscription = 8\nhop = 0.1\n")
-                .find("oversubscription"), std::string::npos);
+  EXPECT_NE(complaint(std::string(kGood) +
+                      "[fat_tree]\nleaf_nodes = 4\noversubscription = 8\nhop = 0.1\n")
+                .find("oversubscription"),
+            std::string::npos);
   Network network;
   std::string message;
   EXPECT_FALSE(load_network("/nonexistent.toml", &network, &message).ok());
@@ -69,21 +79,28 @@ TEST(Profiles, BadTextIsToldInOneLine) {
 TEST(Jobs, MoreRanksThanMemoryIsOneLine) {
   std::unique_ptr<SimJob> job;
   std::string message;
-  EXPECT_EQ(SimJob::create({1 << 29, 1, test::profile("via2003"), true}, &job, &message).code, Code::no_memory);
+  EXPECT_EQ(SimJob::create({1 << 29, 1, test::profile("via2003"), true}, &job, &message).code,
+            Code::no_memory);
   EXPECT_NE(message.find("536870912 ranks need about"), std::string::npos) << message;
-  EXPECT_EQ(SimJob::create({0, 1, test::profile("via2003"), true}, &job, &message).code, Code::invalid_argument);
-  EXPECT_EQ(SimJob::create({1 << 20, 1 << 20, test::profile("via2003"), true}, &job, &message).code, Code::invalid_argument);
+  EXPECT_EQ(SimJob::create({0, 1, test::profile("via2003"), true}, &job, &message).code,
+            Code::invalid_argument);
+  EXPECT_EQ(SimJob::create({1 << 20, 1 << 20, test::profile("via2003"), true}, &job, &message).code,
+            Code::invalid_argument);
 }
 
 TEST(Jobs, AnAlgorithmThatCannotRunThereSaysWhy) {
   std::unique_ptr<SimJob> job;
   std::string message;
-  ASSERT_TRUE(SimJob::create({4, 1, test::profile("via2003"), true}, &job, &message).ok()) << message;
+  ASSERT_TRUE(SimJob::create({4, 1, test::profile("via2003"), true}, &job, &message).ok())
+      << message;
   const Algorithm* flat = find_algorithm(Coll::bcast, "flat");
   Call call;
   call.coll = Coll::bcast;
   call.bytes = 4;
-  EXPECT_EQ(job->run({flat, flat->defaults}, [&](int) { return call; }, 1, &message).code, Code::unsupported);
+  EXPECT_EQ(job->run(
+                   {flat, flat->defaults}, [&](int) { return call; }, 1, &message)
+                .code,
+            Code::unsupported);
   EXPECT_EQ(message, "bcast flat cannot run here: members do not share memory");
 }
 

@@ -13,7 +13,9 @@ namespace tutti::sim::test {
 inline Network profile(const std::string& name) {
   Network network;
   std::string message;
-  EXPECT_TRUE(load_network(std::string(TUTTI_PROFILES) + "/" + name + ".toml", &network, &message).ok()) << message;
+  EXPECT_TRUE(
+      load_network(std::string(TUTTI_PROFILES) + "/" + name + ".toml", &network, &message).ok())
+      << message;
   return network;
 }
 

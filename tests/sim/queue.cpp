@@ -16,7 +16,8 @@ TEST(EventQueue, GivesEventsInOrderOfTimeAndFirstInFirstOutAmongEquals) {
   std::mt19937_64 random(2003);
   for (int spread = 1; spread < 50; spread += 3) {
     EventQueue<int> queue;
-    std::set<std::pair<std::uint64_t, int>> expected;  // number grows with each push, so the pair is the order
+    std::set<std::pair<std::uint64_t, int>>
+        expected;  // number grows with each push, so the pair is the order
     std::uint64_t now = 0;
     int number = 0;
     for (int i = 0; i < 20000; ++i) {

@@ -1,5 +1,5 @@
-// The serial model of every collective, and one rank's buffers for a call: what tests of collectives on any
-// fabric compare with.
+// The serial model of every collective, and one rank's buffers for a call: what tests of
+// collectives on any fabric compare with.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,14 @@ inline std::vector<std::int32_t> values_of(int rank, std::uint64_t round, std::s
   return values;
 }
 
-/// What the collective must give at `rank`, from the inputs of all ranks. Elements are 32-bit integers and the
-/// reduction is a wrapping sum.
+/// What the collective must give at `rank`, from the inputs of all ranks. Elements are 32-bit
+/// integers and the reduction is a wrapping sum.
 class Model {
  public:
   Model(Coll coll, int size, int root, std::size_t count, std::uint64_t round)
       : coll_(coll), size_(size), root_(root), count_(count) {
-    const bool vector_of_blocks = coll == Coll::scatter || coll == Coll::alltoall || coll == Coll::reduce_scatter_block;
+    const bool vector_of_blocks =
+        coll == Coll::scatter || coll == Coll::alltoall || coll == Coll::reduce_scatter_block;
     send_count_ = vector_of_blocks ? count * static_cast<std::size_t>(size) : count;
     for (int rank = 0; rank < size; ++rank) {
       const std::size_t own = coll == Coll::allgatherv ? v_count(rank) : send_count_;
@@ -33,30 +34,40 @@ class Model {
     }
   }
   std::size_t v_count(int rank) const { return count_ / static_cast<std::size_t>(rank + 1); }
-  const std::vector<std::int32_t>& input(int rank) const { return inputs_[static_cast<std::size_t>(rank)]; }
+  const std::vector<std::int32_t>& input(int rank) const {
+    return inputs_[static_cast<std::size_t>(rank)];
+  }
 
   std::vector<std::int32_t> sum(std::size_t begin, std::size_t count) const {
     std::vector<std::uint32_t> total(count, 0);
     for (const auto& input : inputs_) {
-      for (std::size_t i = 0; i < count; ++i) total[i] += static_cast<std::uint32_t>(input[begin + i]);
+      for (std::size_t i = 0; i < count; ++i)
+        total[i] += static_cast<std::uint32_t>(input[begin + i]);
     }
     return {total.begin(), total.end()};
   }
   std::vector<std::int32_t> expected(int rank) const {
     const auto own = static_cast<std::size_t>(rank) * count_;
     switch (coll_) {
-      case Coll::bcast: return input(root_);
-      case Coll::reduce: return rank == root_ ? sum(0, count_) : std::vector<std::int32_t>{};
-      case Coll::allreduce: return sum(0, count_);
-      case Coll::reduce_scatter_block: return sum(own, count_);
-      case Coll::gather: if (rank != root_) return {}; [[fallthrough]];
+      case Coll::bcast:
+        return input(root_);
+      case Coll::reduce:
+        return rank == root_ ? sum(0, count_) : std::vector<std::int32_t>{};
+      case Coll::allreduce:
+        return sum(0, count_);
+      case Coll::reduce_scatter_block:
+        return sum(own, count_);
+      case Coll::gather:
+        if (rank != root_) return {};
+        [[fallthrough]];
       case Coll::allgather:
       case Coll::allgatherv: {
         std::vector<std::int32_t> all;
         for (const auto& input : inputs_) all.insert(all.end(), input.begin(), input.end());
         return all;
       }
-      case Coll::scatter: return slice(input(root_), own);
+      case Coll::scatter:
+        return slice(input(root_), own);
       case Coll::alltoall: {
         std::vector<std::int32_t> all;
         for (const auto& input : inputs_) {
@@ -65,7 +76,8 @@ class Model {
         }
         return all;
       }
-      default: return {};
+      default:
+        return {};
     }
   }
   Coll coll() const { return coll_; }
@@ -75,7 +87,8 @@ class Model {
 
  private:
   std::vector<std::int32_t> slice(const std::vector<std::int32_t>& from, std::size_t begin) const {
-    return {from.begin() + static_cast<std::ptrdiff_t>(begin), from.begin() + static_cast<std::ptrdiff_t>(begin + count_)};
+    return {from.begin() + static_cast<std::ptrdiff_t>(begin),
+            from.begin() + static_cast<std::ptrdiff_t>(begin + count_)};
   }
   Coll coll_;
   int size_;
@@ -133,7 +146,8 @@ struct Case {
           call.recv = send.data() + result_begin;
         }
       } else if ((coll != Coll::gather && coll != Coll::reduce) || root) {
-        const std::size_t place = coll == Coll::allgather || coll == Coll::allgatherv || coll == Coll::gather ? own : 0;
+        const std::size_t place =
+            coll == Coll::allgather || coll == Coll::allgatherv || coll == Coll::gather ? own : 0;
         std::copy(send.begin(), send.end(), recv.begin() + static_cast<std::ptrdiff_t>(place));
         call.send = recv.data() + place;
       }
@@ -161,7 +175,8 @@ inline std::vector<Combination> combinations() {
     if (algorithm.parameters[0] == nullptr) continue;
     const std::string key = algorithm.parameters[0];
     if (key == "degree") {
-      for (const char* degree : {"1", "7", "15"}) all.push_back({&algorithm, base + ":degree=" + degree});
+      for (const char* degree : {"1", "7", "15"})
+        all.push_back({&algorithm, base + ":degree=" + degree});
     } else {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
     }
@@ -171,7 +186,8 @@ inline std::vector<Combination> combinations() {
 
 /// All roots where they differ and are few; else first, last and one that moves with the round.
 inline std::vector<int> roots(Coll coll, int size, std::uint64_t round) {
-  const bool rooted = coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather || coll == Coll::scatter;
+  const bool rooted =
+      coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather || coll == Coll::scatter;
   if (!rooted) return {0};
   std::vector<int> some = {0};
   if (size > 1) some.push_back(size - 1);

@@ -46,7 +46,8 @@ class ForkBootstrap final : public Bootstrap {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   Status allgather(const void* in, void* out, std::size_t bytes) noexcept override {
-    if (bytes * static_cast<std::size_t>(size_) > sizeof shared_.data) return Status::error(Code::truncated);
+    if (bytes * static_cast<std::size_t>(size_) > sizeof shared_.data)
+      return Status::error(Code::truncated);
     std::memcpy(shared_.data + bytes * static_cast<std::size_t>(rank_), in, bytes);
     pthread_barrier_wait(&shared_.barrier);
     std::memcpy(out, shared_.data, bytes * static_cast<std::size_t>(size_));
@@ -91,18 +92,20 @@ class ThreadBootstrap final : public Bootstrap {
   std::shared_ptr<Shared> shared_;
 };
 
-void run_rank(int ranks, const Settings& settings, std::unique_ptr<Fabric> fabric, int cores, bool threads,
-              const Body& body) {
+void run_rank(int ranks, const Settings& settings, std::unique_ptr<Fabric> fabric, int cores,
+              bool threads, const Body& body) {
   const int rank = fabric->rank();
   std::string message;
   std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
   if (!decorated) throw std::runtime_error(message);
   std::unique_ptr<JobImpl> job;
-  Status status = JobImpl::create(settings, std::move(decorated), ranks, cores, HostPump{}, threads, &job);
+  Status status =
+      JobImpl::create(settings, std::move(decorated), ranks, cores, HostPump{}, threads, &job);
   if (!status.ok()) throw std::runtime_error(status.detail);
   const auto members = iota(ranks);
   Team* team = nullptr;
-  status = job->create_team(TeamSpec{{kWorldId[0], kWorldId[1]}, rank, ranks, members.data()}, &team);
+  status =
+      job->create_team(TeamSpec{{kWorldId[0], kWorldId[1]}, rank, ranks, members.data()}, &team);
   if (!status.ok()) throw std::runtime_error(status.detail);
   Rank view{rank, ranks, *job, *team};
   body(view);
@@ -148,7 +151,8 @@ void run_nodes(const std::vector<int>& node_of, const Settings& settings, const 
       std::unique_ptr<Network> network;
       std::unique_ptr<nodes::NodesFabric> fabric;
       static_cast<void>(ofi::OfiNetwork::open(mine, &network, &message));
-      status = nodes::NodesFabric::connect(*bootstraps[i], mine, &shm, std::move(network), &fabric, &message);
+      status = nodes::NodesFabric::connect(*bootstraps[i], mine, &shm, std::move(network), &fabric,
+                                           &message);
       if (!status.ok()) throw std::runtime_error(message);
       run_rank(ranks, mine, std::move(fabric), cores, false, body);
       all_done.arrive_and_wait();
@@ -165,13 +169,15 @@ std::string test_libfabric() {
 std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks) {
   const auto shared = std::make_shared<ThreadBootstrap::Shared>(ranks);
   std::vector<std::unique_ptr<Bootstrap>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadBootstrap>(rank, ranks, shared));
+  for (int rank = 0; rank < ranks; ++rank)
+    all.push_back(std::make_unique<ThreadBootstrap>(rank, ranks, shared));
   return all;
 }
 
 std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body) {
-  auto* shared = static_cast<ForkBootstrap::Shared*>(
-      mmap(nullptr, sizeof(ForkBootstrap::Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* shared = static_cast<ForkBootstrap::Shared*>(mmap(nullptr, sizeof(ForkBootstrap::Shared),
+                                                          PROT_READ | PROT_WRITE,
+                                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (shared == MAP_FAILED) throw std::runtime_error("mmap");
   pthread_barrierattr_t attributes;
   pthread_barrierattr_init(&attributes);

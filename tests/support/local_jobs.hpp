@@ -1,5 +1,5 @@
-// Jobs for tests and micro-benchmarks, without any MPI: ranks as threads of this process, or as forked
-// processes that exchange their bootstrap data through an anonymous shared mapping.
+// Jobs for tests and micro-benchmarks, without any MPI: ranks as threads of this process, or as
+// forked processes that exchange their bootstrap data through an anonymous shared mapping.
 #pragma once
 
 #include <functional>
@@ -28,12 +28,12 @@ using Body = std::function<void(Rank&)>;
 /// bodies have threads of their own that use the job.
 void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple = false);
 
-/// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns exits with 0,
-/// or with 1 when a gtest expectation failed in it.
+/// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns
+/// exits with 0, or with 1 when a gtest expectation failed in it.
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
 
-/// Runs `body` on a thread per rank, rank r on node `node_of[r]`: ranks of different nodes communicate over
-/// libfabric on the loopback, those of one node through shared memory.
+/// Runs `body` on a thread per rank, rank r on node `node_of[r]`: ranks of different nodes
+/// communicate over libfabric on the loopback, those of one node through shared memory.
 void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body);
 
 /// The libfabric that tests open: TEST_LIBFABRIC, or the system's where that is not set.

@@ -6,9 +6,11 @@ namespace tutti {
 
 Task allgather_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   return through_blocks(
-      t, k, Publishers::all(t), call.send, [&call](int) { return call.bytes; }, block_parameter(t, p), true,
+      t, k, Publishers::all(t), call.send, [&call](int) { return call.bytes; },
+      block_parameter(t, p), true,
       [&t, &call](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes + offset), data, bytes);
+        place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes + offset), data,
+              bytes);
       });
 }
 

@@ -18,7 +18,8 @@ Task allgatherv_memory(Team& t, const Call& call, const Ticket& k, const Paramet
   place(t, at(call.recv, call.displs[t.rank()]), call.send, own);
   return through_memory(t, k, Publishers::all(t), call.send, own, true,
                         [&t, &call](int member, const Remote& remote) {
-                          return read_now(t, remote, 0, at(call.recv, call.displs[member]), call.counts[member]);
+                          return read_now(t, remote, 0, at(call.recv, call.displs[member]),
+                                          call.counts[member]);
                         });
 }
 

@@ -1,5 +1,5 @@
-// Allreduce through shared blocks: everybody folds everybody's vector, block by block, in rank order. More to
-// fold than in allreduce_split, but only one step of synchronisation.
+// Allreduce through shared blocks: everybody folds everybody's vector, block by block, in rank
+// order. More to fold than in allreduce_split, but only one step of synchronisation.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/block_fold.hpp"
 

@@ -1,8 +1,10 @@
-// Degree-k RDMA-based allreduce: degree-k reduce to rank 0, then binomial broadcast (VIA-2003, section 4.2).
+// Degree-k RDMA-based allreduce: degree-k reduce to rank 0, then binomial broadcast (VIA-2003,
+// section 4.2).
 //
-// A child puts its vector into the parent's block of its own number, in one piece, filled from the bottom,
-// the allreduce counter behind it; the parent folds in ascending rank order. No notification is needed
-// within the collective: nobody has the result before everybody has contributed.
+// A child puts its vector into the parent's block of its own number, in one piece, filled from the
+// bottom, the allreduce counter behind it; the parent folds in ascending rank order. No
+// notification is needed within the collective: nobody has the result before everybody has
+// contributed.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"

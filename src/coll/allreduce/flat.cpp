@@ -1,5 +1,5 @@
-// Allreduce, flat: everybody publishes its vector in its cell, and folds all of them in rank order. The
-// order is the same everywhere, and so are the bits of the result.
+// Allreduce, flat: everybody publishes its vector in its cell, and folds all of them in rank order.
+// The order is the same everywhere, and so are the bits of the result.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_cells.hpp"
 

@@ -1,5 +1,5 @@
-// Allreduce, split, by cross-memory attach: member i reads part i of everybody's vector in place, folds it
-// in rank order, and then everybody reads the finished parts out of the others' results.
+// Allreduce, split, by cross-memory attach: member i reads part i of everybody's vector in place,
+// folds it in rank order, and then everybody reads the finished parts out of the others' results.
 #include <vector>
 
 #include "coll/algorithms.hpp"
@@ -25,10 +25,12 @@ Task allreduce_memory(Team& t, const Call& call, const Ticket& k, const Paramete
   Scratch scratch(t);
   TUTTI_CO_TRY(scratch.take());
   TUTTI_CO_TRY(fold_from_memory(t, *call.reduction, call.send, remotes, parts.begin(t.rank()),
-                                parts.bytes(t.rank()), at(call.recv, parts.begin(t.rank())), scratch));
+                                parts.bytes(t.rank()), at(call.recv, parts.begin(t.rank())),
+                                scratch));
 
-  // Posting the result says: this member has read what it needs of the others' vectors, so that they may
-  // overwrite this member's part of theirs (which is their result when the call is in place).
+  // Posting the result says: this member has read what it needs of the others' vectors, so that
+  // they may overwrite this member's part of theirs (which is their result when the call is in
+  // place).
   TUTTI_CO_TRY(t.fabric().expose(call.recv, call.bytes, &results));
   t.post_key(k, 1, results.key);
   for (int step = 1; step < t.size(); ++step) {

@@ -1,5 +1,6 @@
-// Binomial allreduce over two-sided messages, reduce to rank 0 and broadcast, as MVICH does it: the vector is
-// first copied into the receive buffer, every child's is received into memory of its own and folded.
+// Binomial allreduce over two-sided messages, reduce to rank 0 and broadcast, as MVICH does it: the
+// vector is first copied into the receive buffer, every child's is received into memory of its own
+// and folded.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/packets.hpp"
@@ -29,7 +30,8 @@ Task allreduce_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, con
     TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
   }
   const Packets result{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
-  if (down.parent() >= 0) TUTTI_CO_TRY(co_await receive_packets(t, k, result, down.parent(), call.recv));
+  if (down.parent() >= 0)
+    TUTTI_CO_TRY(co_await receive_packets(t, k, result, down.parent(), call.recv));
   for (int child = 0; down.child(child) >= 0; ++child) {
     TUTTI_CO_TRY(send_packets(t, k, result, down.child(child), call.recv, &sent));
   }

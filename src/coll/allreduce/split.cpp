@@ -1,8 +1,9 @@
-// Allreduce, split (reduce-scatter, then allgather) through shared blocks, chunk by chunk: member i folds
-// part i of every chunk in rank order straight out of the others' blocks into a block of its own, and all
-// copy the parts together.
+// Allreduce, split (reduce-scatter, then allgather) through shared blocks, chunk by chunk: member i
+// folds part i of every chunk in rank order straight out of the others' blocks into a block of its
+// own, and all copy the parts together.
 //
-// Items of a chunk: 2c carries a member's contributions to the others' parts, 2c + 1 its finished part.
+// Items of a chunk: 2c carries a member's contributions to the others' parts, 2c + 1 its finished
+// part.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"
@@ -17,12 +18,14 @@ struct Chunk {
 
 Chunk chunk_of(const Call& call, int size, std::size_t chunk, std::uint64_t index) noexcept {
   const std::size_t offset = index * chunk;
-  return {offset, Partition(std::min(chunk, call.bytes - offset), call.reduction->element_bytes, size)};
+  return {offset,
+          Partition(std::min(chunk, call.bytes - offset), call.reduction->element_bytes, size)};
 }
 
-/// Copies what the other members will fold into an own block, and posts it: the parts below the own one,
-/// then those above it.
-Task contribute(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, std::uint64_t item) {
+/// Copies what the other members will fold into an own block, and posts it: the parts below the own
+/// one, then those above it.
+Task contribute(Team& t, const Call& call, const Ticket& k, const Chunk& chunk,
+                std::uint64_t item) {
   const Partition& parts = chunk.parts;
   const std::size_t below = parts.begin(t.rank());
   const std::size_t above = parts.begin(t.size()) - parts.begin(t.rank() + 1);
@@ -53,8 +56,8 @@ Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, s
     TUTTI_CO_TRY(status);
     TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, bytes, &block));
   }
-  // Folding in the receive buffer leaves the result in this core's cache, except where the own operand lies
-  // there and is not among the first two.
+  // Folding in the receive buffer leaves the result in this core's cache, except where the own
+  // operand lies there and is not among the first two.
   std::byte* const result = at(call.recv, chunk.offset + begin);
   const bool aside = call.send == call.recv && t.rank() > 1;
   Folder fold(t, *call.reduction, aside ? block : result, bytes);
@@ -97,7 +100,8 @@ Task allreduce_split(Team& t, const Call& call, const Ticket& k, const Parameter
   for (std::uint64_t c = 0; c < count; ++c) {
     // The next chunk's contributions go out before this one is waited for.
     if (c + 1 < count) {
-      TUTTI_CO_TRY(co_await contribute(t, call, k, chunk_of(call, t.size(), size, c + 1), 2 * c + 2));
+      TUTTI_CO_TRY(
+          co_await contribute(t, call, k, chunk_of(call, t.size(), size, c + 1), 2 * c + 2));
     }
     const Chunk chunk = chunk_of(call, t.size(), size, c);
     TUTTI_CO_TRY(co_await fold_part(t, call, k, chunk, 2 * c));

@@ -54,7 +54,8 @@ Task alltoall_memory(Team& t, const Call& call, const Ticket& k, const Parameter
   TUTTI_CO_TRY(co_await through_memory(
       t, k, Publishers::all(t), send, total_of(t, call), true,
       [&t, &call, own](int member, const Remote& remote) {
-        return read_now(t, remote, own, at(call.recv, static_cast<std::size_t>(member) * call.bytes), call.bytes);
+        return read_now(t, remote, own,
+                        at(call.recv, static_cast<std::size_t>(member) * call.bytes), call.bytes);
       }));
   co_return Status::success();
 }

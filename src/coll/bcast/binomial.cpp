@@ -1,9 +1,10 @@
-// Broadcast by RDMA write along a binomial tree in pre-registered blocks (VIA-2003, sections 3 and 4.1).
+// Broadcast by RDMA write along a binomial tree in pre-registered blocks (VIA-2003, sections 3
+// and 4.1).
 //
-// The message is cut into blocks of `block` bytes; each is put into the child's inbox, filled from the
-// bottom, with the broadcast counter behind the data. An inner rank forwards when all blocks have arrived
-// (the paper), straight from its inbox, and copies to the user's buffer last; a leaf copies each block as it
-// arrives, so that only the last copy is not hidden.
+// The message is cut into blocks of `block` bytes; each is put into the child's inbox, filled from
+// the bottom, with the broadcast counter behind the data. An inner rank forwards when all blocks
+// have arrived (the paper), straight from its inbox, and copies to the user's buffer last; a leaf
+// copies each block as it arrives, so that only the last copy is not hidden.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
@@ -17,7 +18,9 @@ Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters
   const auto member = [&](int other) { return (other + call.root) % size; };
   const auto block = static_cast<std::size_t>(p.value[0]);
   const auto blocks = static_cast<int>(chunks(call.bytes, block));
-  const auto bytes_of = [&](int i) { return std::min(block, call.bytes - static_cast<std::size_t>(i) * block); };
+  const auto bytes_of = [&](int i) {
+    return std::min(block, call.bytes - static_cast<std::size_t>(i) * block);
+  };
   Inbox& inbox = t.inbox();
   const bool leaf = tree.child(0) < 0;
   const auto copy_out = [&](int i) {

@@ -1,4 +1,5 @@
-// Broadcast through shared blocks: the root copies in, the others copy out, overlapped block by block.
+// Broadcast through shared blocks: the root copies in, the others copy out, overlapped block by
+// block.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 

@@ -5,8 +5,8 @@
 namespace tutti {
 
 Task bcast_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_memory(t, k, Publishers::only(call.root), call.recv, call.bytes, t.rank() != call.root,
-                        [&t, &call](int, const Remote& remote) {
+  return through_memory(t, k, Publishers::only(call.root), call.recv, call.bytes,
+                        t.rank() != call.root, [&t, &call](int, const Remote& remote) {
                           return read_now(t, remote, 0, call.recv, call.bytes);
                         });
 }

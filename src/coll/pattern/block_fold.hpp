@@ -8,14 +8,16 @@
 
 namespace tutti {
 
-/// Visitor of through_blocks: folds the members' chunks into call.recv. The own operand may lie there as well
-/// (in place); before something else is folded over it, it is set aside, in `aside` (a chunk's room).
+/// Visitor of through_blocks: folds the members' chunks into call.recv. The own operand may lie
+/// there as well (in place); before something else is folded over it, it is set aside, in `aside`
+/// (a chunk's room).
 class BlockFold {
  public:
   BlockFold(Team& team, const Call& call, std::byte* aside) noexcept
       : team_(team), call_(call), aside_(aside) {}
 
-  void operator()(int member, std::size_t offset, const std::byte* data, std::size_t bytes) noexcept {
+  void operator()(int member, std::size_t offset, const std::byte* data,
+                  std::size_t bytes) noexcept {
     std::byte* const out = at(call_.recv, offset);
     const bool in_place = call_.send == call_.recv;
     if (member == 0) {
@@ -35,7 +37,8 @@ class BlockFold {
 };
 
 /// Everybody's vector goes through shared blocks; members that read fold it into call.recv.
-inline Task fold_through_blocks(Team& t, const Call& call, const Ticket& k, std::size_t block, bool reads) {
+inline Task fold_through_blocks(Team& t, const Call& call, const Ticket& k, std::size_t block,
+                                bool reads) {
   Scratch aside(t);
   if (reads && t.rank() > 1 && call.send == call.recv) TUTTI_CO_TRY(aside.take());
   const std::size_t chunk = whole_elements(block, call.reduction->element_bytes);

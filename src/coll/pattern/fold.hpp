@@ -14,10 +14,14 @@ namespace tutti {
 class Folder {
  public:
   Folder(Team& team, const Reduction& reduction, void* out, std::size_t bytes) noexcept
-      : team_(team), reduction_(reduction), out_(out), bytes_(bytes), count_(bytes / reduction.element_bytes) {}
+      : team_(team),
+        reduction_(reduction),
+        out_(out),
+        bytes_(bytes),
+        count_(bytes / reduction.element_bytes) {}
 
-  /// `operand` must not be overwritten by `out` before it has been given, save that the first operand may
-  /// be `out` itself.
+  /// `operand` must not be overwritten by `out` before it has been given, save that the first
+  /// operand may be `out` itself.
   void operator()(const void* operand) noexcept {
     if (accumulated_ == nullptr) {
       accumulated_ = operand;

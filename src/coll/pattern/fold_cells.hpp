@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-/// Everybody publishes `published` bytes; members that read fold [begin, begin + call.bytes) of all of them in
-/// rank order into call.recv.
+/// Everybody publishes `published` bytes; members that read fold [begin, begin + call.bytes) of all
+/// of them in rank order into call.recv.
 inline Task fold_through_cells(Team& t, const Call& call, const Ticket& k, std::size_t published,
                                std::size_t begin, bool reads) noexcept {
   const int last = t.size() - 1;

@@ -10,12 +10,12 @@
 
 namespace tutti {
 
-/// Folds [begin, begin + bytes) of all members' vectors in rank order into `out`, piece by piece so that
-/// the operands stay in the cache. `own` is this member's vector, `remotes` the others' (by member; the
-/// own entry is unused). `out` may be own + begin.
+/// Folds [begin, begin + bytes) of all members' vectors in rank order into `out`, piece by piece so
+/// that the operands stay in the cache. `own` is this member's vector, `remotes` the others' (by
+/// member; the own entry is unused). `out` may be own + begin.
 inline Status fold_from_memory(Team& t, const Reduction& reduction, const void* own,
-                               const std::vector<Remote>& remotes, std::size_t begin, std::size_t bytes,
-                               std::byte* out, const Scratch& scratch) noexcept {
+                               const std::vector<Remote>& remotes, std::size_t begin,
+                               std::size_t bytes, std::byte* out, const Scratch& scratch) noexcept {
   // Two pieces of scratch: what is folded so far, and the operand just read.
   const std::size_t piece = whole_elements(scratch.bytes() / 2, reduction.element_bytes);
   std::byte* const result = scratch.memory();

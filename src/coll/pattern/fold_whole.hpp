@@ -1,5 +1,5 @@
-// Reductions whose vectors cannot be cut (user-defined operators): the members' vectors are read whole, one
-// member after the other, and folded in rank order.
+// Reductions whose vectors cannot be cut (user-defined operators): the members' vectors are read
+// whole, one member after the other, and folded in rank order.
 #pragma once
 
 #include "coll/call.hpp"
@@ -12,8 +12,8 @@ namespace tutti {
 std::uint64_t fold_whole_items(std::size_t bytes, std::size_t block, int size) noexcept;
 
 /// Every member publishes `published` bytes from `send`; a member that `reads` folds the bytes
-/// [begin, begin + bytes) of all of them, whole, into `out` (which may overlap `send`). From turn() to
-/// finish().
+/// [begin, begin + bytes) of all of them, whole, into `out` (which may overlap `send`). From turn()
+/// to finish().
 Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void* send,
                 std::size_t published, std::size_t begin, std::size_t bytes, bool reads, void* out,
                 std::size_t block);

@@ -1,4 +1,5 @@
-// Moving bytes within a rank, at the cost that the fabric charges for it, and memory to move them through.
+// Moving bytes within a rank, at the cost that the fabric charges for it, and memory to move them
+// through.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ inline void place(Team& t, void* destination, const void* source, std::size_t by
 }
 
 /// place() into a shared block that others will read.
-inline void place_shared(Team& t, void* destination, const void* source, std::size_t bytes) noexcept {
+inline void place_shared(Team& t, void* destination, const void* source,
+                         std::size_t bytes) noexcept {
   t.fabric().spend(Work::copy, bytes);
   if (!t.elided()) copy_to_shared(destination, source, bytes);
 }
@@ -68,7 +70,8 @@ class Temporary {
   Temporary& operator=(const Temporary&) = delete;
   Status allocate(Team& t, std::size_t bytes) noexcept {
     memory_ = std::malloc(t.elided() || bytes == 0 ? 1 : bytes);
-    return memory_ != nullptr ? Status::success() : Status::error(Code::no_memory, "no memory for a temporary vector");
+    return memory_ != nullptr ? Status::success()
+                              : Status::error(Code::no_memory, "no memory for a temporary vector");
   }
   void* memory() const noexcept { return memory_; }
 

@@ -1,6 +1,6 @@
-// Two-sided eager messages, as MPI libraries send small ones: packets that are copied into registered memory,
-// matched and copied out by the receiver. The classical algorithms over these are what the papers
-// compare with.
+// Two-sided eager messages, as MPI libraries send small ones: packets that are copied into
+// registered memory, matched and copied out by the receiver. The classical algorithms over these
+// are what the papers compare with.
 #pragma once
 
 #include <algorithm>
@@ -26,21 +26,24 @@ struct Packets {
 };
 
 /// `data` may be reused when `sent` has counted.
-inline Status send_packets(Team& t, const Ticket& k, const Packets& packets, int member, const void* data,
-                           Completion* sent) noexcept {
+inline Status send_packets(Team& t, const Ticket& k, const Packets& packets, int member,
+                           const void* data, Completion* sent) noexcept {
   for (int i = 0; i < packets.count(); ++i) {
-    TUTTI_TRY(t.inbox().put(k, member, packets.first_block + i, at(data, packets.offset(i)), packets.length(i), sent));
+    TUTTI_TRY(t.inbox().put(k, member, packets.first_block + i, at(data, packets.offset(i)),
+                            packets.length(i), sent));
   }
   return Status::success();
 }
 
 /// Matches the packets as they come and copies each of them out.
-inline Task receive_packets(Team& t, const Ticket& k, Packets packets, int from, void* out) noexcept {
+inline Task receive_packets(Team& t, const Ticket& k, Packets packets, int from,
+                            void* out) noexcept {
   for (int i = 0; i < packets.count(); ++i) {
     const int block = packets.first_block + i;
     TUTTI_CO_TRY(co_await t.inbox().arrival(k, block, from));
     t.fabric().spend(Work::match, packets.length(i));
-    place(t, at(out, packets.offset(i)), t.inbox().data(k, block, packets.length(i)), packets.length(i));
+    place(t, at(out, packets.offset(i)), t.inbox().data(k, block, packets.length(i)),
+          packets.length(i));
   }
   co_return Status::success();
 }

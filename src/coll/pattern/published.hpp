@@ -1,8 +1,9 @@
 // The pattern behind most collectives on mapped memory: some members publish a vector, some read.
 //
-// Three ways to publish, by size: cells (data beside the flag), blocks (copied through shared blocks,
-// pipelined) and memory (read from where it is, by cross-memory attach). What a reader does with the
-// bytes is the visitor's, and that is all that distinguishes a broadcast from a gather here.
+// Three ways to publish, by size: cells (data beside the flag), blocks (copied through shared
+// blocks, pipelined) and memory (read from where it is, by cross-memory attach). What a reader does
+// with the bytes is the visitor's, and that is all that distinguishes a broadcast from a gather
+// here.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +38,8 @@ void read_cells(Team& t, const Ticket& k, Publishers publishers, std::size_t byt
 
 /// through_cells from where it first has to wait.
 template <class Visit>
-Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published, const void* mine,
-                    std::size_t bytes, bool reads, Visit visit) noexcept {
+Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published,
+                    const void* mine, std::size_t bytes, bool reads, Visit visit) noexcept {
   if (!published) {
     TUTTI_CO_TRY(co_await t.wait_cell(k, bytes));
     t.publish(k, mine, bytes);
@@ -50,14 +51,15 @@ Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool publis
   co_return Status::success();
 }
 
-/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. When all of them are there,
-/// readers see visit(member, data) in rank order, their own vector included. Makes a coroutine of itself
-/// only when it has to wait.
+/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. When all of them
+/// are there, readers see visit(member, data) in rank order, their own vector included. Makes a
+/// coroutine of itself only when it has to wait.
 template <class Visit>
 Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
                    std::size_t bytes, bool reads, Visit visit) noexcept {
   if (publishers.has(t.rank())) {
-    if (!t.cell_free(k, bytes)) return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
+    if (!t.cell_free(k, bytes))
+      return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
     t.publish(k, mine, bytes);
   }
   if (publishers.last - publishers.first == 1) t.prefetch_cells(k, publishers.first, bytes);
@@ -72,12 +74,12 @@ inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
   return (bytes + chunk - 1) / chunk;
 }
 
-/// Each publisher's vector of `length(member)` bytes goes through blocks of `chunk` bytes. Readers see
-/// visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their own
-/// vector included. `items`: chunks of the longest vector.
+/// Each publisher's vector of `length(member)` bytes goes through blocks of `chunk` bytes. Readers
+/// see visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their
+/// own vector included. `items`: chunks of the longest vector.
 template <class Length, class Visit>
-Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void* mine, Length length,
-                    std::size_t chunk, bool reads, Visit visit) noexcept {
+Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void* mine,
+                    Length length, std::size_t chunk, bool reads, Visit visit) noexcept {
   TUTTI_CO_TRY(co_await t.turn(k));
   const auto* own = static_cast<const std::byte*>(mine);
   const bool publishes = publishers.has(t.rank());
@@ -113,9 +115,9 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
   co_return Status::success();
 }
 
-/// Each publisher's memory is read in place. Readers see visit(member, remote), which must get() what it
-/// wants and returns a Status; starting with the next member, so that not all read the same one at once.
-/// Publishers return when everybody has read. One stream item.
+/// Each publisher's memory is read in place. Readers see visit(member, remote), which must get()
+/// what it wants and returns a Status; starting with the next member, so that not all read the same
+/// one at once. Publishers return when everybody has read. One stream item.
 template <class Visit>
 Task through_memory(Team& t, const Ticket& k, Publishers publishers, const void* mine,
                     std::size_t bytes, bool reads, Visit visit) noexcept {

@@ -18,7 +18,8 @@ Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void
       const int block = tree.block_of(step, j);
       TUTTI_CO_TRY(co_await inbox.arrival(k, block, child));
       if (call.bytes == 0) continue;
-      fold_bytes(t, *call.reduction, folded, inbox.data(k, block, call.bytes), accumulator, call.bytes);
+      fold_bytes(t, *call.reduction, folded, inbox.data(k, block, call.bytes), accumulator,
+                 call.bytes);
       folded = accumulator;
     }
   }

@@ -7,9 +7,10 @@
 
 namespace tutti {
 
-/// Folds the vectors of the own subtree in rank order into `accumulator` (call.bytes, may be the send
-/// buffer) and puts it to the parent; at rank 0 it is then the result. `sent` counts the put: the
-/// accumulator and the send buffer may be reused when it has finished. Between Inbox::enter and Team::finish.
+/// Folds the vectors of the own subtree in rank order into `accumulator` (call.bytes, may be the
+/// send buffer) and puts it to the parent; at rank 0 it is then the result. `sent` counts the put:
+/// the accumulator and the send buffer may be reused when it has finished. Between Inbox::enter and
+/// Team::finish.
 Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void* accumulator,
                     Completion* sent);
 

@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// The binomial tree of VIA-2003, Figure 1. Ranks are relative to the root: 0 is the root. In round i
-/// (from 0) every rank below 2^i sends to the rank 2^i above it.
+/// The binomial tree of VIA-2003, Figure 1. Ranks are relative to the root: 0 is the root. In round
+/// i (from 0) every rank below 2^i sends to the rank 2^i above it.
 class BinomialTree {
  public:
   BinomialTree(int rank, int size) noexcept : rank_(rank), size_(size) {
@@ -30,9 +30,10 @@ class BinomialTree {
   std::int64_t first_;
 };
 
-/// The degree-k tree of VIA-2003, section 4.2, Figures 3 and 4, for any number of ranks: in step s rank
-/// r (a multiple of (k+1)^(s+1)) receives from r + j (k+1)^s, j = 1 ... k, as far as they exist. Every
-/// subtree is a contiguous range of ranks, so folding children in order keeps rank order.
+/// The degree-k tree of VIA-2003, section 4.2, Figures 3 and 4, for any number of ranks: in step s
+/// rank r (a multiple of (k+1)^(s+1)) receives from r + j (k+1)^s, j = 1 ... k, as far as they
+/// exist. Every subtree is a contiguous range of ranks, so folding children in order keeps rank
+/// order.
 class DegreeTree {
  public:
   DegreeTree(int rank, int size, int degree) noexcept : rank_(rank), size_(size), degree_(degree) {

@@ -1,5 +1,5 @@
-// Degree-k tree-based reduce by RDMA write (VIA-2003, section 4.2). The tree keeps rank order, so it ends at
-// rank 0; another root gets the result by one more put.
+// Degree-k tree-based reduce by RDMA write (VIA-2003, section 4.2). The tree keeps rank order, so
+// it ends at rank 0; another root gets the result by one more put.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/reduce_tree.hpp"
@@ -14,7 +14,8 @@ Task reduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parameter
   Scratch scratch(t);
   TUTTI_CO_TRY(scratch.take());
   void* const accumulator = t.rank() == call.root ? call.recv : scratch.memory();
-  TUTTI_CO_TRY(co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), accumulator, &sent));
+  TUTTI_CO_TRY(
+      co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), accumulator, &sent));
   if (call.root != 0) {
     const int block = Inbox::bcast_block(t.size(), 0);
     if (t.rank() == 0) TUTTI_CO_TRY(inbox.put(k, call.root, block, accumulator, call.bytes, &sent));

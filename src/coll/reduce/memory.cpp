@@ -1,4 +1,5 @@
-// Reduce by cross-memory attach: the root reads and folds everybody's vector in place, in rank order.
+// Reduce by cross-memory attach: the root reads and folds everybody's vector in place, in rank
+// order.
 #include <vector>
 
 #include "coll/algorithms.hpp"

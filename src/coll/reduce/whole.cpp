@@ -5,8 +5,8 @@
 namespace tutti {
 
 Task reduce_whole(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_whole(t, *call.reduction, k, call.send, call.bytes, 0, call.bytes, t.rank() == call.root,
-                    call.recv, block_parameter(t, p));
+  return fold_whole(t, *call.reduction, k, call.send, call.bytes, 0, call.bytes,
+                    t.rank() == call.root, call.recv, block_parameter(t, p));
 }
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// Reduce-scatter with equal blocks: everybody publishes its whole vector and folds its own block of all of
-// them, in rank order.
+// Reduce-scatter with equal blocks: everybody publishes its whole vector and folds its own block of
+// all of them, in rank order.
 #include <vector>
 
 #include "coll/algorithms.hpp"
@@ -56,13 +56,15 @@ Task reduce_scatter_block_memory(Team& t, const Call& call, const Ticket& k, con
   if (in_place) TUTTI_CO_TRY(aside.allocate(t, call.bytes));
   auto* out = static_cast<std::byte*>(in_place ? aside.memory() : call.recv);
   int known = 0;
-  TUTTI_CO_TRY(co_await through_memory(
-      t, k, Publishers::all(t), call.send, total_of(t, call), true, [&](int member, const Remote& remote) {
-        remotes[static_cast<std::size_t>(member)] = remote;
-        if (++known < t.size() - 1) return Status::success();
-        return fold_from_memory(t, *call.reduction, call.send, remotes,
-                                static_cast<std::size_t>(t.rank()) * call.bytes, call.bytes, out, scratch);
-      }));
+  TUTTI_CO_TRY(co_await through_memory(t, k, Publishers::all(t), call.send, total_of(t, call), true,
+                                       [&](int member, const Remote& remote) {
+                                         remotes[static_cast<std::size_t>(member)] = remote;
+                                         if (++known < t.size() - 1) return Status::success();
+                                         return fold_from_memory(
+                                             t, *call.reduction, call.send, remotes,
+                                             static_cast<std::size_t>(t.rank()) * call.bytes,
+                                             call.bytes, out, scratch);
+                                       }));
   if (in_place) place(t, call.recv, out, call.bytes);
   co_return Status::success();
 }

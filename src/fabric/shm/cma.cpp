@@ -56,7 +56,8 @@ std::uint64_t process_start_time(std::int32_t pid) noexcept {
   const std::size_t length = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   text[length] = '\0';
-  // The command name (field 2) may contain anything, so fields are counted from its closing bracket.
+  // The command name (field 2) may contain anything, so fields are counted from its closing
+  // bracket.
   const char* field = std::strrchr(text, ')');
   for (int number = 2; field != nullptr && number < 22; ++number) {
     field = std::strchr(field + 1, ' ');

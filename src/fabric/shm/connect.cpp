@@ -102,8 +102,8 @@ std::uint64_t machine_identity() noexcept {
 
 std::uint64_t node_identity(const std::string& name) noexcept {
   std::uint64_t hash = fnv1a(name.data(), name.size(), machine_identity());
-  // The network namespace holds abstract sockets; uts and ipc tell "machines in a box" apart; pid is
-  // what cross-memory attach and liveness checks speak of.
+  // The network namespace holds abstract sockets; uts and ipc tell "machines in a box" apart; pid
+  // is what cross-memory attach and liveness checks speak of.
   for (const char* space : {"net", "uts", "ipc", "pid", "user"}) {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/self/ns/%s", space);
@@ -217,7 +217,8 @@ Status agree(Bootstrap& bootstrap, Status mine) {
   if (!mine.ok()) return mine;
   for (std::size_t rank = 0; rank < codes.size(); ++rank) {
     if (codes[rank] != 0) {
-      return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank), "another rank failed"};
+      return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
+              "another rank failed"};
     }
   }
   return Status::success();
@@ -240,7 +241,8 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   std::vector<std::int32_t> machine;
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (all[peer].version != me.version) {
-      return {Code::version_mismatch, static_cast<std::int32_t>(peer), "the ranks run different versions of tutti"};
+      return {Code::version_mismatch, static_cast<std::int32_t>(peer),
+              "the ranks run different versions of tutti"};
     }
     if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
     if (all[peer].node != me.node) continue;
@@ -301,9 +303,11 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
       cma_read(all[next].pid, reinterpret_cast<const void*>(probes[next]), &seen, sizeof seen);
   struct Abilities {
     std::uint8_t cma;
-    std::uint8_t barrier;  // a sleeper's barrier works only on signallers that are registered for it
+    std::uint8_t
+        barrier;  // a sleeper's barrier works only on signallers that are registered for it
   } abilities{};
-  abilities.cma = settings.cma != Switch::off && probe.ok() && seen == ~static_cast<std::uint64_t>(next);
+  abilities.cma =
+      settings.cma != Switch::off && probe.ok() && seen == ~static_cast<std::uint64_t>(next);
   abilities.barrier = !fabric->adds_before_ring_;
   std::vector<Abilities> everyones(size);
   TUTTI_TRY(bootstrap.allgather(&abilities, everyones.data(), sizeof abilities));
@@ -314,7 +318,8 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   }
   fabric->use_barrier(all_registered);
   if (!all_permitted && settings.cma == Switch::on) {
-    return Status::error(Code::not_permitted, "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
+    return Status::error(Code::not_permitted,
+                         "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
   }
   fabric->traits_.user_memory = all_permitted;
   *out = std::move(fabric);

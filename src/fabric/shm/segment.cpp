@@ -18,13 +18,17 @@ namespace {
 constexpr std::uint64_t kMagic = 0x7475747469303031;  // "tutti001"
 constexpr std::size_t kPage = 4096;
 
-std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
-std::size_t arenas_offset(std::uint32_t ranks) {
-  return round_up(round_up(sizeof(NodeHeader), alignof(NodeSlot)) + ranks * sizeof(NodeSlot), kPage);
+std::size_t round_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
 }
 
-/// A file in /dev/shm whose name is gone before anybody could open it: random, exclusive, unlinked at once.
+std::size_t arenas_offset(std::uint32_t ranks) {
+  return round_up(round_up(sizeof(NodeHeader), alignof(NodeSlot)) + ranks * sizeof(NodeSlot),
+                  kPage);
+}
+
+/// A file in /dev/shm whose name is gone before anybody could open it: random, exclusive, unlinked
+/// at once.
 int open_unlinked() {
   std::uint64_t random[2];
   if (getrandom(random, sizeof random, 0) != sizeof random) return -1;
@@ -60,11 +64,13 @@ NodeSlot& Segment::slot(int local) noexcept {
 }
 
 std::byte* Segment::arena(int local) noexcept {
-  return base_ + arenas_offset(header().ranks) + static_cast<std::size_t>(local) * header().arena_bytes;
+  return base_ + arenas_offset(header().ranks) +
+         static_cast<std::size_t>(local) * header().arena_bytes;
 }
 
 Status Segment::map(std::size_t bytes) noexcept {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+  void* base =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
   if (base == MAP_FAILED) return Status::error(Code::no_memory, "cannot map the shared segment");
   // A child of fork() must not write into the job's memory; it gets none of it.
   madvise(base, bytes, MADV_DONTFORK);
@@ -90,7 +96,8 @@ Status Segment::create(SegmentKind kind, int ranks, std::size_t arena_bytes,
                "; a smaller TUTTI_ARENA would help";
     return Status::error(Code::no_memory, "cannot size the shared segment");
   }
-  if (const int error = posix_fallocate(segment->descriptor_, 0, static_cast<off_t>(head)); error != 0) {
+  if (const int error = posix_fallocate(segment->descriptor_, 0, static_cast<off_t>(head));
+      error != 0) {
     *message = std::string("no room for the shared segment: ") + std::strerror(error) +
                (kind == SegmentKind::posix ? "; enlarge /dev/shm or use TUTTI_SEGMENT=memfd"
                                            : "; the memory limit of this job is reached");
@@ -114,7 +121,8 @@ Status Segment::adopt(int descriptor, std::unique_ptr<Segment>* out) {
   }
   segment->descriptor_ = descriptor;
   struct stat info;
-  if (fstat(descriptor, &info) != 0 || static_cast<std::size_t>(info.st_size) < sizeof(NodeHeader)) {
+  if (fstat(descriptor, &info) != 0 ||
+      static_cast<std::size_t>(info.st_size) < sizeof(NodeHeader)) {
     return Status::error(Code::corrupt, "the shared segment has the wrong size");
   }
   TUTTI_TRY(segment->map(static_cast<std::size_t>(info.st_size)));

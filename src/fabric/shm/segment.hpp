@@ -28,8 +28,9 @@ struct NodeHeader {
   std::uint32_t ranks;
   // Ranks that are armed (about to sleep). Written by them with fetch_add; read by every signaller.
   alignas(kCacheLine) Word sleepers;
-  // Ranks of other nodes that a rank of this one has lost: a place is taken by fetch_add on the count, then
-  // written (rank + 1); all ranks of the node read them when they look after the health of their peers.
+  // Ranks of other nodes that a rank of this one has lost: a place is taken by fetch_add on the
+  // count, then written (rank + 1); all ranks of the node read them when they look after the health
+  // of their peers.
   alignas(kCacheLine) std::atomic<std::uint32_t> lost_count;
   std::atomic<std::int32_t> lost[kLostPlaces];
 };
@@ -46,7 +47,8 @@ struct alignas(2 * kCacheLine) NodeSlot {
   // Set by the owner: its process and when that started (to tell a reused pid).
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> start_time;
-  // kLeft is set by the owner when it leaves in good order, kDied by whoever finds it dead. Never reset.
+  // kLeft is set by the owner when it leaves in good order, kDied by whoever finds it dead. Never
+  // reset.
   std::atomic<std::uint32_t> gone;
   std::uint64_t probe;  // written by the owner before the cross-memory probe; read by a neighbour
 };
@@ -58,8 +60,8 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Creates the file of `kind` for `ranks` arenas and maps it. On failure `*message` says in one line
-  /// what is too small or refused, and what would help.
+  /// Creates the file of `kind` for `ranks` arenas and maps it. On failure `*message` says in one
+  /// line what is too small or refused, and what would help.
   static Status create(SegmentKind kind, int ranks, std::size_t arena_bytes,
                        std::unique_ptr<Segment>* out, std::string* message);
   /// Maps a file received from the leader. Takes the descriptor.

@@ -22,13 +22,15 @@
 namespace tutti::shm {
 namespace {
 
-Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes, std::int32_t owner) noexcept {
+Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes,
+             std::int32_t owner) noexcept {
   return seal_key(kind, start, bytes, static_cast<std::uint64_t>(owner));
 }
 
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-/// Registers for the barrier that sleepers run on the signallers' behalf; false where it is missing.
+/// Registers for the barrier that sleepers run on the signallers' behalf; false where it is
+/// missing.
 bool register_barrier() noexcept {
   const long commands = membarrier(MEMBARRIER_CMD_QUERY);
   return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0 &&
@@ -41,8 +43,8 @@ bool running(std::int32_t pid, std::uint64_t start_time) noexcept {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (descriptor < 0) {
     if (errno == ESRCH) return false;
-    // Out of descriptors, or too old a kernel. Reading at address 0 is refused in any case; that a dead process
-    // has no memory any more is said first.
+    // Out of descriptors, or too old a kernel. Reading at address 0 is refused in any case; that a
+    // dead process has no memory any more is said first.
     char byte;
     const iovec here{&byte, 1}, there{nullptr, 1};
     return process_vm_readv(pid, &here, 1, &there, 1, 0) >= 0 || errno != ESRCH;
@@ -93,7 +95,8 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
                                  std::vector<std::unique_ptr<ShmFabric>>* out) {
   std::unique_ptr<Segment> created;
   std::string message;
-  const Status status = Segment::create(settings.segment, ranks, settings.arena, &created, &message);
+  const Status status =
+      Segment::create(settings.segment, ranks, settings.arena, &created, &message);
   if (!status.ok()) {
     if (!message.empty()) log(LogLevel::error, "%s", message.c_str());
     return status;
@@ -174,11 +177,14 @@ Status ShmFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcep
   remote.key = key;
   if (kind == kArenaKey) {
     const std::size_t limit = segment_->arena_bytes();
-    if (start > limit || bytes > limit - start) return Status::error(Code::truncated, "key outside the arena");
+    if (start > limit || bytes > limit - start)
+      return Status::error(Code::truncated, "key outside the arena");
     remote.mapped = segment_->arena(local) + start;
   } else {
-    if (bytes > ~std::uint64_t{0} - start) return Status::error(Code::truncated, "key wraps around");
-    if (!traits_.user_memory && bytes != 0) return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
+    if (bytes > ~std::uint64_t{0} - start)
+      return Status::error(Code::truncated, "key wraps around");
+    if (!traits_.user_memory && bytes != 0)
+      return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
     remote.handle = start;
     if (threads_ || peer == rank_) remote.mapped = reinterpret_cast<void*>(start);
   }
@@ -193,8 +199,10 @@ Status ShmFabric::check_present(std::int32_t peer) const noexcept {
   return Status::success();
 }
 
-Status ShmFabric::check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept {
-  if (local_index(remote.peer) < 0) return Status::error(Code::invalid_argument, "not a peer of this node");
+Status ShmFabric::check_range(const Remote& remote, std::size_t offset,
+                              std::size_t bytes) const noexcept {
+  if (local_index(remote.peer) < 0)
+    return Status::error(Code::invalid_argument, "not a peer of this node");
   if (offset > remote.bytes || bytes > remote.bytes - offset) {
     return Status::error(Code::truncated, "outside the remote region");
   }
@@ -209,20 +217,23 @@ Status ShmFabric::cross(Status status, std::int32_t peer) noexcept {
   return status;
 }
 
-Status ShmFabric::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                      const Tail* tail, Completion* completion) noexcept {
+Status ShmFabric::put(const Remote& target, std::size_t offset, const void* source,
+                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
   TUTTI_TRY(check_range(target, offset, bytes));
   if (tail != nullptr) {
     TUTTI_TRY(check_range(target, tail->offset, sizeof(Word)));
-    if (tail->offset % sizeof(Word) != 0) return Status::error(Code::invalid_argument, "unaligned tail");
+    if (tail->offset % sizeof(Word) != 0)
+      return Status::error(Code::invalid_argument, "unaligned tail");
   }
   if (target.mapped == nullptr) {
-    const std::int32_t pid = segment_->slot(local_index(target.peer)).pid.load(std::memory_order_relaxed);
+    const std::int32_t pid =
+        segment_->slot(local_index(target.peer)).pid.load(std::memory_order_relaxed);
     auto* there = reinterpret_cast<char*>(target.handle);
     if (bytes != 0) TUTTI_TRY(cross(cma_write(pid, there + offset, source, bytes), target.peer));
     // The kernel copies the counter by itself after the data: two system calls keep their order.
     if (tail != nullptr) {
-      TUTTI_TRY(cross(cma_write(pid, there + tail->offset, &tail->value, sizeof tail->value), target.peer));
+      TUTTI_TRY(cross(cma_write(pid, there + tail->offset, &tail->value, sizeof tail->value),
+                      target.peer));
     }
   } else {
     auto* there = static_cast<std::byte*>(target.mapped);
@@ -236,14 +247,16 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
   return Status::success();
 }
 
-Status ShmFabric::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                      Completion* completion) noexcept {
-  if (completion == nullptr) return Status::error(Code::invalid_argument, "a get needs a completion");
+Status ShmFabric::get(const Remote& source, std::size_t offset, void* destination,
+                      std::size_t bytes, Completion* completion) noexcept {
+  if (completion == nullptr)
+    return Status::error(Code::invalid_argument, "a get needs a completion");
   TUTTI_TRY(check_range(source, offset, bytes));
   if (source.mapped != nullptr) {
     copy_bytes(destination, static_cast<const std::byte*>(source.mapped) + offset, bytes);
   } else if (bytes != 0) {
-    const std::int32_t pid = segment_->slot(local_index(source.peer)).pid.load(std::memory_order_relaxed);
+    const std::int32_t pid =
+        segment_->slot(local_index(source.peer)).pid.load(std::memory_order_relaxed);
     const auto* there = reinterpret_cast<const char*>(source.handle);
     TUTTI_TRY(cross(cma_read(pid, there + offset, destination, bytes), source.peer));
   }
@@ -264,8 +277,8 @@ std::uint32_t ShmFabric::arm() noexcept {
   const std::uint32_t ticket = slot_->bell.load(std::memory_order_relaxed);
   slot_->armed.fetch_add(1, std::memory_order_seq_cst);
   segment_->header().sleepers.fetch_add(1, std::memory_order_seq_cst);
-  // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes one
-  // of the two sides see the other (Dekker), at the sleeper's cost.
+  // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes
+  // one of the two sides see the other (Dekker), at the sleeper's cost.
   if (!adds_before_ring_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
   return ticket;
 }
@@ -285,13 +298,16 @@ bool ShmFabric::alive(std::int32_t peer) noexcept {
   const int local = local_index(peer);
   if (local < 0) return peer >= 0 && peer < size_;  // on another node: nothing is known of it
   NodeSlot& slot = segment_->slot(local);
-  if (const std::uint32_t gone = slot.gone.load(std::memory_order_acquire); gone != 0) return gone == kLeft;
+  if (const std::uint32_t gone = slot.gone.load(std::memory_order_acquire); gone != 0)
+    return gone == kLeft;
   if (threads_ || peer == rank_) return true;
   const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
   if (running(pid, slot.start_time.load(std::memory_order_relaxed))) return true;
-  // It may have left in good order just before it ended. If not: everybody's next operation fails at once.
+  // It may have left in good order just before it ended. If not: everybody's next operation fails
+  // at once.
   std::uint32_t present = 0;
-  return !slot.gone.compare_exchange_strong(present, kDied, std::memory_order_acq_rel) && present == kLeft;
+  return !slot.gone.compare_exchange_strong(present, kDied, std::memory_order_acq_rel) &&
+         present == kLeft;
 }
 
 void ShmFabric::tell_lost(std::int32_t peer) noexcept {
@@ -308,7 +324,8 @@ bool ShmFabric::left(std::int32_t peer) noexcept {
 std::uint64_t ShmFabric::now_ns() const noexcept {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 }  // namespace tutti::shm

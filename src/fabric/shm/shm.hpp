@@ -17,7 +17,8 @@
 
 namespace tutti::shm {
 
-/// Kinds of keys: words[1] is an offset or an address, words[2] the length, words[3] the owner's rank.
+/// Kinds of keys: words[1] is an offset or an address, words[2] the length, words[3] the owner's
+/// rank.
 inline constexpr std::uint32_t kArenaKey = 0x6172656e;
 inline constexpr std::uint32_t kUserKey = 0x75736572;
 
@@ -27,29 +28,34 @@ class ShmFabric final : public Fabric {
 
   /// One process per rank. Collective over the bootstrap. Ranks of other nodes are not reachable.
   /// Every rank gets a failure when any rank of its node has one.
-  static Status connect(Bootstrap& bootstrap, const Settings& settings, std::unique_ptr<ShmFabric>* out);
+  static Status connect(Bootstrap& bootstrap, const Settings& settings,
+                        std::unique_ptr<ShmFabric>* out);
 
-  /// All ranks as threads of this process: one fabric for each. `(*out)[i]` belongs to rank i's thread.
+  /// All ranks as threads of this process: one fabric for each. `(*out)[i]` belongs to rank i's
+  /// thread.
   static Status create_threads(int ranks, const Settings& settings,
                                std::vector<std::unique_ptr<ShmFabric>>* out);
 
   /// Job ranks on this node, ascending.
   const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
-  /// Cores that the ranks of this machine may use together, and how many ranks they are: those of this node,
-  /// and of other nodes of the same machine (containers, TUTTI_NODE).
+  /// Cores that the ranks of this machine may use together, and how many ranks they are: those of
+  /// this node, and of other nodes of the same machine (containers, TUTTI_NODE).
   int node_cores() const noexcept { return node_cores_; }
   int machine_ranks() const noexcept { return machine_ranks_; }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
 
-  /// A rank of another node is lost: says so to the ranks of this node / what they have said. Any thread.
+  /// A rank of another node is lost: says so to the ranks of this node / what they have said. Any
+  /// thread.
   void tell_lost(std::int32_t peer) noexcept;
   template <class Function>
   void lost_elsewhere(Function function) const noexcept {
     const NodeHeader& header = segment_->header();
-    const std::uint32_t count = std::min(header.lost_count.load(std::memory_order_acquire), kLostPlaces);
+    const std::uint32_t count =
+        std::min(header.lost_count.load(std::memory_order_acquire), kLostPlaces);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (const std::int32_t peer = header.lost[i].load(std::memory_order_acquire); peer != 0) function(peer - 1);
+      if (const std::int32_t peer = header.lost[i].load(std::memory_order_acquire); peer != 0)
+        function(peer - 1);
     }
   }
 
@@ -88,13 +94,13 @@ class ShmFabric final : public Fabric {
   Status check_present(std::int32_t peer) const noexcept;
   Status check_range(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
 
-  std::shared_ptr<Segment> segment_;     // shared only by thread ranks
-  int local_ = 0;                        // index of this rank on its node
-  bool threads_ = false;                 // ranks are threads: all memory is mapped
+  std::shared_ptr<Segment> segment_;  // shared only by thread ranks
+  int local_ = 0;                     // index of this rank on its node
+  bool threads_ = false;              // ranks are threads: all memory is mapped
   int node_cores_ = 1;
   int machine_ranks_ = 1;
   std::vector<std::int32_t> neighbours_;
-  std::vector<std::int32_t> local_of_;   // by job rank: index on this node, or -1
+  std::vector<std::int32_t> local_of_;  // by job rank: index on this node, or -1
   Region arena_;
   NodeSlot* slot_ = nullptr;
 };
@@ -103,9 +109,9 @@ class ShmFabric final : public Fabric {
 
 /// What a rank tells the others about itself before they connect.
 struct Introduction {
-  std::uint64_t version;     // hash of tutti's version and of the layout of the segment
-  std::uint64_t node;        // equal for ranks that can share memory
-  std::uint64_t machine;     // equal for ranks that share cores, on one node or on several in a box
+  std::uint64_t version;  // hash of tutti's version and of the layout of the segment
+  std::uint64_t node;     // equal for ranks that can share memory
+  std::uint64_t machine;  // equal for ranks that share cores, on one node or on several in a box
   std::uint64_t arena_bytes;
   std::uint64_t cpus[16];    // affinity mask
   std::uint32_t core_limit;  // by cgroup and affinity
@@ -114,12 +120,12 @@ struct Introduction {
 
 /// The identity of the machine: its boot id.
 std::uint64_t machine_identity() noexcept;
-/// The identity of this node as seen from here: the machine, the namespaces that matter, and the name that
-/// TUTTI_NODE gives it.
+/// The identity of this node as seen from here: the machine, the namespaces that matter, and the
+/// name that TUTTI_NODE gives it.
 std::uint64_t node_identity(const std::string& name) noexcept;
 
-/// Hands the leader's descriptor to `followers` local ranks (leader) or receives it (follower), over a
-/// unix socket with an abstract random name that only processes of the same user may use.
+/// Hands the leader's descriptor to `followers` local ranks (leader) or receives it (follower),
+/// over a unix socket with an abstract random name that only processes of the same user may use.
 class DescriptorExchange {
  public:
   ~DescriptorExchange();

@@ -9,11 +9,11 @@
 namespace tutti::wrap {
 namespace {
 
-constexpr std::uint64_t kMostLines = 20;   // in the log; all are counted
+constexpr std::uint64_t kMostLines = 20;    // in the log; all are counted
 constexpr std::size_t kMostKeys = 100'000;  // remembered; then it begins anew
 
-/// Regions that ranks of this process have withdrawn and not exposed again, by their keys: where ranks are
-/// threads, a peer's use after withdrawal is found too.
+/// Regions that ranks of this process have withdrawn and not exposed again, by their keys: where
+/// ranks are threads, a peer's use after withdrawal is found too.
 class Withdrawn {
  public:
   void add(const Key& key) {
@@ -32,7 +32,9 @@ class Withdrawn {
 
  private:
   using Tuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
-  static Tuple tuple_of(const Key& key) { return {key.words[0], key.words[1], key.words[2], key.words[3]}; }
+  static Tuple tuple_of(const Key& key) {
+    return {key.words[0], key.words[1], key.words[2], key.words[3]};
+  }
   std::mutex mutex_;
   std::set<Tuple> keys_;
 };
@@ -72,7 +74,8 @@ Check::~Check() {
 
 void Check::violation(const char* what, std::int32_t peer) noexcept {
   const std::uint64_t number = violations_.fetch_add(1, std::memory_order_relaxed);
-  if (number < kMostLines) log(LogLevel::error, "check: %s (rank %d, towards %d)", what, rank_, peer);
+  if (number < kMostLines)
+    log(LogLevel::error, "check: %s (rank %d, towards %d)", what, rank_, peer);
 }
 
 Status Check::refuse(Code code, const char* what, std::int32_t peer) noexcept {
@@ -82,7 +85,8 @@ Status Check::refuse(Code code, const char* what, std::int32_t peer) noexcept {
 
 Status Check::expose(void* base, std::size_t bytes, Region* out) noexcept {
   const Entry entry(*this);
-  if (base == nullptr && bytes != 0) return refuse(Code::invalid_argument, "nothing is exposed", rank_);
+  if (base == nullptr && bytes != 0)
+    return refuse(Code::invalid_argument, "nothing is exposed", rank_);
   TUTTI_TRY(inner().expose(base, bytes, out));
   ++exposed_[{reinterpret_cast<std::uint64_t>(base), bytes}];
   withdrawn().remove(out->key);
@@ -105,13 +109,15 @@ void Check::withdraw(Region& region) noexcept {
 
 Status Check::arena_of(std::int32_t peer, Remote* out) noexcept {
   TUTTI_TRY(inner().arena_of(peer, out));
-  withdrawn().remove(out->key);  // somebody exposed and withdrew all of it: it is there all the same
+  withdrawn().remove(
+      out->key);  // somebody exposed and withdrew all of it: it is there all the same
   return Status::success();
 }
 
 Status Check::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
   const Entry entry(*this);
-  if (withdrawn().has(key)) return refuse(Code::invalid_argument, "a region is attached after its withdrawal", peer);
+  if (withdrawn().has(key))
+    return refuse(Code::invalid_argument, "a region is attached after its withdrawal", peer);
   return inner().attach(peer, key, out);
 }
 
@@ -126,11 +132,13 @@ Status Check::check_completion(Completion* completion, std::int32_t peer) noexce
   if (finished > completion->posted) {
     return refuse(Code::invalid_argument, "a completion has counted more than was posted", peer);
   }
-  // What has counted is forgotten at once (settle), so a smaller number at the same place is another object.
+  // What has counted is forgotten at once (settle), so a smaller number at the same place is
+  // another object.
   const auto place = open_.find(completion);
   if (place != open_.end() && completion->posted < place->second) {
     open_.erase(place);
-    return refuse(Code::invalid_argument, "a completion was given up while operations counted on it", peer);
+    return refuse(Code::invalid_argument,
+                  "a completion was given up while operations counted on it", peer);
   }
   return Status::success();
 }
@@ -138,7 +146,8 @@ Status Check::check_completion(Completion* completion, std::int32_t peer) noexce
 void Check::check_tail(const Remote& target, const Tail& tail) noexcept {
   std::uint64_t before;
   if (target.mapped != nullptr) {
-    const auto* word = reinterpret_cast<const Word*>(static_cast<const std::byte*>(target.mapped) + tail.offset);
+    const auto* word =
+        reinterpret_cast<const Word*>(static_cast<const std::byte*>(target.mapped) + tail.offset);
     before = word->load(std::memory_order_relaxed);
   } else {
     std::uint64_t& last = tails_[{target.peer, target.handle + tail.offset}];
@@ -148,21 +157,23 @@ void Check::check_tail(const Remote& target, const Tail& tail) noexcept {
   if (tail.value < before) violation("a counter goes back", target.peer);
 }
 
-Status Check::check_transfer(const Remote& remote, std::size_t offset, std::size_t bytes, const Tail* tail,
-                             Completion* completion) noexcept {
+Status Check::check_transfer(const Remote& remote, std::size_t offset, std::size_t bytes,
+                             const Tail* tail, Completion* completion) noexcept {
   if (remote.peer < 0 || remote.peer >= size_) {
     return refuse(Code::invalid_argument, "the remote region has no owner", remote.peer);
   }
   if (offset > remote.bytes || bytes > remote.bytes - offset) {
     return refuse(Code::truncated, "a range outside the remote region", remote.peer);
   }
-  if (tail != nullptr && (remote.bytes < sizeof(Word) || tail->offset > remote.bytes - sizeof(Word))) {
+  if (tail != nullptr &&
+      (remote.bytes < sizeof(Word) || tail->offset > remote.bytes - sizeof(Word))) {
     return refuse(Code::truncated, "a counter outside the remote region", remote.peer);
   }
   if (tail != nullptr && tail->offset % sizeof(Word) != 0) {
     return refuse(Code::invalid_argument, "a counter that is not aligned", remote.peer);
   }
-  if (tail != nullptr && bytes != 0 && tail->offset < offset + bytes && offset < tail->offset + sizeof(Word)) {
+  if (tail != nullptr && bytes != 0 && tail->offset < offset + bytes &&
+      offset < tail->offset + sizeof(Word)) {
     return refuse(Code::invalid_argument, "the data lies over its own counter", remote.peer);
   }
   if (withdrawn().has(remote.key)) {
@@ -171,10 +182,11 @@ Status Check::check_transfer(const Remote& remote, std::size_t offset, std::size
   return check_completion(completion, remote.peer);
 }
 
-Status Check::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-                  Completion* completion) noexcept {
+Status Check::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                  const Tail* tail, Completion* completion) noexcept {
   const Entry entry(*this);
-  if (source == nullptr && bytes != 0) return refuse(Code::invalid_argument, "a put from nowhere", target.peer);
+  if (source == nullptr && bytes != 0)
+    return refuse(Code::invalid_argument, "a put from nowhere", target.peer);
   TUTTI_TRY(check_transfer(target, offset, bytes, tail, completion));
   if (tail != nullptr) check_tail(target, *tail);
   TUTTI_TRY(inner().put(target, offset, source, bytes, tail, completion));
@@ -186,8 +198,10 @@ Status Check::put(const Remote& target, std::size_t offset, const void* source, 
 Status Check::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                   Completion* completion) noexcept {
   const Entry entry(*this);
-  if (completion == nullptr) return refuse(Code::invalid_argument, "a get without a completion", source.peer);
-  if (destination == nullptr && bytes != 0) return refuse(Code::invalid_argument, "a get to nowhere", source.peer);
+  if (completion == nullptr)
+    return refuse(Code::invalid_argument, "a get without a completion", source.peer);
+  if (destination == nullptr && bytes != 0)
+    return refuse(Code::invalid_argument, "a get to nowhere", source.peer);
   TUTTI_TRY(check_transfer(source, offset, bytes, nullptr, completion));
   TUTTI_TRY(inner().get(source, offset, destination, bytes, completion));
   open_[completion] = completion->posted;
@@ -227,7 +241,8 @@ void Check::disarm() noexcept {
 }
 
 void Check::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
-  if (reinterpret_cast<std::uintptr_t>(&word) % sizeof(Word) != 0) violation("a word that is not aligned", peer);
+  if (reinterpret_cast<std::uintptr_t>(&word) % sizeof(Word) != 0)
+    violation("a word that is not aligned", peer);
   if (value < word.load(std::memory_order_relaxed)) violation("a word goes back", peer);
   inner().signal(peer, word, value);
 }

@@ -11,11 +11,12 @@
 
 namespace tutti::wrap {
 
-/// Finds: words that go back or are not aligned, ranges outside a region or the arena, regions withdrawn twice or
-/// never exposed, use of a region after its withdrawal (where its owner is in this process), completions that are
-/// given up or taken anew while operations count on them, gets without completion, sleeps outside of arm and
-/// disarm, and two threads inside at once. Says each in one line in the log, counts it, and refuses the operation
-/// with invalid_argument or truncated where it has a status.
+/// Finds: words that go back or are not aligned, ranges outside a region or the arena, regions
+/// withdrawn twice or never exposed, use of a region after its withdrawal (where its owner is in
+/// this process), completions that are given up or taken anew while operations count on them, gets
+/// without completion, sleeps outside of arm and disarm, and two threads inside at once. Says each
+/// in one line in the log, counts it, and refuses the operation with invalid_argument or truncated
+/// where it has a status.
 class Check final : public Forward {
  public:
   explicit Check(std::unique_ptr<Fabric> inner);
@@ -28,8 +29,8 @@ class Check final : public Forward {
   Status arena_of(std::int32_t peer, Remote* out) noexcept override;
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override;
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void progress() noexcept override;
@@ -45,8 +46,8 @@ class Check final : public Forward {
 
   void violation(const char* what, std::int32_t peer) noexcept;
   Status refuse(Code code, const char* what, std::int32_t peer) noexcept;
-  Status check_transfer(const Remote& remote, std::size_t offset, std::size_t bytes, const Tail* tail,
-                        Completion* completion) noexcept;
+  Status check_transfer(const Remote& remote, std::size_t offset, std::size_t bytes,
+                        const Tail* tail, Completion* completion) noexcept;
   void check_tail(const Remote& target, const Tail& tail) noexcept;
   Status check_completion(Completion* completion, std::int32_t peer) noexcept;
   void settle() noexcept;  // forgets the completions that have counted
@@ -54,8 +55,10 @@ class Check final : public Forward {
   std::atomic<std::uint64_t> violations_{0};
   std::atomic<int> inside_{0};  // threads in operations that only one may be in
   std::atomic<int> armed_{0};
-  std::map<std::pair<std::uint64_t, std::uint64_t>, int> exposed_;  // own regions by (address, bytes): how often
-  std::unordered_map<const Completion*, std::uint64_t> open_;       // posted counts of those that have not counted
+  std::map<std::pair<std::uint64_t, std::uint64_t>, int>
+      exposed_;  // own regions by (address, bytes): how often
+  std::unordered_map<const Completion*, std::uint64_t>
+      open_;  // posted counts of those that have not counted
   // Last counters put to words that are not mapped here, by peer and place.
   std::map<std::pair<std::int32_t, std::uint64_t>, std::uint64_t> tails_;
 };

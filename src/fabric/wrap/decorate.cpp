@@ -8,7 +8,8 @@
 
 namespace tutti::wrap {
 
-std::unique_ptr<Fabric> decorate(std::unique_ptr<Fabric> fabric, const Settings& settings, std::string* message) {
+std::unique_ptr<Fabric> decorate(std::unique_ptr<Fabric> fabric, const Settings& settings,
+                                 std::string* message) {
   if (!settings.fault.empty()) {
     FaultSpec spec;
     if (!FaultSpec::parse(settings.fault, &spec, message)) return nullptr;

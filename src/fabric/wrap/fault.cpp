@@ -11,7 +11,8 @@ namespace {
 
 bool wants_signals(const FaultSpec& spec) {
   return std::any_of(spec.rules.begin(), spec.rules.end(), [](const FaultRule& rule) {
-    const bool of_operations = rule.action != FaultAction::deaf && rule.action != FaultAction::nocma;
+    const bool of_operations =
+        rule.action != FaultAction::deaf && rule.action != FaultAction::nocma;
     return of_operations && (rule.op == FaultOp::signal || rule.op == FaultOp::any);
   });
 }
@@ -23,7 +24,8 @@ bool inside(const Remote& remote, std::size_t offset, std::size_t bytes) {
 void count(Completion* completion, const Status& status) noexcept {
   if (completion == nullptr) return;
   if (!status.ok() && completion->status.ok()) completion->status = status;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
+                             std::memory_order_release);
 }
 
 }  // namespace
@@ -34,7 +36,8 @@ Fault::Fault(std::unique_ptr<Fabric> wrapped, const FaultSpec& spec)
     if (rule.rank >= 0 && rule.rank != rank_) continue;
     deaf_ = deaf_ || rule.action == FaultAction::deaf;
     nocma_ = nocma_ || rule.action == FaultAction::nocma;
-    if (rule.action != FaultAction::deaf && rule.action != FaultAction::nocma) rules_.push_back(rule);
+    if (rule.action != FaultAction::deaf && rule.action != FaultAction::nocma)
+      rules_.push_back(rule);
   }
   if (nocma_) traits_.user_memory = false;
 }
@@ -60,11 +63,13 @@ bool Fault::outside_arena(const void* base, std::size_t bytes) noexcept {
   const Region& own = inner().arena();
   const auto start = reinterpret_cast<std::uintptr_t>(base);
   const auto arena = reinterpret_cast<std::uintptr_t>(own.base);
-  return bytes != 0 && (start < arena || start - arena > own.bytes || bytes > own.bytes - (start - arena));
+  return bytes != 0 &&
+         (start < arena || start - arena > own.bytes || bytes > own.bytes - (start - arena));
 }
 
 Status Fault::expose(void* base, std::size_t bytes, Region* out) noexcept {
-  if (const FaultRule* rule = next(FaultOp::expose)) return Status::error(rule->code, "injected fault");
+  if (const FaultRule* rule = next(FaultOp::expose))
+    return Status::error(rule->code, "injected fault");
   if (nocma_ && outside_arena(base, bytes)) {
     return Status::error(Code::not_permitted, "cross-memory attach is not permitted");
   }
@@ -72,28 +77,34 @@ Status Fault::expose(void* base, std::size_t bytes, Region* out) noexcept {
 }
 
 Status Fault::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
-  if (const FaultRule* rule = next(FaultOp::attach)) return Status::error(rule->code, "injected fault");
+  if (const FaultRule* rule = next(FaultOp::attach))
+    return Status::error(rule->code, "injected fault");
   return inner().attach(peer, key, out);
 }
 
 Status Fault::reserve(std::size_t offset, std::size_t bytes) noexcept {
-  if (const FaultRule* rule = next(FaultOp::reserve)) return Status::error(rule->code, "injected fault");
+  if (const FaultRule* rule = next(FaultOp::reserve))
+    return Status::error(rule->code, "injected fault");
   return inner().reserve(offset, bytes);
 }
 
 Status Fault::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                   Completion* completion) noexcept {
-  if (const FaultRule* rule = next(FaultOp::get)) return {rule->code, source.peer, "injected fault"};
+  if (const FaultRule* rule = next(FaultOp::get))
+    return {rule->code, source.peer, "injected fault"};
   return inner().get(source, offset, destination, bytes, completion);
 }
 
-Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-                  Completion* completion) noexcept {
+Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                  const Tail* tail, Completion* completion) noexcept {
   const FaultRule* rule = next(FaultOp::put);
-  if (rule == nullptr && !holds(target.peer)) return inner().put(target, offset, source, bytes, tail, completion);
-  if (rule != nullptr && rule->action == FaultAction::fail) return {rule->code, target.peer, "injected fault"};
+  if (rule == nullptr && !holds(target.peer))
+    return inner().put(target, offset, source, bytes, tail, completion);
+  if (rule != nullptr && rule->action == FaultAction::fail)
+    return {rule->code, target.peer, "injected fault"};
   // From here on inner() sees the put late or not at all, but what is wrong with it is said now.
-  if (!inside(target, offset, bytes) || (tail != nullptr && !inside(target, tail->offset, sizeof(Word)))) {
+  if (!inside(target, offset, bytes) ||
+      (tail != nullptr && !inside(target, tail->offset, sizeof(Word)))) {
     return Status::error(Code::truncated, "outside the remote region");
   }
   if (tail != nullptr && tail->offset % sizeof(Word) != 0) {
@@ -116,10 +127,11 @@ Status Fault::put(const Remote& target, std::size_t offset, const void* source, 
   }
 }
 
-Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                            const Tail* tail, Completion* completion) noexcept {
+Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void* source,
+                            std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
   if (bytes == 0) return inner().put(target, offset, source, bytes, tail, completion);
-  std::vector<std::byte> wrong(static_cast<const std::byte*>(source), static_cast<const std::byte*>(source) + bytes);
+  std::vector<std::byte> wrong(static_cast<const std::byte*>(source),
+                               static_cast<const std::byte*>(source) + bytes);
   wrong[bytes / 2] ^= std::byte{0x10};
   // The copy must outlive the put: wait for it here. Local by nature where faults are injected.
   Completion local;
@@ -131,12 +143,15 @@ Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void
 }
 
 bool Fault::holds(std::int32_t peer) const noexcept {
-  return std::any_of(held_.begin(), held_.end(), [peer](const Held& held) { return held.target.peer == peer; });
+  return std::any_of(held_.begin(), held_.end(),
+                     [peer](const Held& held) { return held.target.peer == peer; });
 }
 
-Status Fault::hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-                   Completion* completion, std::uint64_t due_ns) {
-  Held held{target, offset, source, {}, bytes, tail != nullptr, tail != nullptr ? *tail : Tail{}, completion, due_ns};
+Status Fault::hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                   const Tail* tail, Completion* completion, std::uint64_t due_ns) {
+  Held held{
+      target,     offset, source, {}, bytes, tail != nullptr, tail != nullptr ? *tail : Tail{},
+      completion, due_ns};
   if (completion != nullptr) {
     ++completion->posted;
   } else {
@@ -150,8 +165,10 @@ Status Fault::hold(const Remote& target, std::size_t offset, const void* source,
 void Fault::carry_out(Held& held) noexcept {
   Completion local;
   const void* const source = held.completion != nullptr ? held.source : held.copy.data();
-  Status status = inner().put(held.target, held.offset, source, held.bytes, held.has_tail ? &held.tail : nullptr, &local);
-  while (status.ok() && local.finished.load(std::memory_order_acquire) < local.posted) inner().progress();
+  Status status = inner().put(held.target, held.offset, source, held.bytes,
+                              held.has_tail ? &held.tail : nullptr, &local);
+  while (status.ok() && local.finished.load(std::memory_order_acquire) < local.posted)
+    inner().progress();
   if (status.ok()) status = local.status;
   count(held.completion, status);
 }
@@ -163,7 +180,8 @@ void Fault::progress() noexcept {
   // In order: what follows to the same peer was given no earlier time, and waits behind.
   std::vector<std::int32_t> blocked;
   for (auto held = held_.begin(); held != held_.end();) {
-    const bool waits = std::find(blocked.begin(), blocked.end(), held->target.peer) != blocked.end();
+    const bool waits =
+        std::find(blocked.begin(), blocked.end(), held->target.peer) != blocked.end();
     if (waits || held->due_ns > now) {
       if (!waits) blocked.push_back(held->target.peer);
       ++held;
@@ -175,13 +193,14 @@ void Fault::progress() noexcept {
 }
 
 void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
-  // A put that is due soon must not wait for the sleeper's next look. Other threads may add to held_ meanwhile, so
-  // only the shortest delay of the rules is considered, not the list.
+  // A put that is due soon must not wait for the sleeper's next look. Other threads may add to
+  // held_ meanwhile, so only the shortest delay of the rules is considered, not the list.
   for (const FaultRule& rule : rules_) {
     if (rule.action == FaultAction::delay) timeout_ns = std::min(timeout_ns, rule.delay_ns);
   }
   if (!deaf_) return inner().sleep(ticket, timeout_ns);
-  const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000), static_cast<long>(timeout_ns % 1'000'000'000)};
+  const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                      static_cast<long>(timeout_ns % 1'000'000'000)};
   nanosleep(&time, nullptr);
 }
 

@@ -7,14 +7,16 @@
 //   drop:op=OP               it does nothing and says ok; OP: put signal
 //   duplicate:op=put         it is done twice
 //   corrupt:op=put           one bit of the data is inverted on the way
-//   delay:op=put:us=T        it is carried out T microseconds later, and whatever follows to the same peer after it
-//   kill:op=OP               the process is killed (SIGKILL) before the operation; OP: as above, or any
-//   deaf                     sleepers do not hear the bell: every sleep takes its full time
-//   nocma                    user memory cannot be exposed, as where the kernel refuses cross-memory attach
+//   delay:op=put:us=T        it is carried out T microseconds later, and whatever follows to the
+//   same peer after it kill:op=OP               the process is killed (SIGKILL) before the
+//   operation; OP: as above, or any deaf                     sleepers do not hear the bell: every
+//   sleep takes its full time nocma                    user memory cannot be exposed, as where the
+//   kernel refuses cross-memory attach
 //
-// Keys of all but deaf and nocma: at=N, the N-th operation of that kind on this rank (1); count=M, M operations
-// from there on (1; 0: all). Keys of all but nocma: rank=R, on this rank only (all).
-// CODE: peer_lost timeout truncated invalid_argument no_memory not_permitted unsupported corrupt internal
+// Keys of all but deaf and nocma: at=N, the N-th operation of that kind on this rank (1); count=M,
+// M operations from there on (1; 0: all). Keys of all but nocma: rank=R, on this rank only (all).
+// CODE: peer_lost timeout truncated invalid_argument no_memory not_permitted unsupported corrupt
+// internal
 //
 // Example: TUTTI_FAULT=kill:op=signal:at=40:rank=1,delay:op=put:us=200:count=0
 #pragma once
@@ -28,7 +30,17 @@
 namespace tutti::wrap {
 
 enum class FaultOp : std::uint8_t { put, get, expose, attach, reserve, signal, any, count_ };
-enum class FaultAction : std::uint8_t { fail, drop, duplicate, corrupt, delay, kill, deaf, nocma, count_ };
+enum class FaultAction : std::uint8_t {
+  fail,
+  drop,
+  duplicate,
+  corrupt,
+  delay,
+  kill,
+  deaf,
+  nocma,
+  count_
+};
 
 struct FaultRule {
   FaultAction action = FaultAction::fail;
@@ -54,8 +66,8 @@ class Fault final : public Forward {
   Status expose(void* base, std::size_t bytes, Region* out) noexcept override;
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override;
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void progress() noexcept override;
@@ -65,7 +77,8 @@ class Fault final : public Forward {
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
 
  private:
-  /// A put that is carried out later. Without a completion nobody keeps its source, so it is copied.
+  /// A put that is carried out later. Without a completion nobody keeps its source, so it is
+  /// copied.
   struct Held {
     Remote target;
     std::size_t offset;
@@ -81,10 +94,10 @@ class Fault final : public Forward {
   const FaultRule* next(FaultOp op) noexcept;
   bool holds(std::int32_t peer) const noexcept;
   bool outside_arena(const void* base, std::size_t bytes) noexcept;
-  Status put_corrupted(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                       const Tail* tail, Completion* completion) noexcept;
-  Status hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-              Completion* completion, std::uint64_t due_ns);
+  Status put_corrupted(const Remote& target, std::size_t offset, const void* source,
+                       std::size_t bytes, const Tail* tail, Completion* completion) noexcept;
+  Status hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+              const Tail* tail, Completion* completion, std::uint64_t due_ns);
   void carry_out(Held& held) noexcept;
 
   std::vector<FaultRule> rules_;  // of this rank

@@ -6,10 +6,13 @@
 namespace tutti::wrap {
 namespace {
 
-constexpr std::string_view kActions[] = {"fail", "drop", "duplicate", "corrupt", "delay", "kill", "deaf", "nocma"};
+constexpr std::string_view kActions[] = {"fail",  "drop", "duplicate", "corrupt",
+                                         "delay", "kill", "deaf",      "nocma"};
 constexpr std::string_view kOps[] = {"put", "get", "expose", "attach", "reserve", "signal", "any"};
-constexpr std::string_view kCodes[] = {"ok", "peer_lost", "timeout", "truncated", "invalid_argument", "no_memory",
-                                       "not_permitted", "unsupported", "version_mismatch", "corrupt", "internal"};
+constexpr std::string_view kCodes[] = {
+    "ok",        "peer_lost",     "timeout",     "truncated",        "invalid_argument",
+    "no_memory", "not_permitted", "unsupported", "version_mismatch", "corrupt",
+    "internal"};
 static_assert(std::size(kActions) == static_cast<std::size_t>(FaultAction::count_));
 static_assert(std::size(kOps) == static_cast<std::size_t>(FaultOp::count_));
 
@@ -18,7 +21,8 @@ constexpr unsigned kPut = bit(FaultOp::put), kSignal = bit(FaultOp::signal);
 constexpr unsigned kStatus =
     kPut | bit(FaultOp::get) | bit(FaultOp::expose) | bit(FaultOp::attach) | bit(FaultOp::reserve);
 /// Operations that each action can do something to; none: it takes no op.
-constexpr unsigned kPossible[] = {kStatus, kPut | kSignal, kPut, kPut, kPut, kStatus | kSignal | bit(FaultOp::any), 0, 0};
+constexpr unsigned kPossible[] = {
+    kStatus, kPut | kSignal, kPut, kPut, kPut, kStatus | kSignal | bit(FaultOp::any), 0, 0};
 
 template <std::size_t N>
 bool find(const std::string_view (&names)[N], std::string_view word, std::size_t* index) {
@@ -63,20 +67,25 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     if (!number(value, &n) || n > 1'000'000'000) return "rank must be a number of at least 0";
     rule->rank = static_cast<int>(n);
   } else if (key == "op" && possible != 0) {
-    if (!find(kOps, value, &index) || (possible >> index & 1) == 0) return "op must be one of " + list(kOps, possible);
+    if (!find(kOps, value, &index) || (possible >> index & 1) == 0)
+      return "op must be one of " + list(kOps, possible);
     rule->op = static_cast<FaultOp>(index);
   } else if (key == "at" && possible != 0) {
     if (!number(value, &rule->at) || rule->at == 0) return "at must be a number of at least 1";
   } else if (key == "count" && possible != 0) {
     if (!number(value, &rule->count)) return "count must be a number; 0: all";
   } else if (key == "code" && rule->action == FaultAction::fail) {
-    if (!find(kCodes, value, &index) || index == 0) return "code must be one of " + list(kCodes, ~1u);
+    if (!find(kCodes, value, &index) || index == 0)
+      return "code must be one of " + list(kCodes, ~1u);
     rule->code = static_cast<Code>(index);
   } else if (key == "us" && rule->action == FaultAction::delay) {
-    if (!number(value, &n) || n == 0 || n > 60'000'000) return "us must be a number from 1 to 60000000";
+    if (!number(value, &n) || n == 0 || n > 60'000'000)
+      return "us must be a number from 1 to 60000000";
     rule->delay_ns = n * 1000;
   } else {
-    std::string keys = possible != 0 ? "op, at, count, rank" : rule->action == FaultAction::deaf ? "rank" : "no key";
+    std::string keys = possible != 0                       ? "op, at, count, rank"
+                       : rule->action == FaultAction::deaf ? "rank"
+                                                           : "no key";
     if (rule->action == FaultAction::fail) keys += ", code";
     if (rule->action == FaultAction::delay) keys += ", us";
     return std::string(kActions[static_cast<std::size_t>(rule->action)]) + " takes " + keys;
@@ -86,7 +95,8 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
 
 std::string parse_rule(std::string_view text, FaultRule* rule) {
   std::size_t index = 0;
-  if (!find(kActions, cut(&text, ':'), &index)) return "a rule begins with one of " + list(kActions);
+  if (!find(kActions, cut(&text, ':'), &index))
+    return "a rule begins with one of " + list(kActions);
   rule->action = static_cast<FaultAction>(index);
   bool has_op = kPossible[index] == 0;
   while (!text.empty()) {

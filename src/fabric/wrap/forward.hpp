@@ -22,7 +22,9 @@ class Forward : public Fabric {
   }
   void withdraw(Region& region) noexcept override { inner_->withdraw(region); }
   Region& arena() noexcept override { return inner_->arena(); }
-  Status arena_of(std::int32_t peer, Remote* out) noexcept override { return inner_->arena_of(peer, out); }
+  Status arena_of(std::int32_t peer, Remote* out) noexcept override {
+    return inner_->arena_of(peer, out);
+  }
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override {
     return inner_->reserve(offset, bytes);
   }
@@ -32,8 +34,8 @@ class Forward : public Fabric {
   bool maps(std::int32_t peer) const noexcept override { return inner_->maps(peer); }
   bool reaches(std::int32_t peer) const noexcept override { return inner_->reaches(peer); }
   std::int32_t node_of(std::int32_t peer) const noexcept override { return inner_->node_of(peer); }
-  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-             Completion* completion) noexcept override {
+  Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+             const Tail* tail, Completion* completion) noexcept override {
     return inner_->put(target, offset, source, bytes, tail, completion);
   }
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
@@ -59,7 +61,9 @@ class Forward : public Fabric {
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override {
     inner_->signal(peer, word, value);
   }
-  void spend_virtually(Work work, std::size_t bytes) noexcept override { inner_->spend(work, bytes); }
+  void spend_virtually(Work work, std::size_t bytes) noexcept override {
+    inner_->spend(work, bytes);
+  }
 
  private:
   std::unique_ptr<Fabric> inner_;

@@ -17,7 +17,8 @@ constexpr std::size_t kEvents = 8192;  // gathered before they are written
 
 }  // namespace
 
-std::unique_ptr<Fabric> Trace::open(std::unique_ptr<Fabric> inner, const std::string& path, std::string* message) {
+std::unique_ptr<Fabric> Trace::open(std::unique_ptr<Fabric> inner, const std::string& path,
+                                    std::string* message) {
   const std::string own = path + "." + std::to_string(inner->rank());
   const int file = ::open(own.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) {
@@ -25,9 +26,10 @@ std::unique_ptr<Fabric> Trace::open(std::unique_ptr<Fabric> inner, const std::st
     return nullptr;
   }
   char head[128];
-  const int length = std::snprintf(head, sizeof head,
-                                   "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}",
-                                   inner->rank(), inner->rank());
+  const int length = std::snprintf(
+      head, sizeof head,
+      "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}",
+      inner->rank(), inner->rank());
   std::unique_ptr<Trace> trace(new Trace(std::move(inner), file));
   trace->events_.reserve(kEvents);
   trace->put_out(head, static_cast<std::size_t>(length));
@@ -60,18 +62,19 @@ void Trace::write() noexcept {
   for (const Event& event : events_) {
     const double begin = static_cast<double>(event.begin_ns) / 1e3;
     const double duration = static_cast<double>(event.end_ns - event.begin_ns) / 1e3;
-    const int length = std::snprintf(line, sizeof line,
-                                     ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f,"
-                                     "\"args\":{\"peer\":%d,\"bytes\":%" PRIu64 ",\"status\":\"%s\"}}",
-                                     event.name, rank_, begin, duration, event.peer, event.bytes, name(event.code));
+    const int length = std::snprintf(
+        line, sizeof line,
+        ",\n{\"name\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f,"
+        "\"args\":{\"peer\":%d,\"bytes\":%" PRIu64 ",\"status\":\"%s\"}}",
+        event.name, rank_, begin, duration, event.peer, event.bytes, name(event.code));
     text.append(line, static_cast<std::size_t>(length));
   }
   events_.clear();
   put_out(text.data(), text.size());
 }
 
-Status Trace::record(const char* operation, std::uint64_t begin_ns, std::int32_t peer, std::size_t bytes,
-                     Status status) noexcept {
+Status Trace::record(const char* operation, std::uint64_t begin_ns, std::int32_t peer,
+                     std::size_t bytes, Status status) noexcept {
   events_.push_back({operation, begin_ns, now_ns(), bytes, peer, status.code});
   if (events_.size() == kEvents) write();
   return status;
@@ -100,8 +103,8 @@ Status Trace::reserve(std::size_t offset, std::size_t bytes) noexcept {
   return record("reserve", begin, rank_, bytes, inner().reserve(offset, bytes));
 }
 
-Status Trace::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes, const Tail* tail,
-                  Completion* completion) noexcept {
+Status Trace::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
+                  const Tail* tail, Completion* completion) noexcept {
   const std::uint64_t begin = now_ns();
   const Status status = inner().put(target, offset, source, bytes, tail, completion);
   return record(tail == nullptr ? "put" : "put+tail", begin, target.peer, bytes, status);
@@ -110,7 +113,8 @@ Status Trace::put(const Remote& target, std::size_t offset, const void* source, 
 Status Trace::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                   Completion* completion) noexcept {
   const std::uint64_t begin = now_ns();
-  return record("get", begin, source.peer, bytes, inner().get(source, offset, destination, bytes, completion));
+  return record("get", begin, source.peer, bytes,
+                inner().get(source, offset, destination, bytes, completion));
 }
 
 void Trace::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {

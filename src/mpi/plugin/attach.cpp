@@ -33,8 +33,9 @@ std::uint64_t hash(const std::string& text) {
 std::string shared_settings(const Settings& s) {
   return s.algorithm + '|' + std::to_string(s.arena) + '|' + std::to_string(s.ring) + '|' +
          std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
-         std::to_string(static_cast<int>(s.segment)) + '|' + std::to_string(static_cast<int>(s.net)) + '|' +
-         s.net_provider + '|' + std::to_string(s.fixed_order) + '|' +
+         std::to_string(static_cast<int>(s.segment)) + '|' +
+         std::to_string(static_cast<int>(s.net)) + '|' + s.net_provider + '|' +
+         std::to_string(s.fixed_order) + '|' +
          std::to_string(!s.report.empty() || !s.report_json.empty());
 }
 
