@@ -39,12 +39,12 @@ void run_cases(Rank& r, Coll coll, const Reduction& reduction,
   }
 }
 
-// The cell holds 1016 bytes, an inbox block 5120, a shared block 65536; counts are of 4-byte
-// elements.
-const std::vector<std::size_t> kAllCounts = {0,   1,    3,    14,   15,   28,    127,   254,  255,
-                                             256, 1000, 1279, 1281, 3000, 16383, 16385, 40000};
+// The small cell holds 120 bytes, the cell 1144, an inbox block 5120, a shared block 65536; counts
+// are of 4-byte elements.
+const std::vector<std::size_t> kAllCounts = {0,   1,   3,    14,   15,   28,   127,   255,   256,
+                                             286, 287, 1000, 1279, 1281, 3000, 16383, 16385, 40000};
 
-const std::vector<std::size_t> kFewCounts = {0, 1, 15, 255, 1281, 16385};
+const std::vector<std::size_t> kFewCounts = {0, 1, 15, 287, 1281, 16385};
 
 /// TEST_LEVEL=0 takes few sizes and ranks, which is what sanitizers have time for; 1 (else) all.
 bool reduced() {

