@@ -13,6 +13,7 @@
 #include "model/host.hpp"
 #include "model/via2003.hpp"
 #include "sim/job.hpp"
+#include "team/inbox.hpp"
 
 namespace {
 
@@ -74,6 +75,8 @@ std::string chosen(const std::string& op, std::size_t bytes, int nodes, int rank
   shape.element_bytes = 4;
   shape.size = nodes * ranks_per_node;
   shape.mapped = nodes == 1;
+  shape.layered = nodes > 1 && ranks_per_node > 1;
+  shape.mail = nodes > 1 && shape.size <= tutti::Inbox::kMostMail;
   shape.block_bytes = std::size_t{64} << 10;
   const tutti::Choice choice = tutti::choose(shape, tutti::Forced{});
   return choice.algorithm == nullptr ? std::string() : text_of(choice);

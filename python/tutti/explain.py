@@ -68,8 +68,10 @@ def verdict(rows: list[dict[str, Any]]) -> str:
         return "tutti has no algorithm that can run this; it is left to the MPI"
     where = "on shared memory" if chosen["nodes"] == 1 else "between nodes"
     text = f"{chosen['alg']} runs: the first that can, in the order of preference {where} for this size"
+    if chosen["us"] is None:
+        return text + f"; it was not simulated ({chosen['why']}), so nothing is said of what would be cheaper"
     cheapest = next((row for row in rows if row["cheapest"]), None)
-    if cheapest is None or cheapest["us"] == chosen["us"] or chosen["us"] is None:
+    if cheapest is None or cheapest["us"] == chosen["us"]:
         return text + "; nothing is cheaper on this profile"
     return (text + f". On this profile {cheapest['alg']} would take {1 - cheapest['us'] / chosen['us']:.0%} less: "
             f"TUTTI_ALG={cheapest['op']}={cheapest['alg']}")

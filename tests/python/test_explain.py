@@ -20,9 +20,9 @@ def run(arguments, capsys):
 def test_explain_names_one_choice_and_gives_a_reason_for_what_cannot_run(tmp_path, capsys):
     out = tmp_path / "rows.json"
     code, text, _ = run(["explain", "allreduce", "--bytes", "8", "--nodes", "64", "--ppn", "2", "--json", str(out)], capsys)
-    assert code == 0 and "degree_k:degree=3 runs" in text
     rows = json.loads(out.read_text())
-    assert [row["alg"] for row in rows if row["chosen"]] == ["degree_k:degree=3"]
+    [chosen] = [row for row in rows if row["chosen"]]
+    assert code == 0 and chosen["alg"].startswith("layered") and f"{chosen['alg']} runs" in text
     assert all((row["us"] is None) == bool(row["why"]) for row in rows)
     flat = next(row for row in rows if row["alg"] == "flat")
     assert flat["why"] == "members do not share memory"
@@ -31,17 +31,18 @@ def test_explain_names_one_choice_and_gives_a_reason_for_what_cannot_run(tmp_pat
 
 
 def test_what_explain_says_is_cheaper_is_cheaper():
-    rows = explain.candidates("allreduce", 8, 64, 1, "via2003")
+    rows = explain.candidates("allreduce", 8, 1, 4, "via2003")
     chosen, cheapest = (next(row for row in rows if row[key]) for key in ("chosen", "cheapest"))
     for row in (chosen, cheapest):
-        assert row["us"] == sim.simulate("allreduce", row["alg"], "via2003", 64, size=8)["us"]
+        assert row["us"] == sim.simulate("allreduce", row["alg"], "via2003", 1, 4, size=8)["us"]
     assert (f"{cheapest['alg']} would take" in explain.verdict(rows)) == (cheapest["us"] < chosen["us"])
 
 
-def test_explain_says_when_the_mpi_keeps_it():
+def test_explain_does_not_compare_what_was_not_simulated():
     rows = explain.candidates("alltoall", 8, 4, 1, "infiniband")
-    assert not any(row["chosen"] for row in rows)
-    assert "left to the MPI" in explain.verdict(rows)
+    [chosen] = [row for row in rows if row["chosen"]]
+    assert chosen["us"] is None and chosen["why"]
+    assert f"not simulated ({chosen['why']})" in explain.verdict(rows)
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
