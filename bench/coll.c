@@ -352,32 +352,77 @@ static Options parse(int argc, char** argv) {
   return options;
 }
 
-/* One cell: verified, calibrated, timed. Ends early when the calls are so slow that even the
- * smallest batches exceed the cell's time; every rank sees the same times and so stops at the same
- * batch. */
-static void measure(const Collective* op, Cell* cell, const Options* options, double tick,
-                    FILE* out) {
-  static uint32_t turn = 1;
-  double us[kMaxBatches], spent_us = 0;
-  int batches = 0;
-  memset(cell->send, 0, send_words(op, cell) * sizeof *cell->send);
-  verify(op, cell, &turn, options->mode.rotate);
+/* What the sweeps have brought for one cell. */
+typedef struct {
+  const Collective* op;
+  size_t bytes;
+  long calls; /* in a batch */
+  double us[kMaxBatches], spent_us;
+  int batches;
+} Record;
+
+static void enter(const Record* record, Cell* cell) {
+  cell->bytes = record->bytes;
+  cell->words = record->bytes ? record->bytes / 4 : 1;
   cell->root = 0;
-  fill(op, cell, turn);
+}
+
+/* One cell for the first time: verified and calibrated. */
+static void prepare(Record* record, Cell* cell, const Options* options, uint32_t* turn,
+                    double tick) {
+  const Collective* op = record->op;
+  enter(record, cell);
+  memset(cell->send, 0, send_words(op, cell) * sizeof *cell->send);
+  verify(op, cell, turn, options->mode.rotate);
+  enter(record, cell);
+  fill(op, cell, *turn);
   const double batch_budget_us = options->time_ms * 1e3 / options->batches;
-  const long calls = calibrate(op, cell, &turn, options->mode, tick, batch_budget_us);
-  while (batches < options->batches && spent_us < 2 * options->time_ms * 1e3) {
-    us[batches] = batch_us(op, cell, &turn, calls, options->mode, tick);
-    spent_us += us[batches++] * (double)calls;
-  }
-  if (cell->rank != 0) return;
-  fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", op->name,
-          cell->bytes, calls);
-  for (int batch = 0; batch < batches; ++batch) {
-    fprintf(out, "%s%.5f", batch ? ", " : "", us[batch]);
+  record->calls = calibrate(op, cell, turn, options->mode, tick, batch_budget_us);
+}
+
+/* One batch of one cell. None any more when its calls are so slow that even the smallest batches
+ * exceed the cell's time; every rank sees the same times and so leaves it at the same batch. */
+static void time_batch(Record* record, Cell* cell, const Options* options, uint32_t* turn,
+                       double tick) {
+  if (record->spent_us >= 2 * options->time_ms * 1e3) return;
+  enter(record, cell);
+  fill(record->op, cell, *turn);
+  const long warm_up = record->calls / 10 < 1 ? 1 : record->calls / 10;
+  if (record->calls > 1) batch_us(record->op, cell, turn, warm_up, options->mode, tick);
+  const double us = batch_us(record->op, cell, turn, record->calls, options->mode, tick);
+  record->us[record->batches++] = us;
+  record->spent_us += us * (double)record->calls;
+}
+
+static void write_record(const Record* record, FILE* out) {
+  fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", record->op->name,
+          record->bytes, record->calls);
+  for (int batch = 0; batch < record->batches; ++batch) {
+    fprintf(out, "%s%.5f", batch ? ", " : "", record->us[batch]);
   }
   fprintf(out, "]}\n");
-  fflush(out);
+}
+
+/* The batches of a cell are spread over the launch, one in each sweep over all cells: a host that
+ * changes its pace for a while then slows one batch of every cell and not all batches of one. */
+static void measure_all(Record* records, int count, Cell* cell, const Options* options,
+                        double tick) {
+  uint32_t turn = 1;
+  for (int i = 0; i < count; ++i) prepare(&records[i], cell, options, &turn, tick);
+  for (int sweep = 0; sweep < options->batches; ++sweep) {
+    for (int i = 0; i < count; ++i) time_batch(&records[i], cell, options, &turn, tick);
+  }
+}
+
+static int list_cells(const Options* options, Record* records) {
+  int count = 0;
+  for (int i = 0; i < options->op_count; ++i) {
+    const Collective* op = options->ops[i];
+    for (int j = 0; j < (op->expected ? options->size_count : 1); ++j) {
+      records[count++] = (Record){.op = op, .bytes = op->expected ? options->sizes[j] : 0};
+    }
+  }
+  return count;
 }
 
 int main(int argc, char** argv) {
@@ -404,14 +449,10 @@ int main(int argc, char** argv) {
     if (!out) die("cannot write ", options.out);
   }
   const double tick = us_per_tick();
-  for (int i = 0; i < options.op_count; ++i) {
-    const Collective* op = options.ops[i];
-    for (int j = 0; j < (op->expected ? options.size_count : 1); ++j) {
-      cell.bytes = op->expected ? options.sizes[j] : 0;
-      cell.words = cell.bytes ? cell.bytes / 4 : 1;
-      measure(op, &cell, &options, tick, out);
-    }
-  }
+  static Record records[kMaxOps * kMaxSizes];
+  const int count = list_cells(&options, records);
+  measure_all(records, count, &cell, &options, tick);
+  for (int i = 0; out && i < count; ++i) write_record(&records[i], out);
   if (out) fclose(out);
 
   int errors = 0;

@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/copy.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -19,11 +20,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
 void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+void stream(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 #else
 
-/// The first and the last vector at any address; between them, stores are aligned.
-void copy(void* to, const void* from, std::size_t bytes) {
+/// The first and the last vector at any address; between them, stores are aligned and done by
+/// `store(vector, address)`.
+template <class Store>
+HWY_INLINE void copy_by(void* to, const void* from, std::size_t bytes, Store store) {
   const hn::ScalableTag<std::uint8_t> d;
   constexpr std::size_t kStep = hn::MaxLanes(d);
   static_assert(kSmallCopy >= 4 * kStep);
@@ -38,17 +42,29 @@ void copy(void* to, const void* from, std::size_t bytes) {
     const auto v1 = hn::LoadU(d, source + i + kStep);
     const auto v2 = hn::LoadU(d, source + i + 2 * kStep);
     const auto v3 = hn::LoadU(d, source + i + 3 * kStep);
-    hn::Store(v0, d, target + i);
-    hn::Store(v1, d, target + i + kStep);
-    hn::Store(v2, d, target + i + 2 * kStep);
-    hn::Store(v3, d, target + i + 3 * kStep);
+    store(v0, target + i);
+    store(v1, target + i + kStep);
+    store(v2, target + i + 2 * kStep);
+    store(v3, target + i + 3 * kStep);
   }
-  for (; i < last; i += kStep) hn::Store(hn::LoadU(d, source + i), d, target + i);
+  for (; i < last; i += kStep) store(hn::LoadU(d, source + i), target + i);
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  const hn::ScalableTag<std::uint8_t> d;
+  copy_by(to, from, bytes, [d](auto v, std::uint8_t* p) HWY_ATTR { hn::Store(v, d, p); });
+}
+
+void stream(void* to, const void* from, std::size_t bytes) {
+  const hn::ScalableTag<std::uint8_t> d;
+  copy_by(to, from, bytes, [d](auto v, std::uint8_t* p) HWY_ATTR { hn::Stream(v, d, p); });
+  hwy::FlushStream();
 }
 
 #endif
 
 CopyFunction find() { return &copy; }
+CopyFunction find_streaming() { return &stream; }
 
 }  // namespace
 }  // namespace tutti::HWY_NAMESPACE
@@ -59,8 +75,17 @@ namespace tutti {
 
 CopyFunction find_copy_kernel(Isa isa) noexcept { TUTTI_RETURN_FOR_ISA(isa, find()); }
 
+CopyFunction find_streaming_copy_kernel(Isa isa) noexcept {
+  TUTTI_RETURN_FOR_ISA(isa, find_streaming());
+}
+
 void copy_large(void* to, const void* from, std::size_t bytes) noexcept {
   static const CopyFunction copy = find_copy_kernel(widest_isa());
+  copy(to, from, bytes);
+}
+
+void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept {
+  static const CopyFunction copy = find_streaming_copy_kernel(widest_isa());
   copy(to, from, bytes);
 }
 

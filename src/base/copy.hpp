@@ -15,6 +15,10 @@ inline constexpr std::size_t kSmallCopy = 2048;
 /// As copy_bytes, for more than kSmallCopy bytes.
 void copy_large(void* to, const void* from, std::size_t bytes) noexcept;
 
+/// As copy_large, with stores that go past the caches; complete, in the order of other stores, when
+/// it returns. For data that a core with a cache of its own will read.
+void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept;
+
 /// memcpy: the blocks must not overlap, and may lie anywhere. In no particular order: what must be
 /// visible last has to be stored afterwards. Thread-safe.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {

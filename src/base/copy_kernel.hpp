@@ -1,4 +1,4 @@
-// The kernels behind copy_large. Internal to base and its tests.
+// The kernels behind copy_large and copy_streaming. Internal to base and its tests.
 #pragma once
 
 #include <cstddef>
@@ -12,5 +12,6 @@ using CopyFunction = void (*)(void* to, const void* from, std::size_t bytes);
 
 /// The kernel of `isa`, which this machine must be able to run.
 CopyFunction find_copy_kernel(Isa isa) noexcept;
+CopyFunction find_streaming_copy_kernel(Isa isa) noexcept;
 
 }  // namespace tutti

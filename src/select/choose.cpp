@@ -36,20 +36,18 @@ std::vector<Preference> within_a_node(const Shape& s) {
     case Coll::reduce:
       return {{"flat", kAny, 0}, {"blocks", kAny, 16 * Ki}, {"whole", kAny, 0}};
     case Coll::reduce_scatter_block:
-      return {{"flat", kSymmetric, 0},
-              {"blocks", 64 * Ki, 0},
-              {"memory", kAny, 0},
-              {"blocks", kAny, 0},
-              {"whole", kAny, 0}};
+      return {
+          {"flat", kSymmetric, 0}, {"blocks", kAny, 0}, {"memory", kAny, 0}, {"whole", kAny, 0}};
     case Coll::allgather:
     case Coll::allgatherv:
     case Coll::gather:
+      return {{"flat", kSymmetric, 0}, {"blocks", kAny, 0}, {"memory", kAny, 0}};
     case Coll::scatter:
       return {
           {"flat", kSymmetric, 0}, {"blocks", 2 * Mi, 0}, {"memory", kAny, 0}, {"blocks", kAny, 0}};
     default:
       return {{"flat", kSymmetric, 0},
-              {"blocks", 32 * Ki, 0},
+              {"blocks", 128 * Ki, 0},
               {"memory", kAny, 0},
               {"blocks", kAny, 0}};
   }

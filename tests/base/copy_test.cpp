@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/copy_kernel.hpp"
+#include "base/copy_shared.hpp"
+#include "base/store_choice.hpp"
 #include "random_seed.hpp"
 
 namespace tutti {
@@ -61,11 +63,49 @@ TEST(Copy, IsRightAtEveryAlignmentWithEveryInstructionSet) {
       for (std::size_t to = 0; to < 64; to += 7) {
         random = random * 6364136223846793005 + 1442695040888963407;
         const std::size_t bytes = kSmallCopy + 1 + (random >> 33) % 600;
-        ASSERT_TRUE(copies(find_copy_kernel(isa), bytes, from, to + from % 7))
-            << name(isa) << ": " << bytes << " bytes from " << from << " to " << to + from % 7;
+        for (const CopyFunction copy : {find_copy_kernel(isa), find_streaming_copy_kernel(isa)}) {
+          ASSERT_TRUE(copies(copy, bytes, from, to + from % 7))
+              << name(isa) << ": " << bytes << " bytes from " << from << " to " << to + from % 7;
+        }
       }
     }
   }
+}
+
+TEST(CopyToShared, IsRightWhicheverStoresItTries) {
+  for (int turn = 0; turn < 300; ++turn) {
+    for (const std::size_t bytes : {100, 4095, 4096, 9001, 16384, 40009}) {
+      ASSERT_TRUE(copies(copy_to_shared, bytes, turn % 61, turn % 67)) << bytes;
+    }
+  }
+}
+
+/// Copies that cost `cached` and `streaming` a byte: how many of `copies` streamed.
+int streamed(StoreChoice& choice, int copies, float cached, float streaming) {
+  int count = 0;
+  for (int i = 0; i < copies; ++i) {
+    const StoreChoice::Decision decision = choice.next();
+    const bool streams = decision.stores == Stores::streaming;
+    count += streams ? 1 : 0;
+    if (decision.timed) choice.record(decision.stores, streams ? streaming : cached);
+  }
+  return count;
+}
+
+TEST(StoreChoice, FollowsWhatIsCheaperAndTriesTheOtherSeldom) {
+  StoreChoice choice(2);
+  EXPECT_LE(streamed(choice, 10000, 1, 0.7F), 100);  // cheaper, but not by the factor
+  streamed(choice, 200, 4, 0.7F);                    // the cores move apart
+  EXPECT_GE(streamed(choice, 10000, 4, 0.7F), 9600);
+  streamed(choice, 200, 1, 0.7F);  // and together again
+  EXPECT_LE(streamed(choice, 10000, 1, 0.7F), 100);
+}
+
+TEST(StoreChoice, IsNotChangedByOneInterruptedCopy) {
+  StoreChoice choice(2);
+  streamed(choice, 1000, 1, 1);
+  choice.record(Stores::cached, 1e6F);
+  EXPECT_LE(streamed(choice, 1000, 1, 1), 20);
 }
 
 }  // namespace
