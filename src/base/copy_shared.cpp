@@ -15,8 +15,8 @@ constexpr std::size_t kLine = 64;
 // Less is not worth the choice.
 constexpr std::size_t kChosen = 4096;
 // From here on the costs of the two kinds of stores are those of a steady flow; below, streaming
-// looks cheaper to the writer than it is. Both factors lie between what was measured with cores that
-// share a cache and what was measured with cores that do not (docs/decisions/0003-blocks.md).
+// looks cheaper to the writer than it is. Both factors lie between what was measured with cores
+// that share a cache and what was measured with cores that do not (docs/decisions/0003-blocks.md).
 constexpr std::size_t kSteady = 16384;
 constexpr float kShortFactor = 4.0F, kSteadyFactor = 1.8F;
 

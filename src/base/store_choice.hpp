@@ -9,11 +9,11 @@ namespace tutti {
 
 enum class Stores : std::uint8_t { cached, streaming };
 
-/// Chooses by what both kinds cost of late. Where the two cores share a cache, cached stores are the
-/// better; where they do not, each line has to come from the other core before it can be written,
-/// and streaming is. Under a hypervisor this changes while a program runs, so the kind that is not
-/// in use is tried now and then. A choice concerns nobody but the writer, so ranks may differ. Not
-/// thread-safe: one per thread.
+/// Chooses by what both kinds cost of late. Where the two cores share a cache, cached stores are
+/// the better; where they do not, each line has to come from the other core before it can be
+/// written, and streaming is. Under a hypervisor this changes while a program runs, so the kind
+/// that is not in use is tried now and then. A choice concerns nobody but the writer, so ranks may
+/// differ. Not thread-safe: one per thread.
 class StoreChoice {
  public:
   /// Streaming is chosen when cached stores cost more than `factor` times as much: the reader of
@@ -27,8 +27,8 @@ class StoreChoice {
 
   Decision next() noexcept {
     const std::uint32_t turn = turn_++;
-    const bool trial = turn % (better_ == Stores::cached ? kCachedTurns : kStreamingTurns) ==
-                       kFirstTrial;
+    const bool trial =
+        turn % (better_ == Stores::cached ? kCachedTurns : kStreamingTurns) == kFirstTrial;
     if (trial) return {other(better_), true};
     return {better_, turn % kTimed == 0};
   }

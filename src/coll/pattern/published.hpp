@@ -27,11 +27,14 @@ struct Publishers {
 };
 
 /// Ends a collective through cells when all of them are there: the reader sees visit(member, data).
+/// `own`: where this rank's vector is read. Not in its cell if that can be helped: between distant
+/// cores the line has gone to the reader, and would have to come back.
 template <class Visit>
-void read_cells(Team& t, const Ticket& k, Publishers publishers, std::size_t bytes, bool reads,
-                Visit& visit) noexcept {
+void read_cells(Team& t, const Ticket& k, Publishers publishers, const void* own, std::size_t bytes,
+                bool reads, Visit& visit) noexcept {
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    visit(member, t.cell(k, member, bytes));
+    visit(member,
+          member == t.rank() ? static_cast<const std::byte*>(own) : t.cell(k, member, bytes));
   }
   t.finish(k);
 }
@@ -39,7 +42,8 @@ void read_cells(Team& t, const Ticket& k, Publishers publishers, std::size_t byt
 /// through_cells from where it first has to wait.
 template <class Visit>
 Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published,
-                    const void* mine, std::size_t bytes, bool reads, Visit visit) noexcept {
+                    const void* mine, const void* own, std::size_t bytes, bool reads,
+                    Visit visit) noexcept {
   if (!published) {
     TUTTI_CO_TRY(co_await t.wait_cell(k, bytes));
     t.publish(k, mine, bytes);
@@ -47,27 +51,33 @@ Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool publis
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
     if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member, bytes));
   }
-  read_cells(t, k, publishers, bytes, reads, visit);
+  read_cells(t, k, publishers, own, bytes, reads, visit);
   co_return Status::success();
 }
 
-/// `bytes` (at most Team::kCellCapacity) of each publisher go through its cell. When all of them
-/// are there, readers see visit(member, data) in rank order, their own vector included. Makes a
-/// coroutine of itself only when it has to wait.
+/// `bytes` (at most Team::kCellCapacity) of each publisher, at `mine`, go through its cell. When
+/// all of them are there, readers see visit(member, data) in rank order, their own vector included,
+/// which is then read at `own`. Makes a coroutine of itself only when it has to wait.
 template <class Visit>
 Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                   std::size_t bytes, bool reads, Visit visit) noexcept {
+                   const void* own, std::size_t bytes, bool reads, Visit visit) noexcept {
   if (publishers.has(t.rank())) {
     if (!t.cell_free(k, bytes))
-      return wait_for_cells(t, k, publishers, false, mine, bytes, reads, visit);
+      return wait_for_cells(t, k, publishers, false, mine, own, bytes, reads, visit);
     t.publish(k, mine, bytes);
   }
   if (publishers.last - publishers.first == 1) t.prefetch_cells(k, publishers.first, bytes);
   if (reads && !t.soon_published(k, publishers.first, publishers.last, bytes)) {
-    return wait_for_cells(t, k, publishers, true, mine, bytes, reads, visit);
+    return wait_for_cells(t, k, publishers, true, mine, own, bytes, reads, visit);
   }
-  read_cells(t, k, publishers, bytes, reads, visit);
+  read_cells(t, k, publishers, own, bytes, reads, visit);
   return Task::completed(Status::success());
+}
+
+template <class Visit>
+Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
+                   std::size_t bytes, bool reads, Visit visit) noexcept {
+  return through_cells(t, k, publishers, mine, mine, bytes, reads, visit);
 }
 
 inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
