@@ -68,7 +68,8 @@ std::string text_of(const tutti::Choice& choice) {
 }
 
 /// What selection takes for a sum of 32-bit integers (or for bytes), "" when nothing can run.
-std::string chosen(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node) {
+std::string chosen(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node,
+                   bool multicast) {
   tutti::Shape shape;
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
@@ -77,6 +78,8 @@ std::string chosen(const std::string& op, std::size_t bytes, int nodes, int rank
   shape.mapped = nodes == 1;
   shape.layered = nodes > 1 && ranks_per_node > 1;
   shape.mail = nodes > 1 && shape.size <= tutti::Inbox::kMostMail;
+  constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
+  shape.datagram = nodes > 1 && multicast ? kDatagram : 0;
   shape.block_bytes = std::size_t{64} << 10;
   const tutti::Choice choice = tutti::choose(shape, tutti::Forced{});
   return choice.algorithm == nullptr ? std::string() : text_of(choice);
@@ -207,7 +210,8 @@ void bind_simulation(nb::module_& module) {
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
              "skew"_a = 0.0, "seed"_a = 1);
-  module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a);
+  module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
+             "multicast"_a = false);
   module.def("candidates", &candidates, "op"_a);
   module.def("measure_host", &measure_host);
   module.def("network_terms", [](const std::string& path) {

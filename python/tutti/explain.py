@@ -15,28 +15,29 @@ from tutti import native, networks
 from tutti.errors import UserError
 from tutti.sim import simulate, write_json
 
-VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120)}
+VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "chords": (1, 32)}
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
 
 
 def _variants(name: str, parameter: str, default: int) -> list[str]:
-    if parameter == "degree":
-        return [f"{name}:degree={value}" for value in VARIANTS["degree"]]
+    if parameter in ("degree", "chords"):
+        return [f"{name}:{parameter}={value}" for value in VARIANTS[parameter]]
     if parameter == "block":
         values = VARIANTS["block"] if default else WITHIN_A_NODE
         return [f"{name}:block={value}" for value in values]
     return [name]
 
 
-def candidates(op: str, size: int, nodes: int, ppn: int, net: str) -> list[dict[str, Any]]:
+def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True) -> list[dict[str, Any]]:
     """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
-    `chosen` marks what selection takes, `cheapest` the least simulated time."""
+    `chosen` marks what selection takes, `cheapest` the least simulated time. `multicast`: it gets through between the
+    nodes."""
     core = native.core()
     networks.path_of(net)
     if nodes < 1 or ppn < 1:
         raise UserError("--nodes and --ppn are whole numbers from 1")
     try:
-        lines, chosen = core.candidates(op), core.chosen(op, size, nodes, ppn)
+        lines, chosen = core.candidates(op), core.chosen(op, size, nodes, ppn, multicast)
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = [text for name, parameter, default, _ in lines for text in _variants(name, parameter, default)]
@@ -68,6 +69,8 @@ def verdict(rows: list[dict[str, Any]]) -> str:
         return "tutti has no algorithm that can run this; it is left to the MPI"
     where = "on shared memory" if chosen["nodes"] == 1 else "between nodes"
     text = f"{chosen['alg']} runs: the first that can, in the order of preference {where} for this size"
+    if chosen["alg"].startswith("multicast"):
+        text += ", provided that multicast gets through between the nodes (tried when a job starts; --no-multicast)"
     if chosen["us"] is None:
         return text + f"; it was not simulated ({chosen['why']}), so nothing is said of what would be cheaper"
     cheapest = next((row for row in rows if row["cheapest"]), None)
@@ -84,6 +87,7 @@ def command(
     ppn: Annotated[int, typer.Option(help="Processes of a node.")] = 1,
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml (tutti tune makes one "
                                      "for this machine).")] = "infiniband",
+    multicast: Annotated[bool, typer.Option(help="Multicast gets through between the nodes.")] = True,
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
 ) -> None:
     """Which algorithm runs a collective and why: all candidates, and what each costs on a profile."""
@@ -92,7 +96,7 @@ def command(
         value = native.core().bytes_of(size)
     if value < 0:
         raise UserError(f"--bytes takes a size such as 8 or 64K, not '{size}'")
-    rows = candidates(op, value, nodes, ppn, net)
+    rows = candidates(op, value, nodes, ppn, net, multicast)
     table = Table("", "algorithm", "us (simulated)", "", title=f"{op}, {value} B, {nodes} x {ppn} on {net}",
                   title_justify="left")
     for row in sorted(rows, key=lambda row: (row["us"] is None, row["us"] or 0)):

@@ -34,11 +34,16 @@ def collect() -> dict[str, Any]:
         "algorithms": native.algorithms(),
         "cpus": {**asdict(cpus), "usable": cpus.usable},
         "cma": {"permitted": permitted, "reason": reason},
+        "multicast": asdict(machine.multicast(_setting("TUTTI_NET_INTERFACE"))),
         "memory_lock_bytes": machine.memory_lock_limit(),
         "dev_shm_bytes": None if shared is None else {"size": shared[0], "free": shared[1]},
         "settings": [asdict(setting) for setting in native.settings()],
         "memory": native.memory(),
     }
+
+
+def _setting(name: str) -> str:
+    return next(setting.value for setting in native.settings() if setting.name == name)
 
 
 def _libraries() -> list[dict[str, Any]]:
@@ -77,6 +82,10 @@ def _machine_table(state: dict[str, Any]) -> Table:
     table.add_row("processors", f"{cpus['model']}: {cpus['online']} online, {cpus['allowed']} allowed{quota}; "
                   f"{cpus['cores']} cores, {cpus['sockets']} sockets, {cpus['numa_nodes']} NUMA nodes")
     table.add_row("cross-memory attach", "permitted" if cma["permitted"] else f"not permitted: {cma['reason']}")
+    cast = state["multicast"]
+    table.add_row("multicast", f"not possible: {cast['reason']}; broadcasts between nodes use trees" if cast["reason"] else
+                  f"on {cast['interface']}, receive buffers up to {_size(cast['receive_buffer'])} without privileges; whether it "
+                  "gets through to other nodes is tried when a job starts: TUTTI_LOG=info says so")
     locked = state["memory_lock_bytes"]
     table.add_row("lockable memory", "unlimited" if locked is None else _size(locked))
     shared = state["dev_shm_bytes"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
 import signal
+import socket
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,3 +107,32 @@ def shared_memory() -> tuple[int, int] | None:
     except OSError:
         return None
     return state.f_frsize * state.f_blocks, state.f_frsize * state.f_bavail
+
+
+@dataclass(frozen=True)
+class Multicast:
+    """IP multicast as this machine alone can tell: whether it reaches other nodes is tried when a job starts."""
+
+    interface: str | None  # the one that jobs take, unless TUTTI_NET_INTERFACE names another
+    reason: str            # why there is none, or ""
+    receive_buffer: int    # most that a socket gets without privileges
+
+
+def multicast(wanted: str = "") -> Multicast:
+    """The first interface that is up, is not the loopback and takes multicast; and that a group can be joined there."""
+    up, loopback, takes = 0x1, 0x8, 0x1000
+    with contextlib.suppress(OSError, ValueError):
+        buffer = int(Path("/proc/sys/net/core/rmem_max").read_text())
+        for _, name in sorted(socket.if_nameindex()):
+            flags = int(Path(f"/sys/class/net/{name}/flags").read_text(), 16)
+            if name != wanted if wanted else not flags & up or flags & loopback or not flags & takes:
+                continue
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as member:
+                group = struct.pack("=4s4si", socket.inet_aton("239.192.0.1"), b"\0" * 4, socket.if_nametoindex(name))
+                try:
+                    member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+                except OSError as error:
+                    return Multicast(None, f"{name} refuses a group: {error.strerror}", buffer)
+            return Multicast(name, "", buffer)
+        return Multicast(None, f"no interface {wanted}" if wanted else "no interface is up that takes multicast", buffer)
+    return Multicast(None, "the interfaces cannot be listed", 0)

@@ -84,6 +84,13 @@ constexpr std::array kRows = {
         "network interface to use, where the first that is not the loopback is not the right one"},
     Row{"NET_TIMEOUT", &Settings::net_timeout_s,
         "seconds after which a node that does not answer is lost", 0.1, 1e6},
+    Row{"MULTICAST", &Settings::multicast,
+        "broadcasts between nodes by IP multicast; auto: where a trial at the start gets through; "
+        "on: without a trial, and an error where a node cannot take part"},
+    Row{"MULTICAST_RECEIVES", &Settings::multicast_receives,
+        "receives that a member of a multicast group pre-posts; on IP networks the receive buffer "
+        "holds at least twice as many packets",
+        1, 65536},
     Row{"LIBFABRIC", &Settings::libfabric,
         "libfabric.so.1 to open where the MPI has not brought one"},
     Row{"NODE", &Settings::node,

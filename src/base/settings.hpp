@@ -43,11 +43,13 @@ struct Settings {
   std::string net_provider;                       // TUTTI_NET_PROVIDER: of libfabric
   std::string net_interface;  // TUTTI_NET_INTERFACE: network interface or domain
   double net_timeout_s = 10;  // TUTTI_NET_TIMEOUT: a node that is silent for so long is lost
-  std::string libfabric;      // TUTTI_LIBFABRIC: the library, where the MPI brings none
-  std::string node;           // TUTTI_NODE: name of the node of this rank, for tests
-  std::string fault;          // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
-  std::string trace;          // TUTTI_TRACE: file for a trace of fabric operations
-  bool check = false;         // TUTTI_CHECK: check the fabric contract at run time
+  Switch multicast = Switch::automatic;  // TUTTI_MULTICAST: IP multicast between nodes
+  int multicast_receives = 5;            // TUTTI_MULTICAST_RECEIVES: that each group pre-posts
+  std::string libfabric;                 // TUTTI_LIBFABRIC: the library, where the MPI brings none
+  std::string node;                      // TUTTI_NODE: name of the node of this rank, for tests
+  std::string fault;   // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
+  std::string trace;   // TUTTI_TRACE: file for a trace of fabric operations
+  bool check = false;  // TUTTI_CHECK: check the fabric contract at run time
 };
 
 /// One line of `tutti info`: the setting's name, type, default, value in force, and its source

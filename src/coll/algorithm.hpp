@@ -25,8 +25,9 @@ struct Shape {
   bool mapped = true;             // members map each other's memory
   bool layered = false;           // several nodes, some with several members
   bool mail = true;  // members have mail slots for each other (networks; not without payload)
-  bool user_memory = true;  // cross-memory attach, or threads
-  bool divisible = true;    // the vector may be cut between elements
+  std::size_t datagram = 0;  // largest datagram of a multicast between the members; 0: none
+  bool user_memory = true;   // cross-memory attach, or threads
+  bool divisible = true;     // the vector may be cut between elements
   bool commutative = true;
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   std::size_t block_bytes = 0;  // of shared blocks
@@ -43,6 +44,7 @@ struct Algorithm {
   const char* parameters[2];  // names, or nullptr
   Parameters defaults;
   const char* source;  // paper and section, or what it is known as
+  bool casts = false;  // wants Team::open_multicast() on all members before one of them casts
 };
 
 }  // namespace tutti

@@ -16,6 +16,7 @@ TUTTI_ALGORITHM(bcast_blocks);
 TUTTI_ALGORITHM(bcast_memory);
 TUTTI_ALGORITHM(bcast_binomial);
 TUTTI_ALGORITHM(bcast_sendrecv_binomial);
+TUTTI_ALGORITHM(bcast_multicast);
 TUTTI_ALGORITHM(reduce_flat);
 TUTTI_ALGORITHM(reduce_blocks);
 TUTTI_ALGORITHM(reduce_memory);

@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "core/job.hpp"
+#include "core/multicast.hpp"
 #include "core/network.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "fabric/shm/shm.hpp"
@@ -43,6 +44,15 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
   const Status status =
       nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
   if (status.ok()) {
+    const Status multicast = connect_multicast(bootstrap, settings, *nodes, &message);
+    if (!multicast.ok() && settings.multicast == Switch::on) {
+      log(LogLevel::error, "TUTTI_MULTICAST=on, but there is no multicast: %s", message.c_str());
+      return multicast;
+    }
+    if (!multicast.ok() && bootstrap.rank() == 0) {
+      log(LogLevel::info, "no multicast between the nodes, broadcasts use trees: %s",
+          message.c_str());
+    }
     *out = std::move(nodes);
     return status;
   }

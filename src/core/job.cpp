@@ -63,7 +63,8 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
-      resources_{engine_, heap_, directory_, blocks_, &JobImpl::run_layer} {}
+      resources_{
+          engine_, heap_, directory_, blocks_, &JobImpl::run_layer, settings.multicast_receives} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
                        int cores, const HostPump& pump, bool threads,
@@ -121,6 +122,7 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.mapped = team.mapped();
       shape.layered = team.layers() != nullptr;
       shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
+      shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
       shape.user_memory = fabric_->traits().user_memory;
       shape.divisible = c != kWhole;
       shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
@@ -147,6 +149,7 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run here");
   const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
+  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
   if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
   co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
 }
@@ -200,6 +203,7 @@ const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noex
 
 Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
                               const Choice& choice) noexcept {
+  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
   TUTTI_CO_TRY(co_await team.connect());
   co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
 }

@@ -91,6 +91,10 @@ class Engine {
   /// of which any may be the next.
   Reached reached_any(const Word* first, std::uint32_t span, std::uint64_t sum,
                       Membership& members) noexcept;
+  /// The same for words that are `stride` words apart, or until `other` has reached `other_value`.
+  Reached reached_either(const Word* first, std::uint32_t span, std::uint32_t stride,
+                         std::uint64_t sum, const Word& other, std::uint64_t other_value,
+                         Membership& members) noexcept;
   /// Lets the others go first: resumed by a later poll().
   class Later;
   Later later() noexcept;
@@ -256,13 +260,17 @@ class Engine::Guard {
 class Engine::Reached {
  public:
   Reached(Engine& engine, const Word& word, std::uint64_t value, Membership& members,
-          std::int32_t peer, std::uint32_t span = 1) noexcept
+          std::int32_t peer, std::uint32_t span = 1, std::uint32_t stride = 1,
+          const Word* other = nullptr, std::uint64_t other_value = 0) noexcept
       : engine_(engine) {
     waiter_.word = &word;
     waiter_.value = value;
     waiter_.owner = &members;
     waiter_.peer = peer;
     waiter_.span = span;
+    waiter_.stride = stride;
+    waiter_.other = other;
+    waiter_.other_value = other_value;
   }
   Reached(const Reached&) = delete;
   Reached& operator=(const Reached&) = delete;
@@ -271,7 +279,9 @@ class Engine::Reached {
   }
 
   bool await_ready() noexcept {
-    if (waiter_.span != 1 ? waiter_.reached() : engine_.soon(*waiter_.word, waiter_.value))
+    if (waiter_.span != 1 || waiter_.other != nullptr  // not one word alone
+            ? waiter_.reached()
+            : engine_.soon(*waiter_.word, waiter_.value))
       return true;
     auto& members = *static_cast<const Membership*>(waiter_.owner);
     if (!members.broken.ok()) {
@@ -301,6 +311,13 @@ class Engine::Reached {
 inline Engine::Reached Engine::reached(const Word& word, std::uint64_t value, Membership& members,
                                        std::int32_t peer) noexcept {
   return Reached(*this, word, value, members, peer);
+}
+
+inline Engine::Reached Engine::reached_either(const Word* first, std::uint32_t span,
+                                              std::uint32_t stride, std::uint64_t sum,
+                                              const Word& other, std::uint64_t other_value,
+                                              Membership& members) noexcept {
+  return Reached(*this, *first, sum, members, -1, span, stride, &other, other_value);
 }
 
 inline Engine::Reached Engine::reached_any(const Word* first, std::uint32_t span, std::uint64_t sum,

@@ -91,12 +91,17 @@ struct Waiter {
   const void* owner = nullptr;  // the Team (or whoever) whose ranks this wait depends on
   std::int32_t peer = -1;       // job rank that will write the word, or -1: any of the owner's
   std::uint32_t span = 1;  // words from `word` on whose sum counts: for flags of which any may come
-  Status outcome;          // set before `handle` is resumed
+  std::uint32_t stride = 1;     // from one of them to the next, in words
+  const Word* other = nullptr;  // if given: that it reaches `other_value` is enough
+  std::uint64_t other_value = 0;
+  Status outcome;  // set before `handle` is resumed
 
   bool reached() const noexcept {
     std::uint64_t sum = word->load(std::memory_order_acquire);
-    for (std::uint32_t i = 1; i < span; ++i) sum += word[i].load(std::memory_order_acquire);
-    return sum >= value;
+    for (std::size_t i = 1; i < span; ++i)  // mostly none
+      sum += word[i * stride].load(std::memory_order_acquire);
+    if (sum >= value) return true;
+    return other != nullptr && other->load(std::memory_order_acquire) >= other_value;
   }
 };
 
@@ -284,21 +289,38 @@ inline Completion::~Completion() {
     fabric->forget(*this);
 }
 
-/// Unreliable, unordered, MTU-sized messages to a group. Same thread and ownership rules as Fabric.
+/// Unreliable, unordered messages of at most traits().datagram_bytes to a group, which may be lost,
+/// doubled and overtaken, but arrive whole. Same rules of threads and ownership as Fabric.
 class Datagrams {
  public:
+  /// What happened to the datagrams of a group at this rank, for reports and tests.
+  struct Counts {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;  // taken by receive()
+    std::uint64_t dropped = 0;   // no receive was posted, or longer than receive() had room for
+    std::uint64_t foreign = 0;   // not by a member: the keyed checksum is wrong
+  };
+
   virtual ~Datagrams() = default;
-  /// Joins the group named by a 128-bit id (random per communicator, MCAST-2007). `depth`: receives
-  /// to pre-post (MCAST-2007: default 5). `*out` names the group here.
+  /// Joins the group of that 128-bit id (random per communicator, MCAST-2007). `depth`: receives to
+  /// pre-post, at least 1 (MCAST-2007: default 5); more may be kept. What comes while none is
+  /// posted is lost. `*out` names the group here, until leave(). May enter the kernel. Fails with
+  /// invalid_argument for a group that this rank is in already, no_memory or unsupported where the
+  /// system refuses.
   virtual Status join(const std::uint64_t id[2], int depth, int* out) noexcept = 0;
+  /// What has not been taken by receive() is lost. Ends nothing where there is no such group.
   virtual void leave(int group) noexcept = 0;
-  /// Sends at most traits().datagram_bytes to all members but this rank. The bytes are copied.
+  /// Sends to all members but this rank. The bytes are copied. Fails with invalid_argument where
+  /// there is no such group, and truncated for more than a datagram holds; success promises
+  /// nothing. Paces itself where receivers would be overrun, so may take the time of that.
   virtual Status cast(int group, const void* data, std::size_t bytes) noexcept = 0;
-  /// Takes one received datagram; returns its size, or 0 when there is none, and copies at most
-  /// `capacity` bytes (a longer datagram is dropped and counted).
+  /// Takes one received datagram; returns its size, or 0 when there is none (or no such group). A
+  /// datagram longer than `capacity` is dropped and counted. Never blocks.
   virtual std::size_t receive(int group, void* out, std::size_t capacity) noexcept = 0;
-  /// A Word that grows with every datagram that arrives for `group`: what a task waits on.
+  /// A Word that grows after datagrams have arrived: who reads it, finds nothing more by
+  /// receive(), and waits until it is larger than what was read, misses none. Valid until leave().
   virtual const Word& arrivals(int group) const noexcept = 0;
+  virtual Counts counts(int group) const noexcept = 0;
 };
 
 }  // namespace tutti

@@ -107,4 +107,14 @@ class Network {
   virtual void abort() noexcept = 0;
 };
 
+/// Multicast beside a network: what fabric/nodes needs of it besides Datagrams.
+class NetworkDatagrams : public Datagrams {
+ public:
+  virtual std::size_t datagram_bytes() const noexcept = 0;
+  /// Readable when progress() has something to do.
+  virtual int descriptor() const noexcept = 0;
+  /// Makes arrivals() of groups grow to which something has come since the last call. Any thread.
+  virtual bool progress() noexcept = 0;
+};
+
 }  // namespace tutti

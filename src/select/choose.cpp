@@ -53,6 +53,8 @@ std::vector<Preference> within_a_node(const Shape& s) {
   }
 }
 
+constexpr int kMulticastFrom = 8;  // members
+
 /// Between nodes, one member on each. Last what needs least: the teams of simulations without
 /// payload have no mail.
 std::vector<Preference> between_nodes(const Shape& s) {
@@ -60,6 +62,9 @@ std::vector<Preference> between_nodes(const Shape& s) {
     case Coll::barrier:
       return {{"dissemination", kAny, 0}, {"degree_k", kAny, 3}};
     case Coll::bcast:
+      // About two sends instead of log2 N.
+      if (s.size >= kMulticastFrom)
+        return {{"multicast", kAny, 0}, {"binomial", kAny, 3072}, {"direct", kAny, 0}};
       return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
     case Coll::allreduce:
       // A ring has 2 (N - 1) steps: it pays when its parts are large.

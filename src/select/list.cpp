@@ -113,6 +113,16 @@ const char* in_layers(const Shape& s, const Parameters&) {
   return s.layered ? nullptr : "no node has several members, or there is one node";
 }
 
+const char* casts_fragments(const Shape& s, const Parameters& p) {
+  if (p.value[0] < 1 || p.value[0] > 32) return "chords: 1 (the paper's ring) to 32";
+  if (s.mapped) return "members share memory";
+  if (s.layered) return kLayered;
+  const std::size_t fragment = std::min(Multicast::fragment_bytes(s.datagram), Ring::kSlotBytes);
+  if (fragment == 0) return "no multicast between the members";
+  return chunks(s.bytes, fragment) <= Ring::kFragments ? nullptr
+                                                       : "larger than the slots of the ring";
+}
+
 const char* folds_in_layers(const Shape& s, const Parameters& p) {
   if (const char* why = in_layers(s, p)) return why;
   return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
@@ -167,6 +177,7 @@ constexpr const char* kDirect = "VIA-2003, section 3.3: dynamic registration";
 constexpr const char* kDoubling = "recursive doubling";
 constexpr const char* kBruck = "Bruck et al. 1997";
 constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
+constexpr const char* kMulticast = "MCAST-2007";
 constexpr const char* kShared = "shared memory";
 constexpr const char* kCma = "cross-memory attach";
 
@@ -174,7 +185,7 @@ std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
   const Parameters block64k{{65536, 0}};
   const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}},
-      packet5120{{5120, 0}};
+      packet5120{{5120, 0}}, chords32{{32, 0}};
   // One line for each.
   // clang-format off
   return {
@@ -189,6 +200,7 @@ std::vector<Algorithm> make_list() {
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
       {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block"}, block64k, kDirect},
+      {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chords32, kMulticast, true},
       {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::reduce, reduce_flat, nullptr, fits_cell, {}, kNone, kShared},

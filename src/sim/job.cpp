@@ -86,7 +86,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   const int size = spec.nodes * spec.ranks_per_node;
   const bool mapped = spec.nodes == 1;
   std::size_t per_rank = bytes_per_rank();
-  if (!spec.elided || mapped) per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided);
+  if (!spec.elided || mapped)
+    per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided, !mapped);
   const std::size_t needed = per_rank * static_cast<std::size_t>(size);
   if (const std::size_t available = free_memory(); needed > available) {
     *message = std::to_string(size) + " ranks need about " + gib(needed) + " of memory, " +
@@ -98,7 +99,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
                   kPayloadArena, spec.noise,          spec.trace};
   if (spec.elided && !mapped)
-    world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true)) + 128;
+    world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
@@ -108,6 +109,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     Rank& rank = *new (job->ranks_ + i)
                      Rank(job->world_->fabric(i), job->frames_, mapped ? Directory::bytes() : 0);
     ++job->constructed_;
+    rank.resources.multicast_receives = spec.multicast_receives;
     Status status = mapped ? Directory::create(rank.fabric, &rank.directory) : Status::success();
     if (status.ok()) {
       status =
@@ -137,6 +139,7 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.size = team.size();
   shape.mapped = team.mapped();
   shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
+  shape.datagram = fabric.traits().datagram_bytes;
   shape.user_memory = fabric.traits().user_memory;
   shape.block_bytes = team.block_bytes();
   if (call.reduction != nullptr) {
@@ -209,6 +212,7 @@ Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of
   if (size() == 1 || moves_nothing(ranks_[0].call)) return run_without_algorithm();
   const std::uint64_t items =
       choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
+  for (int i = 0; i < size() && choice.algorithm->casts; ++i) TUTTI_TRY(team(i).open_multicast());
   for (int i = 0; i < size(); ++i) {
     Rank& rank = ranks_[i];
     rank.fabric.advance_to(world_->now());  // nobody acts in the past

@@ -21,7 +21,8 @@ struct JobSpec {
   Network network;
   bool elided = true;  // no payload
   Noise noise{};
-  bool trace = false;  // World::deliveries()
+  bool trace = false;          // World::deliveries()
+  int multicast_receives = 5;  // that each member of a multicast group pre-posts
 };
 
 /// How a program uses a collective in each iteration.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "team/ring.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -43,6 +44,15 @@ std::size_t stride_of(std::size_t capacity) {
                        : (capacity + sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
+/// What comes before the area of the ring.
+std::size_t front_bytes(int size, bool elided) noexcept {
+  const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(size) + Inbox::kBcastBlocks);
+  const std::size_t bytes =
+      kHead + Inbox::kGenerations * blocks * stride_of(elided ? 0 : Inbox::kBlockBytes) +
+      mail_bytes(size, elided);
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 }  // namespace
 
 Inbox::~Inbox() = default;
@@ -58,18 +68,27 @@ int Inbox::reduce_blocks(int size) noexcept {
   return blocks;
 }
 
-std::size_t Inbox::bytes(int size, bool elided) noexcept {
-  const auto blocks = static_cast<std::size_t>(reduce_blocks(size) + kBcastBlocks);
-  return kHead + kGenerations * blocks * stride_of(elided ? 0 : kBlockBytes) +
-         mail_bytes(size, elided) + table_bytes(size, elided);
+std::size_t Inbox::bytes(int size, bool elided, bool ring) noexcept {
+  return front_bytes(size, elided) + (ring ? Ring::bytes(size, elided) : 0) +
+         table_bytes(size, elided);
 }
+
+bool Inbox::has_ring() const noexcept {
+  return !team_.mapped_ && team_.fabric().traits().datagram_bytes != 0;
+}
+
+std::size_t Inbox::total_bytes() const noexcept {
+  return bytes(team_.size(), team_.fabric().traits().elided_payload, has_ring());
+}
+
+std::size_t Inbox::ring_place() const noexcept { return front_bytes(team_.size(), capacity_ == 0); }
 
 Status Inbox::open() noexcept {
   const bool elided = team_.fabric().traits().elided_payload;
   blocks_ = reduce_blocks(team_.size()) + kBcastBlocks;
   capacity_ = elided ? 0 : kBlockBytes;
   stride_ = stride_of(capacity_);
-  const std::size_t total = bytes(team_.size(), elided);
+  const std::size_t total = total_bytes();
   bool fresh = false;
   TUTTI_TRY(team_.resources_.heap.allocate(total, &offset_, &fresh));
   team_.shared_bytes_ += total;
@@ -95,6 +114,7 @@ void Inbox::clear() noexcept {
   for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
     for (int index = 0; index < blocks_; ++index) new (&tail(Ticket{epoch, 0, 0}, index)) Word(0);
   }
+  if (has_ring()) clear_ring();
 }
 
 std::size_t Inbox::block_offset(const Ticket& ticket, int index) const noexcept {
@@ -260,7 +280,7 @@ Task Inbox::meet() noexcept {
   meeting_ = true;
   const int size = team_.size();
   const bool elided = capacity_ == 0;
-  const std::size_t table = bytes(size, elided) - table_bytes(size, elided);
+  const std::size_t table = total_bytes() - table_bytes(size, elided);
   auto* known = reinterpret_cast<std::uint64_t*>(base_ + table);  // of this rank, the next one, ...
   known[0] = offset_;
   for (int round = 0, have = 1; have < size; ++round, have *= 2) {

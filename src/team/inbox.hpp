@@ -47,8 +47,9 @@ class Inbox {
   /// Blocks for the reduce part: what the largest of the degrees 1, 3, 7, 15 needs for `size`
   /// members, and what a binomial tree does whose messages are cut into kBcastBlocks packets.
   static int reduce_blocks(int size) noexcept;
-  /// Shared bytes of an inbox; without the blocks' data where the payload is elided.
-  static std::size_t bytes(int size, bool elided) noexcept;
+  /// Shared bytes of an inbox; without the blocks' data where the payload is elided, with the area
+  /// of the ring (team/ring.hpp) where the fabric has multicast.
+  static std::size_t bytes(int size, bool elided, bool ring) noexcept;
 
   /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free
   /// at all members. `synchronising`: nobody finishes the collective before everybody has entered
@@ -86,8 +87,13 @@ class Inbox {
 
  private:
   friend class Team;
+  friend class Ring;
   Status open() noexcept;
   void clear() noexcept;
+  void clear_ring() noexcept;
+  bool has_ring() const noexcept;
+  std::size_t total_bytes() const noexcept;
+  std::size_t ring_place() const noexcept;  // of its area, from the start of the inbox
   Task look_up(int member, std::size_t* offset) noexcept;
   std::size_t inbox_of(int member) const noexcept;
   std::size_t mail_offset(const Ticket& ticket, int member) const noexcept;

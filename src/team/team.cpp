@@ -65,7 +65,7 @@ Status Team::create_mapped() noexcept {
 Status Team::create_network() noexcept {
   TUTTI_TRY(inbox_.open());
   const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
-  if (!entered.ok()) resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, elided_));
+  if (!entered.ok()) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return entered;
 }
 
@@ -118,6 +118,12 @@ Status Team::create_layers() {
 }
 
 Team::~Team() = default;
+
+Status Team::open_multicast() noexcept {
+  if (multicast_) return Status::success();
+  multicast_.reset(new (std::nothrow) Multicast(*this, resources_.multicast_receives));
+  return multicast_ ? Status::success() : Status::error(Code::no_memory, "out of memory");
+}
 
 bool Team::find_board(int member) noexcept {
   const auto index = static_cast<std::size_t>(member);
@@ -321,7 +327,7 @@ bool Team::try_reclaim() noexcept {
   if (entry_ == nullptr) return true;  // symmetric
   if (!inbox_.say_farewell()) return false;
   resources_.directory.remove(*entry_);
-  resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, elided_));
+  resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return true;
 }
 
@@ -341,8 +347,7 @@ bool Team::reclaim_mapped() noexcept {
   }
   resources_.directory.remove(*entry_);
   resources_.heap.free(own_offset_, sizeof(Board));
-  if (inbox_in_use_)
-    resources_.heap.free(inbox_.offset(), Inbox::bytes(size_, fabric().traits().elided_payload));
+  if (inbox_in_use_) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return true;
 }
 

@@ -31,6 +31,8 @@
 #include "team/copy_small.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
+#include "team/multicast.hpp"
+#include "team/ring.hpp"
 
 namespace tutti {
 
@@ -52,6 +54,7 @@ struct TeamResources {
   BlockPool& blocks;
   /// Runs a collective of a team of a layer, by whatever algorithm is best there. Set by the core.
   Task (*run_layer)(Team& team, const Call& call) = nullptr;
+  int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
 };
 
 /// The layers of a team, as this rank sees them.
@@ -236,6 +239,16 @@ class Team {
 
   Inbox& inbox() noexcept { return inbox_; }
 
+  // ---- multicast: a group of the team, and the ring that makes it reliable
+  // -----------------------
+
+  /// Joins the team's group with the first broadcast that wants it. Teams whose members are all on
+  /// nodes of their own.
+  Status open_multicast() noexcept;
+  /// After open_multicast().
+  Multicast& multicast() noexcept { return *multicast_; }
+  Ring ring() noexcept { return Ring(*this); }
+
   // ---- end
   // -----------------------------------------------------------------------------------------
 
@@ -364,6 +377,7 @@ class Team {
   friend class Inbox;
   bool inbox_in_use_ = false;
   Inbox inbox_{*this};
+  std::unique_ptr<Multicast> multicast_;
 };
 
 }  // namespace tutti

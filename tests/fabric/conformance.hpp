@@ -21,6 +21,10 @@ class Conformance : public ::testing::TestWithParam<WorldFactory> {
   }
 };
 
+/// For fabrics with datagrams (conformance_datagrams.cpp):
+///   INSTANTIATE_TEST_SUITE_P(Name, DatagramConformance, ...);
+class DatagramConformance : public Conformance {};
+
 inline std::string world_name(const ::testing::TestParamInfo<WorldFactory>& info) {
   return info.param.name;
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/multicast.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "fabric/ofi/ofi.hpp"
 #include "fabric/run_body.hpp"
@@ -32,6 +33,8 @@ Status connect(Bootstrap& bootstrap, Settings settings, int ranks_per_node, cons
   const Status connected =
       nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), out, &message);
   if (status.ok()) status = connected;
+  if (status.ok() && settings.multicast == Switch::on)
+    status = connect_multicast(bootstrap, settings, **out, &message);
   EXPECT_TRUE(status.ok()) << message;
   return status;
 }

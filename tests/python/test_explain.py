@@ -38,6 +38,15 @@ def test_what_explain_says_is_cheaper_is_cheaper():
     assert (f"{cheapest['alg']} would take" in explain.verdict(rows)) == (cheapest["us"] < chosen["us"])
 
 
+def test_explain_says_that_multicast_must_get_through():
+    """About two sends instead of log2 N: chosen for many nodes, unless it does not get through."""
+    for nodes, multicast, wanted in ((64, True, "multicast"), (64, False, "binomial"), (4, True, "binomial")):
+        rows = explain.candidates("bcast", 8, nodes, 1, "infiniband", multicast)
+        [chosen] = [row for row in rows if row["chosen"]]
+        assert chosen["alg"].startswith(wanted)
+        assert ("provided that multicast gets through" in explain.verdict(rows)) == (wanted == "multicast")
+
+
 def test_explain_does_not_compare_what_was_not_simulated():
     rows = explain.candidates("alltoall", 8, 4, 1, "infiniband")
     [chosen] = [row for row in rows if row["chosen"]]

@@ -33,7 +33,7 @@ def test_settings_from_a_file(tutti, tmp_path):
 def test_text(tutti):
     answer = tutti("info")
     assert answer.status == 0, answer.err
-    for word in ("TUTTI_DEADLINE", "cross-memory attach", "per rank and communicator", "fabric shm"):
+    for word in ("TUTTI_DEADLINE", "cross-memory attach", "per rank and communicator", "fabric shm", "multicast"):
         assert word in answer.out
 
 

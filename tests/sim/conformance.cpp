@@ -72,6 +72,10 @@ INSTANTIATE_TEST_SUITE_P(Sim, Conformance,
                          ::testing::Values(factory("NodeEach", 1), factory("TwoANode", 2),
                                            factory("OneNode", kMostRanks + 1)),
                          world_name);
+INSTANTIATE_TEST_SUITE_P(Sim, DatagramConformance,
+                         ::testing::Values(factory("NodeEach", 1), factory("TwoANode", 2),
+                                           factory("OneNode", kMostRanks + 1)),
+                         world_name);
 
 }  // namespace
 }  // namespace tutti::test

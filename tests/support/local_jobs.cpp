@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/cores.hpp"
+#include "core/multicast.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "fabric/ofi/ofi.hpp"
 #include "fabric/shm/shm.hpp"
@@ -153,6 +154,8 @@ void run_nodes(const std::vector<int>& node_of, const Settings& settings, const 
       static_cast<void>(ofi::OfiNetwork::open(mine, &network, &message));
       status = nodes::NodesFabric::connect(*bootstraps[i], mine, &shm, std::move(network), &fabric,
                                            &message);
+      if (status.ok() && mine.multicast == Switch::on)
+        status = connect_multicast(*bootstraps[i], mine, *fabric, &message);
       if (!status.ok()) throw std::runtime_error(message);
       run_rank(ranks, mine, std::move(fabric), cores, false, body);
       all_done.arrive_and_wait();

@@ -33,7 +33,8 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
 
 /// Runs `body` on a thread per rank, rank r on node `node_of[r]`: ranks of different nodes
-/// communicate over libfabric on the loopback, those of one node through shared memory.
+/// communicate over libfabric on the loopback, those of one node through shared memory. With
+/// settings.multicast `on` also by IP multicast, on settings.net_interface.
 void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body);
 
 /// The libfabric that tests open: TEST_LIBFABRIC, or the system's where that is not set.

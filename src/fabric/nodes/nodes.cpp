@@ -187,9 +187,12 @@ void NodesFabric::forget(Completion& completion) noexcept {
 
 void NodesFabric::progress() noexcept {
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const bool came = datagrams_ && datagrams_->progress();
   if (network_->progress(false)) {
     take_notices();
     if (sleepers()) ring_sleepers();
+  } else if (came && sleepers()) {
+    ring_sleepers();
   }
   collect();
 }

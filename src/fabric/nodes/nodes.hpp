@@ -36,6 +36,9 @@ class NodesFabric final : public Fabric {
 
   int nodes() const noexcept { return static_cast<int>(names_.size()); }
   NetworkUse network_use() noexcept { return network_->use(); }
+  /// Gives it multicast, of `bytes` at most: the same on all ranks. Once, before others use the
+  /// fabric.
+  void adopt_datagrams(std::unique_ptr<NetworkDatagrams> datagrams, std::size_t bytes) noexcept;
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept;
 
@@ -69,6 +72,7 @@ class NodesFabric final : public Fabric {
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
   std::uint64_t now_ns() const noexcept override { return shm_->now_ns(); }
+  Datagrams* datagrams() noexcept override { return datagrams_.get(); }
 
  private:
   /// A notice is a kind and the rank that it is about: the sender, except where a rank is lost.
@@ -126,6 +130,7 @@ class NodesFabric final : public Fabric {
 
   std::unique_ptr<shm::ShmFabric> shm_;
   std::unique_ptr<Network> network_;  // goes before the memory that it uses
+  std::unique_ptr<NetworkDatagrams> datagrams_;
   Region arena_;
   NetworkMemory arena_memory_;
   std::string trait_name_;

@@ -52,8 +52,17 @@ void NodesFabric::say_goodbye() noexcept {
   }
 }
 
+void NodesFabric::adopt_datagrams(std::unique_ptr<NetworkDatagrams> datagrams,
+                                  std::size_t bytes) noexcept {
+  stop_thread();
+  datagrams_ = std::move(datagrams);
+  traits_.datagram_bytes = bytes;
+  stop_.store(false, std::memory_order_release);
+  start_thread();
+}
+
 void NodesFabric::start_thread() noexcept {
-  event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (event_ < 0) event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   // Signals belong to the application's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -108,10 +117,12 @@ void NodesFabric::wait_for_call(int milliseconds) noexcept {
 
 void NodesFabric::wait_for_network() noexcept {
   if (network_->may_sleep()) {
-    pollfd both[] = {{network_->descriptor(), POLLIN, 0}, {event_, POLLIN, 0}};
+    pollfd all[] = {{network_->descriptor(), POLLIN, 0},
+                    {event_, POLLIN, 0},
+                    {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
-    const int ready = poll(both, 2, network_->blocked() ? kBlocked : kIdle);
-    if (both[1].revents != 0) {
+    const int ready = poll(all, 3, network_->blocked() ? kBlocked : kIdle);
+    if (all[1].revents != 0) {
       std::uint64_t count;
       static_cast<void>(!read(event_, &count, sizeof count));
     }
@@ -120,6 +131,7 @@ void NodesFabric::wait_for_network() noexcept {
         calls != calls_.load(std::memory_order_relaxed))
       return;
   }
+  if (datagrams_) datagrams_->progress();
   network_->progress(true);
   take_notices();
   ring_sleepers();

@@ -56,6 +56,7 @@ Status SimDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
   flight->group = boxes_[static_cast<std::size_t>(group)].group;
   const auto* begin = static_cast<const std::byte*>(data);
   flight->data.assign(begin, begin + bytes);
+  ++boxes_[static_cast<std::size_t>(group)].box->counts.sent;
   fabric_.cast(flight.release());
   return Status::success();
 }
@@ -68,11 +69,12 @@ std::size_t SimDatagrams::receive(int group, void* out, std::size_t capacity) no
     box.datagrams.pop_front();
     fabric_.spend(Work::match, datagram.size());
     if (datagram.size() > capacity) {
-      ++box.dropped;
+      ++box.counts.dropped;
       continue;
     }
     fabric_.spend(Work::copy, datagram.size());
     std::memcpy(out, datagram.data(), datagram.size());
+    ++box.counts.received;
     return datagram.size();
   }
   return 0;
@@ -176,15 +178,22 @@ void World::deliver(Message* message, Time time) {
     Mailbox& box = *place->second;
     if (place->first == from) continue;
     if (box.datagrams.size() >= box.depth) {
-      ++box.dropped;
+      ++box.counts.dropped;
       continue;
     }
     box.datagrams.push_back(message->flight->data);
+    if (chance(spec_.network.corrupt)) turn_a_bit(&box.datagrams.back());
     box.arrivals.store(box.arrivals.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     reached.push_back(place->first);
   }
   drop(message);
   for (const int rank : reached) fabric(rank).settle(time);
+}
+
+void World::turn_a_bit(std::vector<std::byte>* data) noexcept {
+  if (data->empty()) return;
+  const std::uint64_t bit = mix(spec_.noise.seed ^ 0x626974, draws_++) % (8 * data->size());
+  (*data)[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
 }
 
 bool World::chance(double probability) noexcept {

@@ -26,8 +26,8 @@ class World;
 /// What a member has received and not yet taken.
 struct Mailbox {
   std::deque<std::vector<std::byte>> datagrams;
-  std::size_t depth = 0;      // receives that are posted when none is in use
-  std::uint64_t dropped = 0;  // came when none was posted, or were too long for receive()
+  std::size_t depth = 0;  // receives that are posted when none is in use
+  Datagrams::Counts counts;
   Word arrivals{0};
 };
 
@@ -63,9 +63,8 @@ class SimDatagrams final : public Datagrams {
   const Word& arrivals(int group) const noexcept override {
     return boxes_[static_cast<std::size_t>(group)].box->arrivals;
   }
-  /// Datagrams that this rank lost for lack of a posted receive or of room.
-  std::uint64_t dropped(int group) const noexcept {
-    return boxes_[static_cast<std::size_t>(group)].box->dropped;
+  Counts counts(int group) const noexcept override {
+    return boxes_[static_cast<std::size_t>(group)].box->counts;
   }
 
  private:

@@ -143,10 +143,11 @@ double probability(Reader& r, const toml::table& t, const char* key) {
 
 void read_datagrams(Reader& r, const toml::table& t, Network* n) {
   constexpr const char* kWhere = "[datagram]";
-  r.only(t, kWhere, {"mtu", "loss", "duplicate", "reorder", "reorder_by"});
+  r.only(t, kWhere, {"mtu", "loss", "duplicate", "corrupt", "reorder", "reorder_by"});
   const double mtu = r.number(t, kWhere, "mtu");
   n->loss = probability(r, t, "loss");
   n->duplicate = probability(r, t, "duplicate");
+  n->corrupt = probability(r, t, "corrupt");
   n->reorder = probability(r, t, "reorder");
   n->reorder_by = picoseconds(r.number(t, kWhere, "reorder_by", false));
   if (r.failed()) return;

@@ -69,6 +69,7 @@ struct Network {
   std::size_t mtu = 2048;  // largest datagram
   double loss = 0;         // probabilities
   double duplicate = 0;
+  double corrupt = 0;   // of one bit being turned over
   double reorder = 0;   // of being delayed ...
   Time reorder_by = 0;  // ... by this
 

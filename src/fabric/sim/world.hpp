@@ -143,6 +143,7 @@ class World {
   void reach(Message* message, Time time);
   void deliver(Message* message, Time time);
   bool chance(double probability) noexcept;
+  void turn_a_bit(std::vector<std::byte>* data) noexcept;
   void notice_loss(Message* message, Time time);
   /// Resumes all tasks of the rank's node whose words are reached.
   void settle_node_of(int rank, Time time);

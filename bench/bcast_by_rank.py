@@ -1,0 +1,78 @@
+"""Completion of a broadcast by rank, in labs of several sizes: multicast, the tree, and the MPIs alone.
+
+    python bench/bcast_by_rank.py [--nodes 4,8,16] [--latency 2ms] [--loss 0] [--bytes 1] [--calls 20] [--json FILE]
+
+Needs root, as every lab. The one-way time is measured in each lab too, as a broadcast from one node to one other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+
+from tutti import command as command_of_tutti
+from tutti import mpis
+from tutti.bench import peers, program
+from tutti.lab import Lab, values
+
+VARIANTS = {
+    "multicast": {"TUTTI_ALG": "bcast=multicast"},
+    "ring": {"TUTTI_ALG": "bcast=multicast:chords=1"},
+    "tree": {"TUTTI_ALG": "bcast=binomial"},
+    "peer": None,
+}
+
+
+def measure(lab: Lab, mpi: mpis.Mpi, variant: str, ranks: int, arguments: list[object]) -> dict[str, object]:
+    settings = peers.lab_settings(mpi)
+    binary = program.compile_for(mpi, Path(__file__).with_name("bcast_by_rank.c"))
+    command = peers.command_line(mpi, ranks, settings, [str(binary), *map(str, arguments)])
+    environment = peers.environment(mpi, settings)
+    extra = VARIANTS[variant]
+    if extra is not None:
+        command = [*command_of_tutti(), "run", *command]
+        environment |= {"TUTTI_NET": "on", "TUTTI_MULTICAST": "auto", **extra}
+    answer = lab.run(command, env=environment, timeout=120)
+    lines = [line for line in answer.stdout.splitlines() if line.startswith("{")]
+    if answer.returncode != 0 or not lines:
+        raise SystemExit(f"{variant} over {mpi.name}, {ranks} ranks: status {answer.returncode}\n"
+                         f"{answer.stdout[-1500:]}{answer.stderr[-1500:]}")
+    row = json.loads(lines[0])
+    others = row["by_rank_us"][1:]
+    return {"bench": "bcast_by_rank", "mpi": mpi.name, "alg": variant, "nodes": len(lab.nodes), **row,
+            "mean_us": statistics.mean(others), "first_us": others[0], "last_us": others[-1], "most_us": max(others)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", default="4,8,16")
+    parser.add_argument("--latency", default="2ms")
+    parser.add_argument("--rate", default="1Gbit")
+    parser.add_argument("--loss", type=float, default=0.0)
+    parser.add_argument("--bytes", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=20)
+    parser.add_argument("--mpi", default="mpich,openmpi")
+    parser.add_argument("--alg", default=",".join(VARIANTS))
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    pause_us = max(10_000.0, 10 * values.nanoseconds(options.latency, "--latency") / 1000)
+    rows = []
+    for nodes in map(int, options.nodes.split(",")):
+        with Lab(nodes, latency=options.latency, rate=options.rate, loss=options.loss, seed=1) as lab:
+            for name in options.mpi.split(","):
+                for variant in options.alg.split(","):
+                    if variant != "peer" and name != "mpich":
+                        continue  # what tutti does is the same over each
+                    row = measure(lab, mpis.find(name), variant, nodes, [options.bytes, options.calls, pause_us])
+                    row |= {"latency": options.latency, "loss": options.loss}
+                    rows.append(row)
+                    print(f"{nodes:3d} nodes {name:8s} {variant:10s} mean {row['mean_us']:9.0f} us, rank 1 "
+                          f"{row['first_us']:9.0f}, rank N-1 {row['last_us']:9.0f}, latest {row['most_us']:9.0f}, "
+                          f"{row['errors']} errors", flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+#include "fabric/udp/udp.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace tutti::udp {
+namespace {
+
+constexpr std::size_t kHeaders = 28;     // of IPv4 and UDP
+constexpr std::size_t kLongest = 8972;   // a jumbo frame's; the loopback would take more
+constexpr int kReceiveBuffer = 4 << 20;  // bytes: 80 messages of 64 KB were measured to fit
+constexpr unsigned char kHops = 8;       // the administrative scope is the limit, not this
+constexpr int kFullWait = 20;            // ms for a full send buffer to drain
+
+/// Behind the bytes of the caller: who sent them, and the checksum over both.
+constexpr std::size_t kOverhead = sizeof(std::uint32_t) + kSealBytes;
+
+sockaddr_in address_of(const GroupName& name) noexcept {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(name.port);
+  address.sin_addr.s_addr = htonl(name.address);
+  return address;
+}
+
+template <class Value>
+bool set(int socket, int level, int option, const Value& value) noexcept {
+  return setsockopt(socket, level, option, &value, sizeof value) == 0;
+}
+
+}  // namespace
+
+UdpDatagrams::UdpDatagrams(Interface interface, int rank, const Secret& secret) noexcept
+    : interface_(std::move(interface)),
+      rank_(static_cast<std::uint32_t>(rank)),
+      secret_(secret),
+      datagram_bytes_(std::min(interface_.mtu - kHeaders, kLongest) - kOverhead) {}
+
+Status UdpDatagrams::open(const std::string& interface, int rank, const Secret& secret,
+                          std::unique_ptr<UdpDatagrams>* out, std::string* message) {
+  Interface found;
+  TUTTI_TRY(find_interface(interface, &found, message));
+  constexpr std::size_t kLeast = 576;  // every IPv4 network takes that
+  if (found.mtu < kLeast) {
+    *message = "the packets of " + found.name + " are too short for multicast";
+    return Status::error(Code::unsupported, "short packets");
+  }
+  std::unique_ptr<UdpDatagrams> datagrams(new (std::nothrow) UdpDatagrams(found, rank, secret));
+  if (!datagrams) return Status::error(Code::no_memory, "out of memory");
+  datagrams->epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  if (datagrams->epoll_ < 0) {
+    *message = std::string("no epoll for multicast: ") + std::strerror(errno);
+    return Status::error(Code::unsupported, "no epoll");
+  }
+  *out = std::move(datagrams);
+  return Status::success();
+}
+
+UdpDatagrams::~UdpDatagrams() {
+  for (std::size_t i = 0; i < groups_.size(); ++i) leave(static_cast<int>(i));
+  if (epoll_ >= 0) close(epoll_);
+}
+
+UdpDatagrams::Group* UdpDatagrams::at(int group) const noexcept {
+  const auto index = static_cast<std::size_t>(group);
+  return group >= 0 && index < groups_.size() ? groups_[index].get() : nullptr;
+}
+
+Status UdpDatagrams::open_socket(Group& group, int depth) noexcept {
+  const int fd = group.socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Status::error(Code::no_memory, "no socket for multicast");
+  const auto wanted = static_cast<int>(std::min<std::size_t>(
+      std::max<std::size_t>(kReceiveBuffer, 2 * static_cast<std::size_t>(depth) * interface_.mtu),
+      std::size_t{1} << 30));
+  // Beyond the system's limit with privileges only; else as much as it gives.
+  if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set(fd, SOL_SOCKET, SO_RCVBUF, wanted);
+  ip_mreqn membership{};
+  membership.imr_multiaddr.s_addr = htonl(group.name.address);
+  membership.imr_ifindex = static_cast<int>(interface_.index);
+  // Bound to the group's address: datagrams to others that use the port do not come here.
+  const sockaddr_in address = address_of(group.name);
+  const int on = 1;
+  const bool ready =
+      set(fd, SOL_SOCKET, SO_REUSEADDR, on) && set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
+      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      set(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, membership) &&
+      set(fd, IPPROTO_IP, IP_MULTICAST_IF, membership) &&
+      set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, on) && set(fd, IPPROTO_IP, IP_MULTICAST_TTL, kHops);
+  return ready ? Status::success()
+               : Status::error(Code::unsupported, "the system refuses a multicast group");
+}
+
+Status UdpDatagrams::join(const std::uint64_t id[2], int depth, int* out) noexcept {
+  if (depth < 1)
+    return Status::error(Code::invalid_argument, "a member needs at least one receive");
+  const std::lock_guard lock(mutex_);
+  for (const auto& other : groups_) {
+    if (other && other->id[0] == id[0] && other->id[1] == id[1])
+      return Status::error(Code::invalid_argument, "this rank is a member already");
+  }
+  std::unique_ptr<Group> group(new (std::nothrow) Group);
+  if (!group) return Status::error(Code::no_memory, "out of memory");
+  group->id[0] = id[0];
+  group->id[1] = id[1];
+  group->name = name_group(secret_, id);
+  Status status = open_socket(*group, depth);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  const auto free = std::find(groups_.begin(), groups_.end(), nullptr);
+  event.data.u64 = static_cast<std::uint64_t>(free - groups_.begin());
+  if (status.ok() && epoll_ctl(epoll_, EPOLL_CTL_ADD, group->socket, &event) != 0)
+    status = Status::error(Code::no_memory, "no epoll for a multicast group");
+  if (!status.ok()) {
+    if (group->socket >= 0) close(group->socket);
+    return status;
+  }
+  const auto index = static_cast<int>(event.data.u64);
+  if (free != groups_.end()) {
+    *free = std::move(group);
+  } else {
+    groups_.push_back(std::move(group));
+  }
+  joined_.fetch_add(1, std::memory_order_relaxed);
+  *out = index;
+  return status;
+}
+
+void UdpDatagrams::leave(int group) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (at(group) == nullptr) return;
+  close(at(group)->socket);  // which leaves the group and the epoll set
+  groups_[static_cast<std::size_t>(group)].reset();
+  joined_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Status UdpDatagrams::cast(int group, const void* data, std::size_t bytes) noexcept {
+  Group* const its = at(group);
+  if (its == nullptr) return Status::error(Code::invalid_argument, "no such group");
+  if (bytes > datagram_bytes_) return Status::error(Code::truncated, "larger than a datagram");
+  std::byte packet[kLongest];
+  if (bytes != 0) std::memcpy(packet, data, bytes);
+  std::memcpy(packet + bytes, &rank_, sizeof rank_);
+  seal(its->name, packet, bytes + sizeof rank_);
+  const sockaddr_in address = address_of(its->name);
+  for (int attempt = 0;; ++attempt) {
+    const ssize_t sent = sendto(its->socket, packet, bytes + kOverhead, MSG_DONTWAIT | MSG_NOSIGNAL,
+                                reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    if (sent >= 0) break;
+    if (errno == EINTR) continue;
+    if (attempt != 0 || (errno != EAGAIN && errno != ENOBUFS)) return Status::success();  // lost
+    pollfd writable{its->socket, POLLOUT, 0};
+    poll(&writable, 1, kFullWait);
+  }
+  ++its->counts.sent;
+  return Status::success();
+}
+
+std::size_t UdpDatagrams::receive(int group, void* out, std::size_t capacity) noexcept {
+  Group* const its = at(group);
+  if (its == nullptr) return 0;
+  std::byte packet[kLongest];
+  for (;;) {
+    const ssize_t came = recv(its->socket, packet, sizeof packet, MSG_DONTWAIT | MSG_TRUNC);
+    if (came < 0 && errno == EINTR) continue;
+    if (came < 0) return 0;
+    const auto bytes = static_cast<std::size_t>(came);
+    if (bytes > sizeof packet || bytes < kOverhead || !is_sealed(its->name, packet, bytes)) {
+      ++its->counts.foreign;
+      continue;
+    }
+    const std::size_t carried = bytes - kOverhead;
+    std::uint32_t sender;
+    std::memcpy(&sender, packet + carried, sizeof sender);
+    if (sender == rank_) continue;
+    if (carried > capacity) {
+      ++its->counts.dropped;
+      continue;
+    }
+    std::memcpy(out, packet, carried);
+    ++its->counts.received;
+    return carried;
+  }
+}
+
+const Word& UdpDatagrams::arrivals(int group) const noexcept { return at(group)->arrivals; }
+
+Datagrams::Counts UdpDatagrams::counts(int group) const noexcept {
+  const Group* const its = at(group);
+  return its != nullptr ? its->counts : Counts{};
+}
+
+std::size_t UdpDatagrams::buffer_bytes(int group) const noexcept {
+  const Group* const its = at(group);
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  if (its == nullptr || getsockopt(its->socket, SOL_SOCKET, SO_RCVBUF, &bytes, &size) != 0)
+    return 0;
+  return static_cast<std::size_t>(bytes);
+}
+
+bool UdpDatagrams::progress() noexcept {
+  if (joined_.load(std::memory_order_relaxed) == 0) return false;
+  epoll_event events[16];
+  const int count = epoll_wait(epoll_, events, 16, 0);
+  if (count <= 0) return false;
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < count; ++i) {
+    if (Group* const group = at(static_cast<int>(events[i].data.u64)))
+      group->arrivals.fetch_add(1, std::memory_order_release);
+  }
+  return true;
+}
+
+}  // namespace tutti::udp

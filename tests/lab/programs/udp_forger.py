@@ -1,0 +1,40 @@
+"""udp_forger.py SECONDS: sends packets that no job has sent to groups of tutti: random bytes, to the ports and addresses
+that it sees in the kernel's list of sockets of this node, which a stranger on the network would have to guess."""
+
+import random
+import socket
+import struct
+import sys
+import time
+
+FIRST, LAST = 20000, 32000
+
+
+def groups():
+    """(address, port) of the sockets that are bound to a group here."""
+    found = []
+    with open("/proc/net/udp") as sockets:
+        for line in list(sockets)[1:]:
+            address, port = line.split()[1].split(":")
+            ip = socket.inet_ntoa(struct.pack("<I", int(address, 16)))
+            if ip.startswith("239.") and FIRST <= int(port, 16) < LAST:
+                found.append((ip, int(port, 16)))
+    return found
+
+
+def main():
+    until = time.monotonic() + float(sys.argv[1])
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("=4sii", b"\0" * 4, 0, socket.if_nametoindex("eth0")))
+    generator = random.Random(3)
+    sent = 0
+    while time.monotonic() < until:
+        for group in groups():
+            out.sendto(generator.randbytes(generator.randrange(1, 1400)), group)
+            sent += 1
+        time.sleep(0.002)
+    print(sent)
+
+
+if __name__ == "__main__":
+    main()

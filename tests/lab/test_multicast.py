@@ -1,0 +1,89 @@
+"""Broadcast by multicast between nodes that are hosts of their own, whatever the network does to packets."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tutti import command as command_of_tutti
+from tutti.bench import peers, program
+from tutti.lab import Lab
+
+PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "bcast_by_rank.c"
+
+
+def broadcast(lab, mpi, ranks, size, calls=30, roots=4, **settings):
+    """Runs the program that compares every byte; gives its row and what was said."""
+    binary = program.compile_for(mpi, PROGRAM)
+    choice = peers.Settings()
+    command = peers.command_line(mpi, ranks, choice, [str(binary), str(size), str(calls), "1000", str(roots)])
+    environment = peers.environment(mpi, choice) | {"TUTTI_NET": "on", "TUTTI_DEADLINE": "30"} | settings
+    answer = lab.run([*command_of_tutti(), "run", "--report", *command], env=environment, timeout=90)
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 0, said[-3000:]
+    row = json.loads(next(line for line in answer.stdout.splitlines() if line.startswith("{")))
+    assert row["errors"] == 0
+    return row, said
+
+
+MULTICAST = {"TUTTI_ALG": "bcast=multicast"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("weather", [{}, {"loss": 0.00287}, {"loss": 0.05}, {"duplicate": 0.2}, {"reorder": 0.2}],
+                         ids=["clear", "paper", "loss5", "duplicate", "reorder"])
+def test_every_byte_arrives(mpi, weather):
+    with Lab(4, latency="1ms", seed=5, **weather) as lab:
+        for size in (1, 1000, 5000):
+            _, said = broadcast(lab, mpi, 4, size, TUTTI_MULTICAST="on", **MULTICAST)
+            assert "multicast" in said, "another algorithm ran"
+
+
+@pytest.mark.timeout(300)
+def test_several_ranks_of_a_node_share_one_receiver(mpi):
+    with Lab(3, latency="1ms") as lab:
+        broadcast(lab, mpi, 6, 200, **MULTICAST)
+
+
+@pytest.mark.timeout(300)
+def test_the_root_sends_each_byte_about_twice(mpi):
+    """Once to the group and once to the node behind it, where a tree of six nodes has it send three times. (The switch
+    counts what it delivers, so a datagram to the group is five there.)"""
+    puts = {}
+    for alg in ("multicast", "binomial"):
+        with Lab(6, latency="1ms") as lab:
+            broadcast(lab, mpi, 6, 4000, calls=10, roots=1, TUTTI_ALG=f"bcast={alg}")
+            lab.reset_counters()
+            broadcast(lab, mpi, 6, 4000, calls=210, roots=1, TUTTI_ALG=f"bcast={alg}")
+            links = [link for link in lab.switch_counters()["links"] if link["from"] == "n0" and link["to"] != "head"]
+            puts[alg] = sorted(link["bytes"] for link in links)
+    # By the tree three of five links carry the messages; by multicast all five, and one of them twice.
+    assert puts["multicast"][0] > 200 * 4000 > puts["binomial"][0]
+    assert puts["multicast"][-2] < 1.5 * 210 * 4000 < puts["multicast"][-1] < 3 * 210 * 4000
+
+
+@pytest.mark.timeout(300)
+def test_forged_packets_are_never_delivered(mpi, python):
+    """A stranger on one of the nodes sends what is not of the job to the job's own group, while it broadcasts."""
+    with Lab(3, latency="1ms") as lab:
+        forger = lab.start(python("udp_forger.py", 8), node="n2", stdout=subprocess.PIPE, text=True)
+        broadcast(lab, mpi, 3, 3000, calls=1500, **MULTICAST)
+        sent, _ = forger.communicate(timeout=30)
+        assert int(sent) > 100, "nothing was forged while the job ran"
+
+
+@pytest.mark.timeout(300)
+def test_where_multicast_is_off_the_tree_is_used_and_that_is_said(mpi):
+    with Lab(3, latency="1ms") as lab:
+        _, said = broadcast(lab, mpi, 3, 100, TUTTI_MULTICAST="off", TUTTI_LOG="info")
+        assert "no multicast between the nodes, broadcasts use trees: TUTTI_MULTICAST is off" in said
+        assert "binomial" in said
+
+
+@pytest.mark.timeout(300)
+def test_where_one_node_has_none_all_use_the_tree_and_that_is_said(mpi):
+    with Lab(3, latency="1ms") as lab:
+        assert lab.run(["ip", "link", "set", "eth0", "multicast", "off"], node="n1").returncode == 0
+        _, said = broadcast(lab, mpi, 3, 100, TUTTI_LOG="info")
+        assert "broadcasts use trees: rank 1: no network interface is up that has an IPv4 address and multicast" in said
+        assert "binomial" in said

@@ -1,0 +1,191 @@
+// Broadcast by multicast in virtual time, payload carried, whatever the network does to datagrams.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "profile.hpp"
+#include "sim/job.hpp"
+
+namespace tutti::sim {
+namespace {
+
+Choice choice_of(const std::string& text) {
+  Forced forced;
+  std::string message;
+  EXPECT_TRUE(Forced::parse("bcast=" + text, &forced, &message).ok()) << message;
+  return *forced.of(Coll::bcast);
+}
+
+std::unique_ptr<SimJob> job_of(int nodes, const Network& network, bool elided,
+                               std::uint64_t seed = 1, int receives = 5) {
+  JobSpec spec{nodes, 1, network, elided};
+  spec.noise.seed = seed;
+  spec.multicast_receives = receives;
+  std::unique_ptr<SimJob> job;
+  std::string message;
+  EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
+  return job;
+}
+
+std::vector<std::uint8_t> bytes_of(int round, std::size_t size) {
+  std::mt19937 generator(static_cast<unsigned>(round));
+  std::vector<std::uint8_t> bytes(size);
+  for (auto& byte : bytes) byte = static_cast<std::uint8_t>(generator());
+  return bytes;
+}
+
+Call call_of(int root, void* buffer, std::size_t bytes) {
+  Call call;
+  call.coll = Coll::bcast;
+  call.root = root;
+  call.recv = buffer;
+  call.bytes = bytes;
+  return call;
+}
+
+/// One broadcast; every byte of every rank is compared.
+void broadcast(SimJob& job, const Choice& choice, int root, std::size_t size, int round) {
+  const auto message = bytes_of(round, size);
+  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(job.size()),
+                                                 std::vector<std::uint8_t>(size, 0xa5));
+  buffers[static_cast<std::size_t>(root)] = message;
+  std::string why;
+  const Status status = job.run(
+      choice,
+      [&](int rank) { return call_of(root, buffers[static_cast<std::size_t>(rank)].data(), size); },
+      1, &why);
+  ASSERT_TRUE(status.ok()) << why;
+  for (int rank = 0; rank < job.size(); ++rank) {
+    ASSERT_EQ(buffers[static_cast<std::size_t>(rank)], message)
+        << "rank " << rank << " of " << job.size() << " root " << root << " bytes " << size;
+  }
+}
+
+std::uint64_t repaired(SimJob& job) {
+  std::uint64_t total = 0;
+  for (int rank = 0; rank < job.size(); ++rank)
+    total += job.team(rank).multicast().counts().repaired;
+  return total;
+}
+
+struct Weather {
+  const char* name;
+  double loss, duplicate, corrupt, reorder;
+};
+const Weather kWeathers[] = {
+    {"clear", 0, 0, 0, 0},     {"paper", 0.00287, 0, 0, 0}, {"loss5", 0.05, 0, 0, 0},
+    {"loss30", 0.3, 0, 0, 0},  {"loss100", 1, 0, 0, 0},     {"duplicate", 0, 0.3, 0, 0},
+    {"corrupt", 0, 0, 0.3, 0}, {"reorder", 0, 0, 0, 0.3},   {"all", 0.2, 0.2, 0.2, 0.2}};
+
+class Multicasts : public ::testing::TestWithParam<std::tuple<Weather, int>> {};
+
+TEST_P(Multicasts, DeliverEveryByte) {
+  const auto& [weather, chords] = GetParam();
+  Network network = test::profile("odin2007");
+  network.loss = weather.loss;
+  network.duplicate = weather.duplicate;
+  network.corrupt = weather.corrupt;
+  network.reorder = weather.reorder;
+  network.reorder_by = 30'000'000;  // several sends
+  const Choice choice = choice_of("multicast:chords=" + std::to_string(chords));
+  int round = 0;
+  for (const int ranks : {2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 100, 300}) {
+    const auto job = job_of(ranks, network, false, static_cast<std::uint64_t>(ranks));
+    for (const std::size_t size : {1, 8, 255, 2023, 2024, 2025, 5000, 8096}) {
+      for (const int root : {0, ranks - 1, ranks / 2}) {
+        broadcast(*job, choice, root, size, ++round);
+        if (HasFatalFailure()) return;
+      }
+    }
+    if (weather.loss == 1) EXPECT_GT(repaired(*job), 0U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Multicasts,
+                         ::testing::Combine(::testing::ValuesIn(kWeathers),
+                                            ::testing::Values(1, 32)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) +
+                                  (std::get<1>(info.param) != 1 ? "_chords" : "_ring");
+                         });
+
+TEST(Multicast, NothingIsRepairedWhereNothingIsLost) {
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  const auto job = job_of(40, network, false);
+  for (int round = 0; round < 10; ++round)
+    broadcast(*job, choice_of("multicast"), round % 40, 1, round);
+  EXPECT_EQ(repaired(*job), 0U);
+}
+
+TEST(Multicast, ManyInARowWithoutWaitingForEachOther) {
+  // Back to back from one root and more of them than receives are posted: what is lost that way
+  // comes by the ring.
+  Network network = test::profile("odin2007");
+  network.loss = 0.05;
+  for (const int receives : {1, 5, 64}) {
+    const auto job = job_of(16, network, false, 3, receives);
+    std::vector<std::vector<std::uint8_t>> buffers(16, std::vector<std::uint8_t>(700));
+    buffers[3] = bytes_of(1, 700);
+    job->delay(9, 400'000'000);  // comes when the others have cast much
+    std::string why;
+    const Status status = job->run(
+        choice_of("multicast"),
+        [&](int rank) { return call_of(3, buffers[static_cast<std::size_t>(rank)].data(), 700); },
+        100, &why);
+    ASSERT_TRUE(status.ok()) << why;
+    for (const auto& buffer : buffers) ASSERT_EQ(buffer, buffers[3]);
+    EXPECT_GT(repaired(*job), 0U);
+  }
+}
+
+TEST(Multicast, OneThatComesLateHoldsUpNobody) {
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  const auto job = job_of(32, network, false);
+  constexpr Time kLate = 1'000'000'000;
+  job->delay(7, kLate);
+  broadcast(*job, choice_of("multicast"), 0, 64, 1);
+  for (int rank = 0; rank < 32; ++rank) {
+    if (rank != 7) EXPECT_LT(job->finished(rank), kLate / 10) << rank;
+  }
+  EXPECT_GE(job->finished(7), kLate);
+  EXPECT_LT(job->finished(7), kLate + kLate / 100) << "its datagram was waiting for it";
+}
+
+/// Mean completion in microseconds of one broadcast of a byte, over a few losses.
+double mean(int nodes, const char* algorithm, double loss, int runs = 8) {
+  Network network = test::profile("odin2007");
+  network.loss = loss;
+  double sum = 0;
+  for (int seed = 1; seed <= runs; ++seed) {
+    const auto job = job_of(nodes, network, true, static_cast<std::uint64_t>(seed));
+    std::string why;
+    const Status status = job->run(
+        choice_of(algorithm), [&](int) { return call_of(0, nullptr, 1); }, 1, &why);
+    EXPECT_TRUE(status.ok()) << why;
+    for (int rank = 0; rank < nodes; ++rank)
+      sum += static_cast<double>(job->finished(rank) - job->started(rank)) / kMicrosecond;
+  }
+  return sum / nodes / runs;
+}
+
+TEST(Multicast, TakesTheSameTimeHoweverManyRanks) {
+  const double few = mean(4, "multicast", 0.00287);
+  for (const int nodes : {64, 1000, 20000}) {
+    EXPECT_LT(mean(nodes, "multicast", 0.00287, 2), 1.3 * few) << nodes;
+  }
+  EXPECT_GT(mean(64, "binomial", 0), 2 * mean(64, "multicast", 0));
+}
+
+TEST(Multicast, ChordsShortenLongRunsOfLosses) {
+  const double ring = mean(256, "multicast:chords=1", 1, 1);
+  const double chords = mean(256, "multicast:chords=32", 1, 1);
+  EXPECT_LT(chords, ring / 4) << "ring " << ring << " us, chords " << chords;
+}
+
+}  // namespace
+}  // namespace tutti::sim
