@@ -177,6 +177,8 @@ inline std::vector<Combination> combinations() {
     if (key == "degree") {
       for (const char* degree : {"1", "7", "15"})
         all.push_back({&algorithm, base + ":degree=" + degree});
+    } else if (key == "chords") {
+      for (const char* chords : {"1", "2"}) all.push_back({&algorithm, base + ":chords=" + chords});
     } else {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
     }

@@ -64,7 +64,7 @@ class UdpDatagrams final : public NetworkDatagrams {
   std::size_t datagram_bytes_ = 0;
   int epoll_ = -1;
   std::atomic<int> joined_{0};  // groups, so that progress() costs nothing without any
-  std::mutex mutex_;  // groups_ against progress()
+  std::mutex mutex_;            // groups_ against progress()
   std::vector<std::unique_ptr<Group>> groups_;
 };
 
