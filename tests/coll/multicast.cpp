@@ -1,0 +1,103 @@
+// Broadcast by IP multicast over sockets of the loopback, ranks as threads: one on each node, and
+// several on some.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Rank;
+
+std::vector<std::uint8_t> message_of(int round, std::size_t bytes) {
+  std::vector<std::uint8_t> message(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    message[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(round) * 131 + i * 7 + i / 251);
+  return message;
+}
+
+void broadcast(Rank& r, int root, std::size_t bytes, int round) {
+  const auto message = message_of(round, bytes);
+  std::vector<std::uint8_t> buffer = message;
+  if (r.rank != root) std::fill(buffer.begin(), buffer.end(), std::uint8_t{0xee});
+  Call call;
+  call.coll = Coll::bcast;
+  call.root = root;
+  call.recv = buffer.data();
+  call.bytes = bytes;
+  const Status status = r.job.run(r.team, call);
+  ASSERT_TRUE(status.ok()) << name(status.code);
+  ASSERT_EQ(buffer, message) << "rank " << r.rank << " root " << root << " bytes " << bytes;
+}
+
+Settings settings_of(const std::string& algorithm) {
+  Settings settings;
+  settings.algorithm = algorithm;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 30;
+  settings.net_interface = "lo";
+  settings.multicast = Switch::on;
+  return settings;
+}
+
+class MulticastNodes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(MulticastNodes, EveryByteArrives) {
+  const std::vector<std::vector<int>> layouts = {
+      {0, 1}, {0, 1, 2}, {0, 1, 2, 3, 4, 5, 6}, {0, 0, 1, 1, 2}, {2, 0, 1, 0, 2, 1, 0}};
+  for (const auto& layout : layouts) {
+    test::run_nodes(layout, settings_of(GetParam()), [](Rank& r) {
+      int round = 0;
+      for (const std::size_t bytes : {1, 60, 2024, 2048, 2049, 8000, 8192}) {
+        for (int root = 0; root < r.size; ++root) {
+          broadcast(r, root, bytes, ++round);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+      // Back to back from one root, which nobody holds up.
+      for (int i = 0; i < 200; ++i) broadcast(r, 0, 100, ++round);
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MulticastNodes,
+                         ::testing::Values("bcast=multicast", "bcast=multicast:chords=1"),
+                         [](const auto& one) {
+                           return std::string(one.index == 0 ? "Chords" : "Ring");
+                         });
+
+TEST(MulticastTeams, IsWhatRuns) {
+  test::run_nodes({0, 1, 2}, settings_of("bcast=multicast"), [](Rank& r) {
+    Call call;
+    call.coll = Coll::bcast;
+    call.bytes = 100;
+    EXPECT_STREQ(r.job.algorithm(r.team, call), "multicast");
+    call.bytes = std::size_t{1} << 20;
+    EXPECT_STRNE(r.job.algorithm(r.team, call), "multicast");
+    broadcast(r, 1, 100, 1);
+    EXPECT_EQ(r.team.multicast().counts().damaged, 0U);
+    EXPECT_TRUE(r.team.multicast().joined().ok());
+  });
+}
+
+TEST(MulticastTeams, ManyTeamsHaveGroupsOfTheirOwn) {
+  test::run_nodes({0, 1, 2}, settings_of("bcast=multicast"), [](Rank& r) {
+    const std::int32_t members[] = {0, 1, 2};
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      Team* team = nullptr;
+      ASSERT_TRUE(r.job.create_team(TeamSpec{{77, i}, r.rank, 3, members}, &team).ok());
+      Rank view{r.rank, r.size, r.job, *team};
+      broadcast(view, static_cast<int>(i % 3), 500, static_cast<int>(i));
+      broadcast(r, 0, 500, static_cast<int>(i));
+      r.job.release_team(team);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti
