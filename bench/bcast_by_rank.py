@@ -60,14 +60,14 @@ def main() -> None:
     rows = []
     for nodes in map(int, options.nodes.split(",")):
         with Lab(nodes, latency=options.latency, rate=options.rate, loss=options.loss, seed=1) as lab:
-            for name in options.mpi.split(","):
+            for mpi in map(mpis.find, options.mpi.split(",")):
                 for variant in options.alg.split(","):
-                    if variant != "peer" and name != "mpich":
+                    if variant != "peer" and mpi.name != "mpich":
                         continue  # what tutti does is the same over each
-                    row = measure(lab, mpis.find(name), variant, nodes, [options.bytes, options.calls, pause_us])
+                    row = measure(lab, mpi, variant, nodes, [options.bytes, options.calls, pause_us])
                     row |= {"latency": options.latency, "loss": options.loss}
                     rows.append(row)
-                    print(f"{nodes:3d} nodes {name:8s} {variant:10s} mean {row['mean_us']:9.0f} us, rank 1 "
+                    print(f"{nodes:3d} nodes {mpi.name:8s} {variant:10s} mean {row['mean_us']:9.0f} us, rank 1 "
                           f"{row['first_us']:9.0f}, rank N-1 {row['last_us']:9.0f}, latest {row['most_us']:9.0f}, "
                           f"{row['errors']} errors", flush=True)
     if options.json is not None:

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/log.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -20,11 +21,22 @@ Multicast::Multicast(Team& team, int depth) noexcept
       depth_(static_cast<std::size_t>(depth)) {
   if (datagrams_ == nullptr) return;
   joined_ = datagrams_->join(team.id(), depth, &group_);
-  if (joined_.ok()) arrivals_ = &datagrams_->arrivals(group_);
+  if (joined_.ok()) {
+    arrivals_ = &datagrams_->arrivals(group_);
+  } else {
+    log(LogLevel::warn, "rank %d gets no multicast (%s): others put to it what is broadcast",
+        team.job_rank(team.rank()), joined_.detail);
+  }
 }
 
 Multicast::~Multicast() {
-  if (joined_.ok()) datagrams_->leave(group_);
+  if (!joined_.ok()) return;
+  const auto foreign = static_cast<unsigned long long>(datagrams_->counts(group_).foreign);
+  if (foreign != 0) {
+    log(LogLevel::warn, "%llu packets to a multicast group of this job were not its own: dropped",
+        foreign);
+  }
+  datagrams_->leave(group_);
 }
 
 Datagrams::Counts Multicast::datagram_counts() const noexcept {

@@ -75,6 +75,7 @@ def test_forged_packets_are_never_delivered(mpi, python):
         forger = lab.start(python("udp_forger.py", 8), node="n2", stdout=subprocess.PIPE, text=True)
         _, said = broadcast(lab, mpi, 3, 3000, calls=1500, **MULTICAST)
         assert ran(said) == {"multicast"}, said
+        assert re.search(r"\d+ packets to a multicast group of this job were not its own: dropped", said), said
         sent, _ = forger.communicate(timeout=30)
         assert int(sent) > 100, "nothing was forged while the job ran"
 
