@@ -18,6 +18,8 @@ bool find_reduction(Op op, Type type, Isa isa, Reduction* out) noexcept {
   Reduction reduction;
   reduction.fold = fold;
   reduction.element_bytes = static_cast<std::uint32_t>(extent_bytes(type));
+  reduction.op = static_cast<std::uint8_t>(op);
+  reduction.type = static_cast<std::uint8_t>(type);
   *out = reduction;
   return true;
 }

@@ -84,6 +84,10 @@ struct Reduction {
   bool divisible = true;    // a vector may be cut at any element; false: only folded as a whole
   bool any_thread = true;   // false: fold may call the host MPI, so only in blocking calls
   void* context = nullptr;  // for folds supplied by the host (user-defined operators)
+  // What find_reduction() was asked for, so that another process can ask for the same; kNoName for
+  // folds of the host's own.
+  static constexpr std::uint8_t kNoName = 0xff;
+  std::uint8_t op = kNoName, type = kNoName;
 };
 
 /// The kernel for (op, type). Returns false where MPI does not define the combination (band on

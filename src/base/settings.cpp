@@ -91,6 +91,14 @@ constexpr std::array kRows = {
         "receives that a member of a multicast group pre-posts; on IP networks the receive buffer "
         "holds at least twice as many packets",
         1, 65536},
+    Row{"DCP", &Settings::dcp,
+        "dedicated collective processors beside the program's: a number for each node (1), or a "
+        "ratio to the program's processes (1:4)"},
+    Row{"DCP_FROM_JOB", &Settings::dcp_from_job,
+        "take them from the job's own processes instead of starting more (not built yet)"},
+    Row{"DCP_CPUS", &Settings::dcp_cpus,
+        "CPUs that the dedicated processors of a node have for themselves, such as 7 or 6,7; by "
+        "default those that the program's processes leave free"},
     Row{"LIBFABRIC", &Settings::libfabric,
         "libfabric.so.1 to open where the MPI has not brought one"},
     Row{"NODE", &Settings::node,

@@ -29,6 +29,7 @@ struct Shape {
   bool user_memory = true;   // cross-memory attach, or threads
   bool divisible = true;     // the vector may be cut between elements
   bool commutative = true;
+  bool dedicated = false;       // dedicated processors serve the team (src/offload)
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   std::size_t block_bytes = 0;  // of shared blocks
 };
@@ -45,6 +46,7 @@ struct Algorithm {
   Parameters defaults;
   const char* source;  // paper and section, or what it is known as
   bool casts = false;  // wants Team::open_multicast() on all members before one of them casts
+  bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 };
 
 }  // namespace tutti

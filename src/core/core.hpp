@@ -31,6 +31,9 @@ struct Host {
   Status (*allgather)(void* self, const void* in, void* out, std::size_t bytes) = nullptr;
   /// Progresses the host MPI once, without blocking. May be null.
   void (*pump)(void* self) = nullptr;
+  /// Of the job's ranks, the first `apps` are the program's; the rest are dedicated processors,
+  /// which serve() them. 0: all are the program's. The same on all ranks.
+  int apps = 0;
   /// True while the host may have unfinished requests of this process; waits then keep pumping
   /// instead of sleeping for long. May be null (never).
   bool (*host_pending)(void* self) = nullptr;
@@ -102,6 +105,9 @@ class Job {
   /// rules of threads as here; waiting in there progresses collectives too, and the other way
   /// round.
   virtual p2p::Messages& messages() noexcept = 0;
+
+  /// On a dedicated processor: serves the program's ranks until all of them have left.
+  virtual void serve() noexcept = 0;
 
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
   virtual const char* algorithm(const Team& team, const Call& call) const noexcept = 0;

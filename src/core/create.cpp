@@ -120,6 +120,8 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
       return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
               "another rank failed"};
   }
+  if (host.apps != 0 && host.apps < host.size)
+    TUTTI_TRY(static_cast<JobImpl&>(*job).dedicate(host.apps, bootstrap));
   *out = std::move(job);
   return Status::success();
 }

@@ -88,6 +88,7 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
 }
 
 JobImpl::~JobImpl() {
+  if (client_) client_->leave();
   messages_.finish_sending();
   engine_.stop_progress_thread();
   for (Operation* operation : orphans_) delete operation;
@@ -99,6 +100,12 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
   auto entry = std::make_unique<TeamEntry>();
   TUTTI_TRY(
       Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
+  if (client_ && spec.size > 1) {
+    if (const Status served = client_->add(*entry->team); !served.ok()) {
+      released_.push_back(std::move(entry));
+      return served;
+    }
+  }
   Layers* const layers = entry->team->layers();
   choose_algorithms(*entry->team, *entry, spec.size > 1 && layers == nullptr);
   if (layers != nullptr && layers->node) {
@@ -126,6 +133,7 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.user_memory = fabric_->traits().user_memory;
       shape.divisible = c != kWhole;
       shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
+      shape.dedicated = team.served != nullptr;
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
       const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] =
@@ -160,6 +168,7 @@ void JobImpl::release_team(Team* team) noexcept {
                                   [team](const auto& entry) { return entry->team.get() == team; });
   if (place == teams_.end()) return;
   messages_.forget(*team);
+  if (client_) client_->remove(*team);
   released_.push_back(std::move(*place));
   *place = std::move(teams_.back());
   teams_.pop_back();
@@ -218,26 +227,33 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   const Choice& choice = choice_for(team, call);
   if (choice.algorithm == nullptr)
     return Status::error(Code::unsupported, "no algorithm can run here");
-  const Ticket ticket = team.take_ticket(items_of(team, call, choice));
+  const bool offloaded = choice.algorithm->offloaded;
+  const Ticket ticket = offloaded ? Ticket{} : team.take_ticket(items_of(team, call, choice));
   return engine_.run(
       [&] {
-        return team.connected() ? choice.algorithm->run(team, call, ticket, choice.parameters)
-                                : connect_and_run(team, call, ticket, choice);
+        return offloaded || team.connected()
+                   ? choice.algorithm->run(team, call, ticket, choice.parameters)
+                   : connect_and_run(team, call, ticket, choice);
       },
       guard);
 }
 
 Task JobImpl::run_operation(Operation& operation) noexcept {
   Team& team = operation.team;
+  const bool offloaded = operation.choice->algorithm->offloaded;
   Status status;
-  if (!team.connected()) status = co_await team.connect();
+  if (!offloaded && !team.connected()) status = co_await team.connect();
   if (status.ok()) {
     status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
                                                        operation.choice->parameters);
   }
   operation.outcome = status;
   operation.active.store(false, std::memory_order_release);
-  engine_.operation_finished();
+  if (offloaded) {
+    engine_.operation_rested();
+  } else {
+    engine_.operation_finished();
+  }
   co_return status;
 }
 
@@ -264,15 +280,22 @@ Status JobImpl::restart(Operation& operation) noexcept {
   Engine::Guard guard(engine_);
   guard.escalate();
   if (!orphans_.empty()) sweep();
-  operation.ticket =
-      operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
+  const bool offloaded = operation.choice->algorithm->offloaded;
+  if (!offloaded) {
+    operation.ticket =
+        operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
+  }
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);
   if (operation.task.done()) {  // no memory for its frame
     operation.active.store(false, std::memory_order_relaxed);
     return operation.task.result();
   }
-  engine_.operation_started();
+  if (offloaded) {
+    engine_.operation_rests();
+  } else {
+    engine_.operation_started();
+  }
   operation.task.start();
   return Status::success();
 }
@@ -314,7 +337,7 @@ void JobImpl::relax(std::uint32_t round) noexcept {
 }
 
 void JobImpl::progress() noexcept {
-  if (engine_.pending() == 0 && !messages_.in_use()) return;
+  if (engine_.pending() == 0 && engine_.resting() == 0 && !messages_.in_use()) return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {
   }

@@ -9,7 +9,10 @@
 #include "base/settings.hpp"
 #include "core/core.hpp"
 #include "engine/engine.hpp"
+#include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
+#include "offload/client.hpp"
+#include "offload/server.hpp"
 #include "p2p/messages.hpp"
 #include "select/select.hpp"
 #include "team/team.hpp"
@@ -58,6 +61,10 @@ class JobImpl final : public Job {
   void progress() noexcept override;
   void release(Operation* operation) noexcept override;
   p2p::Messages& messages() noexcept override { return messages_; }
+  void serve() noexcept override;
+  /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
+  /// bootstrap; fails on all ranks or on none. Before any team is created.
+  Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
   const char* algorithm(const Team& team, const Call& call) const noexcept override;
   MemoryUse memory() const noexcept override;
 
@@ -77,6 +84,7 @@ class JobImpl final : public Job {
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
   static Task run_layer(Team& team, const Call& call) noexcept;
+  Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
   Settings settings_;
   Forced forced_;
@@ -92,6 +100,8 @@ class JobImpl final : public Job {
   std::vector<std::unique_ptr<TeamEntry>>
       released_;                     // given up here, but perhaps not yet by the other members
   std::vector<Operation*> orphans_;  // released while active
+  std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
+  std::unique_ptr<offload::Server> server_;  // on a dedicated processor
 };
 
 }  // namespace tutti

@@ -163,6 +163,12 @@ class Engine {
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
+  /// Operations in flight for which this process has nothing to do but to see that they are over:
+  /// no progress thread is woken for them. Under the guard, but for resting().
+  void operation_rests() noexcept { resting_.store(resting() + 1, std::memory_order_relaxed); }
+  void operation_rested() noexcept { resting_.store(resting() - 1, std::memory_order_relaxed); }
+  std::uint32_t resting() const noexcept { return resting_.load(std::memory_order_relaxed); }
+
   /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread,
   /// at any time: operations that are pending then are taken up or left alone from now on.
   void set_progress_thread(bool enabled, int cpu) noexcept;
@@ -216,6 +222,7 @@ class Engine {
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
   alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
+  std::atomic<std::uint32_t> resting_{0};     // written under the guard
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;

@@ -86,11 +86,18 @@ std::vector<Preference> between_nodes(const Shape& s) {
   }
 }
 
-/// In order of size; the first whose limit is not exceeded and that can run is taken.
-std::vector<Preference> preferences(const Shape& s) {
+std::vector<Preference> without_processors(const Shape& s) {
   if (s.layered) return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
   if (!s.mapped) return between_nodes(s);
   return within_a_node(s);
+}
+
+/// In order of size; the first whose limit is not exceeded and that can run is taken. Whoever has
+/// dedicated processors wants them used.
+std::vector<Preference> preferences(const Shape& s) {
+  std::vector<Preference> all = without_processors(s);
+  if (s.dedicated) all.insert(all.begin(), Preference{"dcp", kAny, 0});
+  return all;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
+#include "offload/client.hpp"
 #include "select/select.hpp"
 
 namespace tutti {
@@ -53,6 +54,13 @@ const char* reduces_by_memory(const Shape& s, const Parameters& p) {
   if (const char* why = by_memory(s, p)) return why;
   if (!s.divisible) return "the operator needs whole vectors";
   return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
+}
+
+const char* by_processors(const Shape& s, const Parameters&) {
+  if (!s.dedicated) return "no dedicated processors serve it (TUTTI_DCP)";
+  if (s.fixed_order) return "the parts of a processor are folded first";
+  if (!s.divisible) return "the operator is known to the program only";
+  return s.commutative ? nullptr : "the operator does not commute";
 }
 
 constexpr const char* kLayered = "members share nodes: it runs between their leaders";
@@ -172,6 +180,7 @@ std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
 
 constexpr const char* kClassical = "Thakur, Rabenseifner and Gropp 2005, over send/receive";
 constexpr const char* kMvich = "MVICH's send/receive, which VIA-2003 compares with";
+constexpr const char* kCdcp = "CDCP-2008, section IV";
 constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
 constexpr const char* kDirect = "VIA-2003, section 3.3: dynamic registration";
 constexpr const char* kDoubling = "recursive doubling";
@@ -193,6 +202,7 @@ std::vector<Algorithm> make_list() {
       {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
       {"dissemination", Coll::barrier, barrier_dissemination, nullptr, between_nodes, {}, kNone, "dissemination"},
       {"layered", Coll::barrier, barrier_layered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::barrier, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"flat", Coll::bcast, bcast_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::bcast, bcast_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
@@ -202,6 +212,7 @@ std::vector<Algorithm> make_list() {
       {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block"}, block64k, kDirect},
       {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chords32, kMulticast, true},
       {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::bcast, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"flat", Coll::reduce, reduce_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::reduce, reduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
@@ -212,6 +223,7 @@ std::vector<Algorithm> make_list() {
       {"ordered", Coll::reduce, reduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
       {"layered", Coll::reduce, reduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
       {"layered_ordered", Coll::reduce, reduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::reduce, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"flat", Coll::allreduce, allreduce_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allreduce, allreduce_blocks, element_block_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
@@ -226,6 +238,7 @@ std::vector<Algorithm> make_list() {
       {"ordered", Coll::allreduce, allreduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
       {"layered", Coll::allreduce, allreduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
       {"layered_ordered", Coll::allreduce, allreduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::allreduce, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"flat", Coll::allgather, allgather_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::allgather, allgather_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
@@ -236,6 +249,7 @@ std::vector<Algorithm> make_list() {
       {"bruck", Coll::allgather, allgather_bruck, nullptr, collects_in_block, {}, kNone, kBruck},
       {"direct", Coll::allgather, allgather_direct, nullptr, between_nodes, {}, kNone, kBruck},
       {"layered", Coll::allgather, allgather_layered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::allgather, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"blocks", Coll::allgatherv, allgatherv_blocks, longest_block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allgatherv, allgatherv_memory, one_item, by_memory, {}, kNone, kCma},
@@ -270,6 +284,7 @@ std::vector<Algorithm> make_list() {
       {"memory", Coll::alltoall, alltoall_memory, one_item, by_memory, {}, kNone, kCma},
       {"direct", Coll::alltoall, alltoall_direct, nullptr, between_nodes, {}, kNone, kDirect},
       {"layered", Coll::alltoall, alltoall_layered, nullptr, in_layers, {}, kNone, kHierarchy},
+      {"dcp", Coll::alltoall, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
   };
   // clang-format on
 }

@@ -285,6 +285,7 @@ class Team {
   const std::uint64_t* id() const noexcept { return id_; }
 
   void* host_data = nullptr;  // of whoever created the team
+  void* served = nullptr;     // of offload: how dedicated processors serve the team, or nullptr
   void* messages = nullptr;   // of p2p: the team's messages
 
  private:
