@@ -11,6 +11,7 @@ import typer
 
 import tutti
 from tutti import explain, model, paper, sim, tune
+from tutti.bench import dcp as bench_dcp
 from tutti.bench import jitter
 from tutti.errors import Failure, UserError
 from tutti.lab import command as lab_command
@@ -29,6 +30,7 @@ app.command("paper")(paper.command)
 app.command("explain")(explain.command)
 app.command("tune")(tune.command)
 bench_app.command("jitter")(jitter.command)
+bench_app.command("dcp")(bench_dcp.command)
 app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 
@@ -57,11 +59,17 @@ def run(
         metavar="FILE", help="The same as JSON.")] = None,
     alg: Annotated[Optional[list[str]], typer.Option(
         metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation; may be repeated.")] = None,
+    dcp: Annotated[Optional[str], typer.Option(
+        metavar="N|D:P", help="Dedicated collective processors, started beside the program's processes: N on "
+        "each node, or D for each P processes of the program.")] = None,
+    dcp_from_job: Annotated[bool, typer.Option(
+        "--dcp-from-job", help="Take them from the job's own processes instead (not built yet).")] = False,
 ) -> None:
     """Run an MPI program with tutti: in front of the launcher, nothing else changes."""
+    from tutti.dcp import options_of
     from tutti.launch.run import run as run_job
 
-    options: dict[str, str] = {}
+    options: dict[str, str] = options_of(dcp, dcp_from_job)
     if report is not None:
         options["TUTTI_REPORT"] = "1" if report == REPORT_HERE else _output_path(report)
     if report_json is not None:
@@ -138,7 +146,7 @@ def _with_bare_report(arguments: list[str]) -> list[str]:
     while at < len(changed) and changed[at].startswith("-") and changed[at] != "--":
         if changed[at] == "--report":
             changed[at] = f"--report={REPORT_HERE}"
-        at += 2 if changed[at] in ("--report-json", "--alg") else 1
+        at += 2 if changed[at] in ("--report-json", "--alg", "--dcp") else 1
     return changed
 
 

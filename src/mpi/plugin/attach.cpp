@@ -13,6 +13,7 @@
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
+#include "offload/mapping.hpp"
 
 namespace tutti::mpi {
 
@@ -35,7 +36,7 @@ std::string shared_settings(const Settings& s) {
          std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
          std::to_string(static_cast<int>(s.segment)) + '|' +
          std::to_string(static_cast<int>(s.net)) + '|' + s.net_provider + '|' +
-         std::to_string(s.fixed_order) + '|' +
+         std::to_string(s.fixed_order) + '|' + s.dcp + '|' + std::to_string(s.dcp_from_job) + '|' +
          std::to_string(!s.report.empty() || !s.report_json.empty());
 }
 
@@ -111,6 +112,17 @@ bool agree_on_settings() {
     say_once(true, "the ranks run different versions of tutti");
     return false;
   }
+  offload::Ratio ratio;
+  if (!state.settings.dcp.empty() &&
+      !offload::parse_ratio(state.settings.dcp, &ratio, &message).ok()) {
+    say_once(true, message.c_str());
+    return false;
+  }
+  if (state.settings.dcp_from_job) {
+    say_once(true,
+             "TUTTI_DCP_FROM_JOB is not built yet; without it TUTTI_DCP starts more processes");
+    return false;
+  }
   if (!equal_on_all_ranks(hash(shared_settings(state.settings)))) {
     say_once(true, "the ranks have different settings (TUTTI_*); they must be equal on all ranks");
     return false;
@@ -118,19 +130,30 @@ bool agree_on_settings() {
   return true;
 }
 
-bool create_job() {
+// The helpers that TUTTI_DCP asks for; `*host` is then the job with them.
+Status start_processors(Host* host, const std::string& folder, std::string* message) {
+  TUTTI_TRY(offload::Processors::start(*host, state.settings, folder + "/tutti-dcp",
+                                       &state.processors, message));
+  *host = state.processors->host();
+  return Status::success();
+}
+
+bool create_job(const std::string& folder) {
   Host host;
   host.rank = state.rank;
   host.size = state.size;
   host.allgather = &host_allgather;
   host.pump = &host_pump;
-  const Status status = Job::create(host, state.threads, &state.job);
+  std::string message;
+  Status status;
+  if (!state.settings.dcp.empty()) status = start_processors(&host, folder, &message);
+  if (status.ok()) status = Job::create(host, state.threads, &state.job);
   const bool created = all_ranks(status.ok());
   if (!created) {
-    const std::string text = std::string("cannot start: ") +
-                             (status.detail != nullptr ? status.detail : name(status.code));
-    say_once(!status.ok(), text.c_str());
+    if (message.empty()) message = status.detail != nullptr ? status.detail : name(status.code);
+    say_once(!status.ok(), ("cannot start: " + message).c_str());
     state.job.reset();
+    state.processors.reset();
   }
   return created;
 }
@@ -157,6 +180,7 @@ void detach() {
   destroy_comms();
   destroy_types();
   state.job.reset();
+  state.processors.reset();
   free_world_copies();
 }
 
@@ -208,7 +232,8 @@ bool attach(const tutti_preload& preload) {
   gather_pids();
   native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
   native.Comm_group(MPI_COMM_WORLD, &state.world_group);
-  if (state.size > 1 && !create_job()) {
+  const std::string plugin = preload.plugin_path;
+  if (state.size > 1 && !create_job(plugin.substr(0, plugin.rfind('/')))) {
     free_world_copies();
     destroy_types();
     return false;

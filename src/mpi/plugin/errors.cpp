@@ -32,7 +32,10 @@ void explain(Comm& comm, const char* call, const Status& status) noexcept {
   if (length == 0) std::snprintf(place, sizeof place, "a communicator of %d ranks", comm.size);
   const bool known = status.peer >= 0 && status.peer < state.size;
   const int pid = known ? state.pids[static_cast<std::size_t>(status.peer)] : 0;
-  if (status.code == Code::peer_lost && known) {
+  if (status.peer >= state.size) {
+    log(LogLevel::error, "dedicated processor %d %s during %s on %s", status.peer - state.size,
+        status.code == Code::timeout ? "did not answer before the deadline" : "died", call, place);
+  } else if (status.code == Code::peer_lost && known) {
     log(LogLevel::error, "rank %d (pid %d) died during %s on %s", status.peer, pid, call, place);
   } else if (status.code == Code::timeout && known) {
     log(LogLevel::error, "rank %d (pid %d) did not arrive in %s on %s before the deadline of %g s",

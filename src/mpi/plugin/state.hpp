@@ -8,16 +8,18 @@
 #include "base/settings.hpp"
 #include "core/core.hpp"
 #include "mpi/plugin/native.hpp"
+#include "offload/start/processors.hpp"
 
 namespace tutti::mpi {
 
 /// Written while the plugin is attached (one thread, inside MPI_Init) and while it is detached
 /// (inside MPI_Finalize); constant in between.
 struct State {
-  std::unique_ptr<Job> job;  // null when the world has one rank
-  bool threads = false;      // MPI_THREAD_MULTIPLE
-  bool report = false;       // count calls
-  int rank = 0;              // in MPI_COMM_WORLD, which is the job
+  std::unique_ptr<Job> job;                         // null when the world has one rank
+  std::unique_ptr<offload::Processors> processors;  // null without dedicated processors
+  bool threads = false;                             // MPI_THREAD_MULTIPLE
+  bool report = false;                              // count calls
+  int rank = 0;                                     // in MPI_COMM_WORLD, which is the job
   int size = 1;
   std::vector<int> pids;  // of every rank of the job
   Settings settings;

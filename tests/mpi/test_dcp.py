@@ -1,0 +1,226 @@
+"""Programs that were compiled without tutti, with dedicated collective processors beside them: the same results, and
+nobody stays behind, however the program ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import mpis
+import pytest
+from test_mpi4py import outcomes, suite  # noqa: F401
+
+ALL = list(mpis.MPIS)
+OFFLOADED = {"Bcast", "Reduce", "Allreduce", "Allgather", "Alltoall", "Barrier"}
+EXAMPLE = mpis.ROOT / "examples" / "dcp" / "dcp.c"
+
+
+def helpers() -> list[int]:
+    """The dedicated processors that run now, of whatever job."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and (folder / "comm").read_text().strip() == "tutti-dcp":
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z":
+                    found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def helpers_of(libraries: Path, other_than: set[int]) -> list[int]:
+    """Those of this build (other worktrees may have jobs of their own) that are new."""
+    mine = []
+    for pid in set(helpers()) - other_than:
+        try:
+            if Path(f"/proc/{pid}/exe").resolve().parent == libraries.resolve():
+                mine.append(pid)
+        except OSError:
+            continue
+    return mine
+
+
+@pytest.fixture(autouse=True)
+def nobody_stays(libraries):
+    """Each test leaves no dedicated processor of its own behind."""
+    before = set(helpers())
+    yield
+    end = time.monotonic() + 5
+    while (left := helpers_of(libraries, before)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left, f"dedicated processors {left} are still there"
+
+
+def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str], dcp: str) -> mpis.Result:
+    mpi = mpis.ANY[mpi_name]
+    settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": dcp}
+    result = mpis.start(mpi, ranks, [program(mpi, source), *arguments, "served"], True, settings)
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+    return result
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks,dcp", [(2, "1"), (4, "1:2"), (3, "3")])
+@pytest.mark.parametrize("mpi", ALL)
+def test_collectives(program, libraries, mpi, ranks, dcp):
+    result = check(program, mpi, ranks, "collectives.c", ["20011"], dcp)
+    offloaded = {call for call, algorithm in result.rows() if algorithm == "dcp"}
+    for name in OFFLOADED:
+        assert f"MPI_{name}" in offloaded, result.text[-3000:]
+        assert f"MPI_I{name.lower()}" in offloaded
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("source,ranks,arguments", [
+    ("requests.c", 3, []), ("deadlock.c", 2, []), ("datatypes.c", 2, []), ("reductions.c", 3, []),
+    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, [])])
+@pytest.mark.parametrize("mpi", ALL)
+def test_program(program, libraries, mpi, source, ranks, arguments):
+    check(program, mpi, ranks, source, arguments or ["0"], "1")
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("kind", ["mpif", "mpi", "f08"])
+@pytest.mark.parametrize("mpi", list(mpis.ANY))
+def test_fortran(program, libraries, mpi, kind):
+    result = check(program, mpi, 2, f"fortran_{kind}.f90", [], "1")
+    assert {"MPI_Allreduce", "MPI_Bcast", "MPI_Iallreduce"} <= {
+        call for call, algorithm in result.rows() if algorithm == "dcp"}
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_the_papers_interface(libraries, tmp_path, mpi, tutti):
+    description = mpis.MPIS[mpi]
+    owner = mpis.ANY[description.programs_of]
+    if reason := description.missing() or owner.missing():
+        pytest.skip(reason)
+    binary = tmp_path / "dcp"
+    subprocess.run([str(owner.compiler), "-I", str(mpis.ROOT / "include"), "-o", str(binary), str(EXAMPLE)],
+                   check=True, capture_output=True, timeout=120)
+    settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": "1"} if tutti else {}
+    result = mpis.start(description, 3, [str(binary)], tutti, settings)
+    assert result.status == 0 and "100 sums, all right" in result.text, result.text
+    if tutti:
+        assert result.rows()["MPI_Iallreduce", "dcp"] == 300
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("text", ["0", "1:", "x", "4:1:1", "-1"])
+def test_a_ratio_that_is_none_is_one_line(program, libraries, text):
+    mpi = mpis.MPIS["openmpi"]
+    result = mpis.start(mpi, 2, [program(mpi, "latency.c")], True, {"TUTTI_DCP": text})
+    lines = [line for line in result.text.splitlines() if "TUTTI_DCP" in line]
+    assert len(lines) == 1 and "expected" in lines[0], result.text
+
+
+@pytest.mark.mpi
+def test_from_the_job_is_refused_in_one_line(program, libraries):
+    mpi = mpis.MPIS["openmpi"]
+    result = mpis.start(mpi, 3, [program(mpi, "latency.c")], True, {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1"})
+    assert result.text.count("not built yet") == 1, result.text
+
+
+# ---- ends ----------------------------------------------------------------------------------------
+
+
+ENDING = """
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank;
+  double in = 1, out;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int i = 0; i < 1000; ++i) MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  if (strcmp(argv[1], "abort") == 0 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 3);
+  if (strcmp(argv[1], "exit") == 0) _exit(rank == 1 ? 4 : 0);
+  if (strcmp(argv[1], "kill") == 0 && rank == 1) raise(9);
+  for (int i = 0; i < 1000000000; ++i) MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ending")
+    (folder / "ending.c").write_text(ENDING.replace("<string.h>", "<string.h>\n#include <signal.h>"))
+
+    def compiled(mpi: mpis.Mpi) -> str:
+        owner = mpis.ANY[mpi.programs_of]
+        if reason := mpi.missing() or owner.missing():
+            pytest.skip(reason)
+        binary = folder / owner.name
+        if not binary.exists():
+            subprocess.run([str(owner.compiler), "-o", str(binary), str(folder / "ending.c")], check=True,
+                           capture_output=True, timeout=120)
+        return str(binary)
+
+    return compiled
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("how", ["abort", "exit", "kill"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_the_job_ends_with_the_program(ending, libraries, mpi, how):
+    description = mpis.MPIS[mpi]
+    result = mpis.start(description, 3, [ending(description), how], True, {"TUTTI_DCP": "1"}, limit_s=60)
+    assert result.status not in (None, 0), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_a_dcp_that_is_killed_is_reported(ending, libraries, mpi):
+    description = mpis.MPIS[mpi]
+    before = set(helpers())
+    variables = [f"{name}={value}" for name, value in
+                 {**description.environment, "TUTTI_DCP": "1", "LD_PRELOAD": str(mpis.preload())}.items()]
+    job = subprocess.Popen([*description.launcher, "-n", "3", "env", *variables, ending(description), "on"],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                           env={**os.environ, **description.environment})
+    try:
+        end = time.monotonic() + 30
+        while not (found := helpers_of(libraries, before)) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(found) == 1
+        time.sleep(1)
+        os.kill(found[0], signal.SIGKILL)
+        text, _ = job.communicate(timeout=30)
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+    assert job.returncode != 0
+    assert "dedicated processor 0 died during MPI_Allreduce" in text, text
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(2600)
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_mpi4py(libraries, suite, mpi):  # noqa: F811
+    import re
+
+    description = mpis.MPIS[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    native, _ = outcomes(description, suite, 2, False)
+    mpi_with = mpis.MPIS[mpi]
+    command = [str(mpi_with.python), str(suite / "test" / "main.py"), "-v", "--no-builddir", "-x", "spawn", "-x", "dynproc"]
+    served = mpis.start(mpi_with, 2, command, True, {"TUTTI_DCP": "1"}, limit_s=1200)
+    assert served.status == native.status, served.text[-3000:]
+    counts = [sorted(re.findall(r"^(?:Ran \d+ tests|OK.*|FAILED.*)", run.text, re.MULTILINE))
+              for run in (native, served)]
+    assert counts[1] == counts[0]
+    assert counts[0]
