@@ -55,6 +55,16 @@ struct MemoryUse {
   std::size_t per_team = 0;          // fixed bytes per rank and communicator
 };
 
+/// What a dedicated processor has done, for `tutti run --report`.
+struct ProcessorCounts {
+  std::int32_t processor = -1;  // its job rank
+  std::int32_t apps = 0;        // ranks of the program that it serves
+  std::uint64_t requests = 0, collectives = 0;
+  std::uint64_t waited_ns = 0;      // from the first arrival of each collective to its last, in all
+  std::uint64_t served_ns = 0;      // from its last arrival to its last answer, in all
+  std::uint64_t longest_queue = 0;  // collectives that were under way at once
+};
+
 /// One process (or thread rank) of a parallel job: fabric, engine, teams. Create one per rank.
 /// Thread-safe where `threads` was true at creation; otherwise one application thread at a time.
 class Job {
@@ -108,6 +118,9 @@ class Job {
 
   /// On a dedicated processor: serves the program's ranks until all of them have left.
   virtual void serve() noexcept = 0;
+  /// On the first of the ranks that a dedicated processor of this node serves: what that has done.
+  /// False on all others. The times need a report (settings).
+  virtual bool processor_counts(ProcessorCounts* out) const noexcept = 0;
 
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
   virtual const char* algorithm(const Team& team, const Call& call) const noexcept = 0;

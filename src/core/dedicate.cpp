@@ -60,12 +60,22 @@ Status JobImpl::dedicate(int apps, Bootstrap& bootstrap) noexcept {
   if (app) {
     const auto before =
         std::count(map.begin(), map.begin() + static_cast<std::ptrdiff_t>(rank), map[rank]);
-    const std::size_t rings = all[static_cast<std::size_t>(map[rank])].offset;
-    return client_->connect(rings + static_cast<std::size_t>(before) * offload::kRingBytes);
+    return client_->connect(all[static_cast<std::size_t>(map[rank])].offset,
+                            static_cast<std::size_t>(before));
   }
   std::vector<std::uint64_t> taken;
   for (int i = 0; i < apps; ++i) taken.push_back(all[static_cast<std::size_t>(i)].offset);
   return server_->start(taken.data());
+}
+
+bool JobImpl::processor_counts(ProcessorCounts* out) const noexcept {
+  const offload::Counts* counts = client_ && client_->index() == 0 ? client_->counts() : nullptr;
+  if (counts == nullptr) return false;
+  const auto value = [](const Word& word) { return word.load(std::memory_order_relaxed); };
+  *out = {client_->processor(),        client_->served_with(),   value(counts->requests),
+          value(counts->collectives),  value(counts->waited_ns), value(counts->served_ns),
+          value(counts->longest_queue)};
+  return true;
 }
 
 void JobImpl::serve() noexcept {

@@ -163,6 +163,9 @@ class Engine {
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
+  /// True where the caller, who is in a task, holds the lock; without it nobody else may be called.
+  bool guarded() const noexcept { return locked_.load(std::memory_order_relaxed); }
+
   /// Operations in flight for which this process has nothing to do but to see that they are over:
   /// no progress thread is woken for them. Under the guard, but for resting().
   void operation_rests() noexcept { resting_.store(resting() + 1, std::memory_order_relaxed); }

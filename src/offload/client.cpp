@@ -25,10 +25,12 @@ Status Client::open(std::size_t* offset) noexcept {
   return Status::success();
 }
 
-Status Client::connect(std::size_t ring) noexcept {
+Status Client::connect(std::size_t counts, std::size_t index) noexcept {
   processor_ = map_[static_cast<std::size_t>(fabric_.rank())];
   TUTTI_TRY(fabric_.arena_of(processor_, &ring_));
-  ring_offset_ = ring;
+  counts_ = counts;
+  index_ = index;
+  ring_offset_ = counts + kCountsBytes + index * kRingBytes;
   near_ = fabric_.maps(processor_) && fabric_.traits().user_memory;
   if (ring_.mapped == nullptr) shadow_data_.resize(kSlots * kCellBytes);
   return Status::success();
@@ -289,9 +291,11 @@ Task Client::run(Port& port, const Call& call) noexcept {
   const std::uint64_t turn = turns_++;
   Status status;
   if (turn_.load(std::memory_order_relaxed) != turn || !notices_.empty() || !has_room()) {
-    engine_.operation_started();  // somebody must look after it until it is on its way
+    // Somebody must look after it until it is on its way; a blocking caller does by itself.
+    const bool guarded = engine_.guarded();
+    if (guarded) engine_.operation_started();
     status = co_await wait_for_turn(port, turn);
-    engine_.operation_finished();
+    if (guarded) engine_.operation_finished();
   }
   Message message;
   Lent lent;

@@ -1,6 +1,7 @@
 // The application processor's side: one put to hand a collective over, one poll to see its result.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,8 +36,16 @@ class Client {
   /// Takes memory in the own arena. `*offset`: where the counter of requests taken is, which the
   /// DCP must know.
   Status open(std::size_t* offset) noexcept;
-  /// `ring`: where this APP's ring lies in its DCP's arena.
-  Status connect(std::size_t ring) noexcept;
+  /// `counts`: where its Counts lie in the DCP's arena; `index`: of this APP among those of its
+  /// DCP.
+  Status connect(std::size_t counts, std::size_t index) noexcept;
+  /// What the DCP has done so far; nullptr where it is on another node.
+  const Counts* counts() const noexcept {
+    return ring_.mapped == nullptr ? nullptr
+                                   : reinterpret_cast<const Counts*>(
+                                         static_cast<const std::byte*>(ring_.mapped) + counts_);
+  }
+  std::size_t index() const noexcept { return index_; }
   /// Tells the DCP that nothing more will come. The last call.
   void leave() noexcept;
 
@@ -50,6 +59,10 @@ class Client {
 
   FramePool& frames() noexcept { return engine_.frames(); }
   std::int32_t processor() const noexcept { return processor_; }
+  /// APPs of this one's DCP.
+  int served_with() const noexcept {
+    return static_cast<int>(std::count(map_.begin(), map_.end(), processor_));
+  }
 
  private:
   struct ReplyCell {
@@ -98,6 +111,7 @@ class Client {
   std::int32_t processor_ = -1;
   bool near_ = false;  // the DCP maps this memory and may reach all of it
   Remote ring_;        // the DCP's arena
+  std::size_t counts_ = 0, index_ = 0;
   std::size_t ring_offset_ = 0;
   std::size_t taken_offset_ = 0;
   std::uint64_t sent_ = 0, room_until_ = kSlots;  // requests below may be written

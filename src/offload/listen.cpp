@@ -27,12 +27,15 @@ Status Server::open(std::size_t* offset) noexcept {
     app->self = Membership{&app->rank, 1, {}, true};
     apps_.push_back(std::move(app));
   }
-  const std::size_t bytes = std::max<std::size_t>(1, apps_.size()) * kRingBytes;
-  TUTTI_TRY(heap_.allocate(bytes, &rings_));
-  auto* rings = static_cast<std::byte*>(fabric_.arena().base) + rings_;
-  std::memset(rings, 0, bytes);
-  for (std::size_t i = 0; i < apps_.size(); ++i) apps_[i]->ring = rings + i * kRingBytes;
-  *offset = rings_;
+  const std::size_t bytes = kCountsBytes + apps_.size() * kRingBytes;
+  std::size_t place = 0;
+  TUTTI_TRY(heap_.allocate(bytes, &place));
+  auto* const memory = static_cast<std::byte*>(fabric_.arena().base) + place;
+  std::memset(memory, 0, bytes);
+  counts_ = new (memory) Counts{};
+  for (std::size_t i = 0; i < apps_.size(); ++i)
+    apps_[i]->ring = memory + kCountsBytes + i * kRingBytes;
+  *offset = place;
   return Status::success();
 }
 
@@ -55,7 +58,7 @@ Task Server::listen(App& app) noexcept {
     const Request& request = line.request;
     const std::byte* data = app.ring + data_offset(app.next);
     if (!(co_await engine_.reached(line.flag, app.next + 1, app.self, app.rank)).ok()) break;
-    ++counts_.requests;
+    add(counts_->requests, 1);
     fabric_.spend(Work::match, 0);
     if (request.kind == kLeave) break;
     if (request.kind == kOpenGroup) {
@@ -174,7 +177,8 @@ Server::Round& Server::round_of(Group& group, std::uint64_t epoch) {
   round->epoch = epoch;
   round->arrived = 0;
   round->first_ns = now();
-  counts_.longest_queue = std::max(counts_.longest_queue, ++under_way_);
+  if (++under_way_ > counts_->longest_queue.load(std::memory_order_relaxed))
+    counts_->longest_queue.store(under_way_, std::memory_order_relaxed);
   group.rounds.push_back(std::move(round));
   return *group.rounds.back();
 }
@@ -207,7 +211,7 @@ void Server::arrive(App& app, const Request& request, const std::byte* data) noe
 /// started in the same order on all DCPs, and a small one need not wait for a large one.
 void Server::begin(Group& group, Round& round) noexcept {
   round.last_ns = now();
-  counts_.waited_ns += round.last_ns - round.first_ns;
+  add(counts_->waited_ns, round.last_ns - round.first_ns);
   if (!round.small) {
     group.large.push_back(&round);
     if (group.large.size() > 1) return;
@@ -218,8 +222,7 @@ void Server::begin(Group& group, Round& round) noexcept {
 
 /// The last step of a collective's task.
 void Server::finish(Group& group, Round& round) noexcept {
-  ++counts_.collectives;
-  counts_.served_ns += now() - round.last_ns;
+  add(counts_->served_ns, now() - round.last_ns);
   --under_way_;
   const auto place = std::find_if(group.rounds.begin(), group.rounds.end(),
                                   [&](const auto& one) { return one.get() == &round; });

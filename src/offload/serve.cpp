@@ -60,6 +60,7 @@ Task Server::serve(Group& group, Round& round) noexcept {
   if (status.ok() && group.processors.size() > 1) status = team_of(group, round.small, &job.team);
   if (status.ok() && !round.small) status = attach_memory(round);
   if (status.ok()) status = co_await run(job);
+  add(counts_->collectives, 1);  // whoever has the answer finds it counted
   status = co_await answer_all(job, status);
   finish(group, round);
   co_return status;

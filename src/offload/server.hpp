@@ -21,15 +21,6 @@
 
 namespace tutti::offload {
 
-/// What a DCP has done, for reports.
-struct ServerCounts {
-  std::uint64_t requests = 0;       // of APPs
-  std::uint64_t collectives = 0;    // completed
-  std::uint64_t waited_ns = 0;      // from the first arrival of a collective to its last, in all
-  std::uint64_t served_ns = 0;      // from its last arrival to its last result, in all
-  std::uint32_t longest_queue = 0;  // collectives that had begun to arrive and were not over
-};
-
 /// One per DCP. Under the engine's lock.
 class Server {
  public:
@@ -41,7 +32,7 @@ class Server {
     std::function<void(Team*)> release;
   };
   /// `map`: the DCP of each APP, by job rank.
-  /// `timed`: keep the times of ServerCounts.
+  /// `timed`: keep the times of Counts.
   Server(Engine& engine, ArenaHeap& heap, std::vector<std::int32_t> map, Teams teams,
          bool timed) noexcept;
   ~Server();
@@ -55,7 +46,6 @@ class Server {
   Status start(const std::uint64_t* taken) noexcept;
   /// True when every APP has left, in good order or not.
   bool over() const noexcept { return present_ == 0; }
-  const ServerCounts& counts() const noexcept { return counts_; }
 
   FramePool& frames() noexcept { return engine_.frames(); }
 
@@ -110,8 +100,7 @@ class Server {
   const bool timed_;
   int present_ = 0;
   std::uint32_t under_way_ = 0;
-  std::size_t rings_ = 0;
-  ServerCounts counts_;
+  Counts* counts_ = nullptr;  // in the arena
 };
 
 }  // namespace tutti::offload

@@ -1,7 +1,7 @@
 // What an application processor (APP) and its dedicated collective processor (DCP) write into each
 // other's memory (CDCP-2008, section IV: the APP sends its data and receives the result).
 //
-//   in the DCP's arena, for each of its APPs:   kSlots requests, kSlots data cells
+//   in the DCP's arena: what it has done; for each of its APPs kSlots requests, kSlots data cells
 //   in the APP's arena:                         a counter of requests taken, then reply cells
 //
 // A request is one cache line, its flag behind it, so that a small collective is one put. All flags
@@ -81,6 +81,22 @@ static_assert(sizeof(ReplyLine) == kCacheLine && offsetof(ReplyLine, flag) == kR
 
 inline constexpr std::size_t kReplyStride = kCacheLine + kCellBytes;
 inline constexpr std::size_t kRingBytes = kSlots * (kCacheLine + kCellBytes);  // of one APP
+
+/// What a DCP has done, for reports. Written by the DCP alone, read by its APPs.
+struct Counts {
+  Word requests{0};       // of its APPs
+  Word collectives{0};    // served
+  Word waited_ns{0};      // from the first arrival of a collective to its last, in all
+  Word served_ns{0};      // from its last arrival to its last answer, in all
+  Word longest_queue{0};  // collectives that had begun to arrive and were not over
+};
+inline constexpr std::size_t kCountsBytes = 2 * kCacheLine;
+static_assert(sizeof(Counts) <= kCountsBytes);
+/// Only for a Word that this process alone writes.
+inline void add(Word& word, std::uint64_t value) noexcept {
+  word.store(word.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
 inline constexpr std::size_t request_offset(std::uint64_t number) noexcept {
   return static_cast<std::size_t>(number % kSlots) * kCacheLine;
 }

@@ -4,6 +4,7 @@ nobody stays behind, however the program ends."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -111,6 +112,31 @@ def test_the_papers_interface(libraries, tmp_path, mpi, tutti):
     assert result.status == 0 and "100 sums, all right" in result.text, result.text
     if tutti:
         assert result.rows()["MPI_Iallreduce", "dcp"] == 300
+        processor = re.search(r"dedicated processor 0: 3 ranks, (\d+) requests, (\d+) collectives", result.text)
+        # 101 sums, one request of each rank for each, and one to open the world.
+        assert processor and int(processor[2]) == 101 and int(processor[1]) >= 306, result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("form", ["blocking", "overlapped"])
+@pytest.mark.parametrize("mpi", list(mpis.ANY))
+def test_barotropic(libraries, tmp_path, mpi, form):
+    """The solver of the paper's application, verified against a serial solve."""
+    description = mpis.ANY[mpi]
+    owner = mpis.ANY[description.programs_of]
+    if reason := description.missing() or owner.missing():
+        pytest.skip(reason)
+    if owner.fortran is None:
+        pytest.skip(f"{mpi}: no Fortran compiler of this MPI")
+    source = mpis.ROOT / "examples" / "barotropic" / "barotropic.F90"
+    subprocess.run([str(owner.fortran), "-O2", "-o", "barotropic", str(source)], cwd=tmp_path, check=True,
+                   capture_output=True, timeout=120)
+    result = mpis.start(description, 3, [str(tmp_path / "barotropic"), form, "100"], True,
+                        {"TUTTI_REPORT": "1", "TUTTI_DCP": "1"})
+    assert result.status == 0 and "verified" in result.text, result.text
+    call = "MPI_Iallreduce" if form == "overlapped" else "MPI_Allreduce"
+    assert result.rows()[call, "dcp"] > 300
 
 
 @pytest.mark.mpi
@@ -210,14 +236,13 @@ def test_a_dcp_that_is_killed_is_reported(ending, libraries, mpi):
 @pytest.mark.timeout(2600)
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_mpi4py(libraries, suite, mpi):  # noqa: F811
-    import re
-
     description = mpis.MPIS[mpi]
     if reason := description.missing():
         pytest.skip(reason)
     native, _ = outcomes(description, suite, 2, False)
     mpi_with = mpis.MPIS[mpi]
-    command = [str(mpi_with.python), str(suite / "test" / "main.py"), "-v", "--no-builddir", "-x", "spawn", "-x", "dynproc"]
+    command = [str(mpi_with.python), str(suite / "test" / "main.py"), "-v", "--no-builddir", "-x",
+               "spawn", "-x", "dynproc"]
     served = mpis.start(mpi_with, 2, command, True, {"TUTTI_DCP": "1"}, limit_s=1200)
     assert served.status == native.status, served.text[-3000:]
     counts = [sorted(re.findall(r"^(?:Ran \d+ tests|OK.*|FAILED.*)", run.text, re.MULTILINE))

@@ -179,6 +179,8 @@ void detach() {
   if (state.report) write_report();
   destroy_comms();
   destroy_types();
+  // Others may still need the dedicated processors that this rank has started.
+  if (state.processors) native.Barrier(state.pump_comm);
   state.job.reset();
   state.processors.reset();
   free_world_copies();
@@ -243,6 +245,7 @@ bool attach(const tutti_preload& preload) {
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
   create_world();
   install_handlers();
+  if (state.report) state.began = now();
   if (state.rank == 0) leave_note();
   return true;
 }

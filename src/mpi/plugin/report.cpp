@@ -106,6 +106,84 @@ Totals gather() {
   return totals;
 }
 
+// What the dedicated processors have done, on rank 0; each is spoken for by one of its ranks.
+std::vector<ProcessorCounts> gather_processors() {
+  std::vector<ProcessorCounts> all;
+  if (!state.processors) return all;
+  ProcessorCounts mine;
+  if (!state.job->processor_counts(&mine)) mine = ProcessorCounts{};
+  const int bytes = static_cast<int>(sizeof mine);
+  all.resize(state.rank == 0 ? static_cast<std::size_t>(state.size) : 1);
+  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  std::erase_if(all, [](const ProcessorCounts& one) { return one.processor < 0; });
+  return all;
+}
+
+// Times of one processor in microseconds, and how much of the run it was at work.
+struct ProcessorTimes {
+  double waited, served, busy;
+  explicit ProcessorTimes(const ProcessorCounts& one) {
+    const double count = std::max<double>(1, static_cast<double>(one.collectives));
+    waited = static_cast<double>(one.waited_ns) * 1e-3 / count;
+    served = static_cast<double>(one.served_ns) * 1e-3 / count;
+    busy = static_cast<double>(one.served_ns) * 1e-9 / std::max(1e-9, now() - state.began);
+  }
+};
+
+// What the program would have done with these cores itself.
+std::string better_use(const Totals& totals, std::size_t processors) {
+  double offloaded = 0;
+  for (const auto& [key, total] : totals) {
+    if (key.second == "dcp") offloaded += total.counts.seconds;
+  }
+  const double computed = std::max(0.0, now() - state.began - offloaded);
+  const auto more = static_cast<double>(processors);
+  const double saved = computed * more / (static_cast<double>(state.size) + more);
+  char line[320];
+  std::snprintf(line, sizeof line,
+                "%zu more processes of the program, were it to scale perfectly, would save %.3f s "
+                "of the %.3f s "
+                "that it spent outside offloaded calls; these took %.3f s. The cores serve it "
+                "better as its own where "
+                "offloading has saved less than that (tutti tune --dcp --app says)\n",
+                processors, saved, computed, offloaded);
+  return line;
+}
+
+std::string processors_table(const Totals& totals, const std::vector<ProcessorCounts>& all) {
+  std::string text;
+  char line[320];
+  for (const ProcessorCounts& one : all) {
+    const ProcessorTimes times(one);
+    std::snprintf(
+        line, sizeof line,
+        "dedicated processor %d: %d ranks, %" PRIu64 " requests, %" PRIu64
+        " collectives, at most %" PRIu64
+        " at once; %.1f us from first to last arrival, %.1f us from there to the last answer, "
+        "%.1f %% of the time at work\n",
+        one.processor - state.size, one.apps, one.requests, one.collectives, one.longest_queue,
+        times.waited, times.served, 100 * times.busy);
+    text += line;
+  }
+  return all.empty() ? text : text + better_use(totals, all.size());
+}
+
+std::string processors_json(const std::vector<ProcessorCounts>& all) {
+  std::string text = ", \"processors\": [";
+  char line[320];
+  for (const ProcessorCounts& one : all) {
+    const ProcessorTimes times(one);
+    std::snprintf(line, sizeof line,
+                  "%s\n  {\"processor\": %d, \"apps\": %d, \"requests\": %" PRIu64
+                  ", \"collectives\": %" PRIu64 ", \"longest_queue\": %" PRIu64
+                  ", \"arrival_us\": %.3f, \"service_us\": %.3f, \"busy\": %.4f}",
+                  &one == all.data() ? "" : ",", one.processor - state.size, one.apps, one.requests,
+                  one.collectives, one.longest_queue, times.waited, times.served, times.busy);
+    text += line;
+  }
+  return text + "]";
+}
+
 std::string library_version() {
   std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
   int length = 0;
@@ -116,7 +194,7 @@ std::string library_version() {
   return version.substr(0, version.find(','));
 }
 
-std::string table(const Totals& totals) {
+std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
   char line[256];
   std::snprintf(line, sizeof line,
                 "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
@@ -132,7 +210,7 @@ std::string table(const Totals& totals) {
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text;
+  return text + processors_table(totals, processors);
 }
 
 std::string quoted(const std::string& text) {
@@ -145,10 +223,11 @@ std::string quoted(const std::string& text) {
 }
 
 // The schema is described in docs/mpi.md.
-std::string json(const Totals& totals) {
+std::string json(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
   std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) +
                      ", \"mpi\": " + quoted(library_version()) +
-                     ", \"ranks\": " + std::to_string(state.size) + ", \"rows\": [";
+                     ", \"ranks\": " + std::to_string(state.size) +
+                     ", \"seconds\": " + std::to_string(now() - state.began) + ", \"rows\": [";
   const char* separator = "\n  ";
   char line[256];
   for (const auto& [key, total] : totals) {
@@ -162,7 +241,9 @@ std::string json(const Totals& totals) {
             ", \"tutti\": " + (taken ? "true" : "false") + line;
     separator = ",\n  ";
   }
-  return text + "]}\n";
+  text += "]";
+  if (!processors.empty()) text += processors_json(processors);
+  return text + "}\n";
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -200,15 +281,17 @@ void leave_note() noexcept {
 
 void write_report() noexcept {
   const Totals totals = gather();
+  const std::vector<ProcessorCounts> processors = gather_processors();
   if (state.rank != 0) return;
   const std::string& where = state.settings.report;
   if (where == "1") {
-    const std::string text = table(totals);
+    const std::string text = table(totals, processors);
     std::fwrite(text.data(), 1, text.size(), stderr);
   } else if (!where.empty() && where != "0") {
-    write_file(where, table(totals));
+    write_file(where, table(totals, processors));
   }
-  if (!state.settings.report_json.empty()) write_file(state.settings.report_json, json(totals));
+  if (!state.settings.report_json.empty())
+    write_file(state.settings.report_json, json(totals, processors));
 }
 
 }  // namespace tutti::mpi

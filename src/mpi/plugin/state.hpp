@@ -19,6 +19,7 @@ struct State {
   std::unique_ptr<offload::Processors> processors;  // null without dedicated processors
   bool threads = false;                             // MPI_THREAD_MULTIPLE
   bool report = false;                              // count calls
+  double began = 0;                                 // now() when MPI_Init was over, with a report
   int rank = 0;                                     // in MPI_COMM_WORLD, which is the job
   int size = 1;
   std::vector<int> pids;  // of every rank of the job

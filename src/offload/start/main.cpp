@@ -111,6 +111,7 @@ Status allgather(void* self, const void* in, void* out, std::size_t bytes) {
 }  // namespace
 
 int main() {
+  if (fork() != 0) _exit(0);  // the program's process waits for this one only
   let_go_of_descriptors();
   for (const int ignored : {SIGINT, SIGHUP, SIGPIPE}) signal(ignored, SIG_IGN);
   Welcome welcome{};

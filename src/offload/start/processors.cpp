@@ -1,11 +1,11 @@
 #include "offload/start/processors.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ extern char** environ;
 namespace tutti::offload {
 namespace {
 
-constexpr int kLeaveSeconds = 10;  // that helpers have to leave in
+constexpr int kLeaveMs = 10'000;  // that helpers have to leave in
 
 /// What each rank of the program tells the others first.
 struct Introduction {
@@ -123,7 +123,10 @@ Status Processors::spawn(const std::string& program, std::string* message) {
       *message = "cannot start " + program + ": " + std::strerror(error);
       return Status::error(Code::not_permitted, "cannot start a dedicated processor");
     }
-    pids_.push_back(pid);
+    // The helper goes on in a child of its own, so that the program does not find a child that it
+    // has not made.
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
   return Status::success();
 }
@@ -157,17 +160,13 @@ Status Processors::start(const Host& host, const Settings& settings, const std::
 }
 
 Processors::~Processors() {
-  for (const int socket : sockets_) close(socket);
-  const timespec step{0, 1'000'000};
-  for (const std::int32_t pid : pids_) {
-    bool ended = false;
-    for (int i = 0; i < kLeaveSeconds * 1000 && !ended; ++i) {
-      ended = waitpid(pid, nullptr, WNOHANG) != 0;  // over, or somebody else has waited for it
-      if (!ended) nanosleep(&step, nullptr);
+  for (const int socket : sockets_) {
+    // Whoever still starts sees the end of what it reads; whoever has served ends by itself.
+    shutdown(socket, SHUT_WR);
+    pollfd entry{socket, POLLIN, 0};
+    while (poll(&entry, 1, kLeaveMs) < 0 && errno == EINTR) {
     }
-    if (ended) continue;
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    close(socket);
   }
 }
 

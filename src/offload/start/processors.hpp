@@ -36,16 +36,13 @@ class Processors {
   /// `*message` says why, on a rank that knows.
   static Status start(const Host& host, const Settings& settings, const std::string& program,
                       std::unique_ptr<Processors>* out, std::string* message);
-  /// Waits for them to leave, and ends those that do not in time.
+  /// Waits until they have left, a while at most: after the job, which they leave with, has ended.
   ~Processors();
   Processors(const Processors&) = delete;
   Processors& operator=(const Processors&) = delete;
 
   /// The program's ranks and the helpers. Valid as long as this object.
   Host host() const noexcept;
-  /// How many there are in all, and the processes of this node's.
-  int count() const noexcept { return size_ - host_.size; }
-  const std::vector<std::int32_t>& pids() const noexcept { return pids_; }
 
  private:
   explicit Processors(const Host& host) noexcept : host_(host) {}
@@ -63,7 +60,6 @@ class Processors {
   std::vector<int> helpers_;  // by rank of the program: those that it has started
   Welcome welcome_{};         // of the first of this rank
   std::vector<int> sockets_;
-  std::vector<std::int32_t> pids_;
 };
 
 }  // namespace tutti::offload
