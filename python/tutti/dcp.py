@@ -1,4 +1,4 @@
-"""Dedicated collective processors: what `tutti run --dcp` asks for, and which ratio is worth it (CDCP-2008, section V-E)."""
+"""Dedicated collective processors: what `tutti run --dcp` asks for, and which ratio pays (CDCP-2008, section V-E)."""
 
 from __future__ import annotations
 

@@ -43,8 +43,31 @@ copied_bytes = 0
 def command(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the profile.")] = Path("machine.toml"),
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms here.")] = None,
+    dcp: Annotated[bool, typer.Option(
+        "--dcp", help="Measure dedicated collective processors instead, and propose a ratio.")] = False,
+    mpi: Annotated[str, typer.Option(metavar="NAME", help="With --dcp: the MPI to measure with.")] = "mpich",
+    np: Annotated[int, typer.Option("--np", min=2, help="With --dcp: ranks of the program.")] = 2,
+    ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: what to try.")] = "1,1:2,1:1",
+    sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes; the "
+                                       "largest decides.")] = "8,1K",
+    overlap: Annotated[float, typer.Option(
+        min=0, metavar="US", help="With --dcp: computation that the application has for each collective to hide "
+        "behind; 0: none.")] = 0.0,
+    app: Annotated[Optional[Path], typer.Option(
+        metavar="PROFILE", help="With --dcp: a file of tutti run --report-json; says whether that application "
+        "gains.")] = None,
+    point: Annotated[float, typer.Option(
+        min=0, metavar="S", help="With --app: seconds of its point-to-point communication, which the profile does not "
+        "know.")] = 0.0,
+    rounds: Annotated[int, typer.Option(min=1, help="With --dcp: how often each ratio is started.")] = 3,
 ) -> None:
-    """Measure this machine and write a network profile of it, for tutti sim, model and explain."""
+    """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --dcp, find the
+    ratio of dedicated collective processors to an application's processes."""
+    if dcp:
+        from tutti import tune_dcp
+
+        tune_dcp.run(mpi, np, ratio, sizes, overlap, app, point, rounds, json_path)
+        return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")
     terms = measure()

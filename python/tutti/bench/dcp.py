@@ -120,9 +120,10 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
 
 
 def _show(rows: list[dict[str, Any]], computes: list[float]) -> None:
+    title = "allreduce: medians, the largest over the ranks; overhead: start and wait around a computation"
     table = Table("bytes", "ranks", "who", "--dcp", "blocking (us)", "latency (us)",
-                  *[f"overhead at {us:g} us" for us in computes if us > 0], title_justify="left",
-                  title="allreduce: medians of the largest over the ranks; overhead: start and wait around a computation")
+                  *[f"overhead at {us:g} us" for us in computes if us > 0], title=title,
+                  title_justify="left")
     seen: dict[tuple, dict[float, dict[str, Any]]] = {}
     for row in rows:
         key = (row["bytes"], row["np"], row["mpi"], row["tutti"], row["ratio"])
