@@ -44,8 +44,8 @@ struct Algorithm {
   const char* (*restriction)(const Shape& shape, const Parameters& parameters);
   const char* parameters[2];  // names, or nullptr
   Parameters defaults;
-  const char* source;  // paper and section, or what it is known as
-  bool casts = false;  // wants Team::open_multicast() on all members before one of them casts
+  const char* source;      // paper and section, or what it is known as
+  bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 };
 
