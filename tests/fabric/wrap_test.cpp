@@ -224,8 +224,9 @@ Task exposes_and_gets(Node& n) {
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(0, &remote));
   Completion completion;
-  EXPECT_EQ(n.fabric.get(remote, 0, user.data(), 8, &completion).code, Code::corrupt);
-  TUTTI_REQUIRE_OK(n.fabric.get(remote, 0, user.data(), 8, &completion));
+  const std::size_t unused = Node::kControlBytes - 8;
+  EXPECT_EQ(n.fabric.get(remote, unused, user.data(), 8, &completion).code, Code::corrupt);
+  TUTTI_REQUIRE_OK(n.fabric.get(remote, unused, user.data(), 8, &completion));
   EXPECT_EQ(n.fabric.reserve(kData, 100).code, Code::no_memory);
   Key key{};
   EXPECT_EQ(n.fabric.attach(0, key, &remote).code, Code::peer_lost);
