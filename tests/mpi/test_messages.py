@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import mpis
 import pytest
-from test_mpi4py import OUTCOME, suite  # noqa: F401: a fixture
+from test_mpi4py import OUTCOME, suite  # noqa: F401 (a fixture)
 
 ALL = list(mpis.MPIS)
 PROTOCOLS = ["write", "read", "read_interrupt"]
@@ -48,7 +51,7 @@ def test_narrow_places(program, libraries, setting, source):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("source,ranks,served", [
-    ("requests.c", 3, "MPI_Isend"), ("deadlock.c", 2, "MPI_Isend"), ("deadlock.c", 4, "MPI_Isend"),
+    ("requests.c", 3, "MPI_Irecv"), ("deadlock.c", 2, "MPI_Isend"), ("deadlock.c", 4, "MPI_Isend"),
     ("threads.c", 3, "MPI_Send"), ("datatypes.c", 2, "")])
 @pytest.mark.parametrize("mpi", ["mpich", "mpich-abi", "openmpi", "impi"])
 def test_together_with_collectives(program, libraries, mpi, source, ranks, served):
@@ -87,3 +90,23 @@ def test_mpi4py(libraries, suite, mpi, ranks):  # noqa: F811
     served = mpis.start(description, ranks, command, True, {"TUTTI_P2P": "1"}, limit_s=600)
     assert len(OUTCOME.findall(native.text)) > 100
     assert served.status == native.status == 0, served.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("taken", ["0", "1"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_time_in_wait_by_call_site(program, libraries, tmp_path, mpi, taken):
+    """The report names the places where the program waits, whoever carries the messages."""
+    description = mpis.MPIS[mpi]
+    path = program(description, "requests.c")
+    result = mpis.start(description, 2, [path, "0"], True,
+                        {"TUTTI_P2P": taken, "TUTTI_REPORT": "1", "TUTTI_REPORT_JSON": str(tmp_path / "report.json")})
+    assert result.status == 0, result.text[-3000:]
+    waits = json.loads((tmp_path / "report.json").read_text())["waits"]
+    assert {wait["call"] for wait in waits} == {"MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"}
+    assert len(waits) == len({(wait["call"], wait["site"]) for wait in waits}) > 4
+    for wait in waits:
+        assert wait["site"].startswith(Path(path).name + "+0x"), wait
+        assert wait["ranks"] == 2 and wait["calls"] >= 2 and 0 < wait["seconds"] <= wait["seconds_all"]
+    assert [wait["seconds_all"] for wait in waits] == sorted((wait["seconds_all"] for wait in waits), reverse=True)
+    assert "time waiting for requests, by call site" in result.text

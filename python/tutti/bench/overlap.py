@@ -46,7 +46,8 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
     for launch, lines in found.items():
         for key in dict.fromkeys((line["op"], line["bytes"], line["fraction"]) for line in lines):
             mine = [line for line in lines if (line["op"], line["bytes"], line["fraction"]) == key]
-            comm, compute, both = ([us for line in mine for us in line[name]] for name in ("comm_us", "compute_us", "us"))
+            comm, compute, both = ([us for line in mine for us in line[name]]
+                                   for name in ("comm_us", "compute_us", "us"))
             middle = [statistics.median(values) for values in (comm, compute, both)]
             rows.append({
                 "bench": "overlap", "op": key[0], "bytes": key[1], "np": launch.ranks,
@@ -61,9 +62,9 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("op", "bytes", "MPI", "protocol", "transfer (us)", "computation (us)", "both (us)", "overlap", "W / T",
-                  box=None, pad_edge=False, title="the part of a transfer that passes while the program computes",
-                  title_justify="left")
+    table = Table("op", "bytes", "MPI", "protocol", "transfer (us)", "computation (us)", "both (us)", "overlap",
+                  "W / T", box=None, pad_edge=False, title_justify="left",
+                  title="the part of a transfer that passes while the program computes")
     for row in sorted(rows, key=lambda row: (row["op"], row["bytes"], row["fraction"], row["tutti"])):
         table.add_row(row["op"], size_text(row["bytes"]), ("tutti over " if row["tutti"] else "") + row["mpi"],
                       row["protocol"], time_text(row["comm_us"]), time_text(row["compute_us"]), time_text(row["us"]),
@@ -78,8 +79,8 @@ def command(
                                     "iallreduce, ibcast, iallgather.")] = "isend,irecv",
     sizes: Annotated[str, typer.Option(metavar="LIST|A:B", help="Bytes: a list, or a range in steps of four.")]
     = "64K,256K,1M,4M",
-    protocols: Annotated[str, typer.Option("--protocol", metavar="LIST", help="Of tutti's: write, read, read_interrupt.")]
-    = ",".join(PROTOCOLS),
+    protocols: Annotated[str, typer.Option("--protocol", metavar="LIST",
+                                           help="Of tutti's: write, read, read_interrupt.")] = ",".join(PROTOCOLS),
     fractions: Annotated[str, typer.Option(metavar="LIST", help="Length of the computation, in times of the transfer.")]
     = "1.25",
     np: Annotated[int, typer.Option("--np", min=2, help="Ranks; messages pass between the first two.")] = 2,
@@ -104,6 +105,7 @@ def command(
     for word in shares:
         if not word.replace(".", "", 1).isdigit() or float(word) <= 0:
             raise UserError(f"--fractions {word}: expected positive numbers, such as 0.5,1,1.25")
+    rounds.check_output(json_path)
     in_lab = coll.LabRequest.parse(lab, latency, rate)
     plan = Plan("overlap.c", ["--ops", ",".join(ops), "--sizes", ",".join(map(str, wanted)), "--fractions",
                               ",".join(shares), "--repeats", str(REPEATS)],

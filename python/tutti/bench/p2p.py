@@ -48,7 +48,7 @@ def command(
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 5,
     time_ms: Annotated[Optional[float], typer.Option(min=0.1, help="Time for each cell in each round.")] = None,
     seed: Annotated[Optional[int], typer.Option(help="Of the order of the runs.")] = None,
-    lab: Annotated[Optional[int], typer.Option(min=2, metavar="NODES", help="Measure between two nodes of a lab.")] = None,
+    lab: Annotated[Optional[int], typer.Option(min=2, metavar="NODES", help="Measure in a cluster in a box.")] = None,
     latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
     rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
@@ -59,6 +59,7 @@ def command(
     for name in ops:
         if name not in OPS:
             raise UserError(f"--op {name}: expected one of {', '.join(OPS)}")
+    rounds.check_output(json_path)
     in_lab = coll.LabRequest.parse(lab, latency, rate)
     if time_ms is None:
         time_ms = coll.TIME_MS if in_lab is None else max(5 * coll.TIME_MS, in_lab.latency_ns * 1e-6 * 100)

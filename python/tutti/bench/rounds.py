@@ -16,7 +16,7 @@ from rich.console import Console
 from tutti import command as command_of_tutti
 from tutti import machine
 from tutti.bench import coll, peers, program
-from tutti.errors import Failure
+from tutti.errors import Failure, UserError
 from tutti.mpis import Mpi
 
 SLOWEST_CELL_S = 10.0  # for one cell, whatever its budget: an oversubscribed MPI may need it
@@ -54,6 +54,12 @@ class Plan:
 
     def limit_s(self) -> float:
         return coll.START_S + self.cells * (SLOWEST_CELL_S + 4 * self.cell_s)
+
+
+def check_output(path: Path | None) -> None:
+    """Before hours are spent measuring. Raises UserError."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
 
 
 def settings_for(mpi: Mpi, ranks: int, lab: coll.LabRequest | None) -> peers.Settings:

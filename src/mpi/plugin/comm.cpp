@@ -299,7 +299,6 @@ int handle_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int* so
 // Waits for pending communication, so tutti's must be over first.
 int handle_Comm_disconnect(MPI_Comm* handle) {
   if (Comm* comm = *handle == MPI_COMM_NULL ? nullptr : find_comm(*handle)) drain(comm);
-  if (state.messages != nullptr) state.messages->finish_sending();
   const NativeCall inside;
   return native.Comm_disconnect(handle);
 }

@@ -542,14 +542,6 @@ MPI_Message message_Message_fromint(int index, NativeFunction&& call_native) {
   return message_Message_f2c(index, call_native);
 }
 
-/// Waits for all buffered messages, those of tutti's too, which are not in the program's buffer.
-template <class NativeFunction>
-int message_Buffer_detach(void*, int*, NativeFunction&& call_native) {
-  state.messages->finish_sending();
-  const NativeCall inside;
-  return call_native();
-}
-
 #include "mpi/generated/message_handlers.inc"
 
 }  // namespace
