@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <unordered_map>
+#include <new>
+#include <vector>
 
 namespace tutti::mpi {
 namespace {
@@ -17,20 +18,30 @@ const char* file_name(const char* path) {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// Looking an address up takes longer than the walk. Guarded by `mutex`.
-std::unordered_map<std::uintptr_t, bool> known;
+// Looking an address up takes longer than the walk. Programs have few places that wait. Guarded by
+// `mutex`.
+struct Known {
+  std::uintptr_t address;
+  bool the_programs;
+};
+std::vector<Known> known;
 std::mutex mutex;
 
-bool is_the_programs(std::uintptr_t address) {
-  std::lock_guard lock(mutex);
-  const auto [entry, fresh] = known.try_emplace(address, true);
-  if (!fresh) return entry->second;
+bool look_up(std::uintptr_t address) {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr)
     return true;
   const char* const name = file_name(info.dli_fname);
-  entry->second = std::strncmp(name, "libtutti-", 9) != 0 && std::strncmp(name, "libmpi", 6) != 0;
-  return entry->second;
+  return std::strncmp(name, "libtutti-", 9) != 0 && std::strncmp(name, "libmpi", 6) != 0;
+}
+
+bool is_the_programs(std::uintptr_t address) {
+  std::lock_guard lock(mutex);
+  for (const Known& place : known) {
+    if (place.address == address) return place.the_programs;
+  }
+  known.push_back({address, look_up(address)});
+  return known.back().the_programs;
 }
 
 _Unwind_Reason_Code look(_Unwind_Context* frame, void* found) {
