@@ -12,7 +12,7 @@ import typer
 import tutti
 from tutti import explain, model, paper, sim, tune
 from tutti.bench import dcp as bench_dcp
-from tutti.bench import jitter
+from tutti.bench import jitter, overlap, p2p
 from tutti.errors import Failure, UserError
 from tutti.lab import command as lab_command
 
@@ -31,6 +31,8 @@ app.command("explain")(explain.command)
 app.command("tune")(tune.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
+bench_app.command("p2p")(p2p.command)
+bench_app.command("overlap")(overlap.command)
 app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 

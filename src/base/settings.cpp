@@ -73,6 +73,9 @@ constexpr std::array kRows = {
         16 * kKiB},
     Row{"UNEXPECTED", &Settings::unexpected,
         "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
+    Row{"P2P", &Settings::p2p,
+        "take over the messages of MPI programs too: send, receive, probe and what belongs to "
+        "them"},
     Row{"NET", &Settings::net,
         "collectives between nodes; off: only within a node; on: an error where no network can be "
         "opened"},

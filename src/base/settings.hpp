@@ -39,13 +39,14 @@ struct Settings {
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
   std::size_t eager = std::size_t{16} << 10;  // TUTTI_EAGER: largest message that is sent at once
   std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
-  Switch net = Switch::automatic;                 // TUTTI_NET: collectives between nodes
-  std::string net_provider;                       // TUTTI_NET_PROVIDER: of libfabric
-  std::string dcp;            // TUTTI_DCP: dedicated collective processors, "1" or "1:4"
-  bool dcp_from_job = false;  // TUTTI_DCP_FROM_JOB: taken from the job's processes
-  std::string dcp_cpus;       // TUTTI_DCP_CPUS: processors that they have for themselves
-  std::string net_interface;  // TUTTI_NET_INTERFACE: network interface or domain
-  double net_timeout_s = 10;  // TUTTI_NET_TIMEOUT: a node that is silent for so long is lost
+  bool p2p = false;                // TUTTI_P2P: take over point-to-point of MPI programs
+  Switch net = Switch::automatic;  // TUTTI_NET: collectives between nodes
+  std::string net_provider;        // TUTTI_NET_PROVIDER: of libfabric
+  std::string dcp;                 // TUTTI_DCP: dedicated collective processors, "1" or "1:4"
+  bool dcp_from_job = false;       // TUTTI_DCP_FROM_JOB: taken from the job's processes
+  std::string dcp_cpus;            // TUTTI_DCP_CPUS: processors that they have for themselves
+  std::string net_interface;       // TUTTI_NET_INTERFACE: network interface or domain
+  double net_timeout_s = 10;       // TUTTI_NET_TIMEOUT: a node that is silent for so long is lost
   Switch multicast = Switch::automatic;  // TUTTI_MULTICAST: IP multicast between nodes
   int multicast_receives = 5;            // TUTTI_MULTICAST_RECEIVES: that each group pre-posts
   std::string libfabric;                 // TUTTI_LIBFABRIC: the library, where the MPI brings none

@@ -218,6 +218,13 @@ void Engine::operation_started() noexcept {
   call_progress_thread();
 }
 
+void Engine::cover() noexcept {
+  covers_.fetch_add(1, std::memory_order_relaxed);
+  operation_started();
+  // The thread may sleep already, with its attention elsewhere.
+  if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
+}
+
 void Engine::call_progress_thread() noexcept {
   if (virtual_time_ || !progress_enabled_.load(std::memory_order_relaxed)) return;
   if (progress_ == nullptr) progress_ = new (std::nothrow) ProgressThread(*this, progress_cpu_);

@@ -161,6 +161,15 @@ class Engine {
   /// Non-blocking operations in flight: while there are any, the progress thread looks after them.
   void operation_started() noexcept;
   void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
+  /// The application is about to block outside while something is under way here that others may
+  /// wait for: until uncover(), the progress thread does all that a caller inside would do, and
+  /// every signal of a peer wakes it. Under a guard that holds the lock; covers may overlap.
+  void cover() noexcept;
+  /// Without a guard or with one.
+  void uncover() noexcept {
+    covers_.fetch_sub(1, std::memory_order_relaxed);
+    operation_finished();
+  }
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   /// True where the caller, who is in a task, holds the lock; without it nobody else may be called.
@@ -230,6 +239,7 @@ class Engine {
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;
   std::atomic<std::uint32_t>* attention_ = nullptr;
+  std::atomic<std::uint32_t> covers_{0};  // written by callers; read by the progress thread
   std::atomic<std::uint64_t> sleeps_{0}, rung_{0},
       handled_{0};  // ProgressCounts; written by the progress thread
 };

@@ -119,7 +119,8 @@ void ProgressThread::progress_once() noexcept {
   }
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
   engine_.sleeps_.fetch_add(1, std::memory_order_relaxed);
-  if (engine_.sleep_slice(kSleep, guard, nullptr))
+  const bool covering = engine_.covers_.load(std::memory_order_relaxed) != 0;
+  if (engine_.sleep_slice(kSleep, guard, covering ? engine_.attention_ : nullptr))
     engine_.rung_.fetch_add(1, std::memory_order_relaxed);
 }
 

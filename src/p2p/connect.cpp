@@ -163,7 +163,7 @@ Task Messages::flush(Peer& peer) noexcept {
     }
     peer.queue.remove(*packet);
     const Status status = peer.write(packet->header, packet->payload(), interrupts(packet->header));
-    FramePool::release(packet);
+    left_queue(packet);
     if (!status.ok()) {
       fail_peer(peer, status);
       co_return status;
@@ -179,7 +179,7 @@ Task Messages::flush(Peer& peer) noexcept {
 void Messages::fail_peer(Peer& peer, Status why) noexcept {
   if (!peer.lost.ok()) return;
   peer.lost = why;
-  while (Outgoing* packet = peer.queue.pop_front()) FramePool::release(packet);
+  while (Outgoing* packet = peer.queue.pop_front()) left_queue(packet);
   // Those that a task brings to their end hear of it in their own waits, which depend on the same
   // peer.
   List<Transfer, &Transfer::in_peer> others;

@@ -55,6 +55,7 @@ void Messages::enqueue(Peer& peer, const Header& header, const void* payload) no
   fabric_.spend(Work::copy, header.payload);
   copy_small(packet + 1, payload, header.payload);
   peer.queue.push_back(*packet);
+  ++queued_;
   ++counts_.queued;
   if (peer.flushing.done()) {
     peer.flushing = flush(peer);

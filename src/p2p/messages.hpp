@@ -126,6 +126,11 @@ class Messages {
   /// Before the rank leaves: waits until what it has sent without waiting for it has left.
   /// Thread-safe.
   void finish_sending() noexcept;
+  /// Before a call that may block outside of tutti until others have moved on, who may wait for
+  /// what is under way here. True when there is such: the progress thread looks after it until
+  /// uncover().
+  bool cover() noexcept;
+  void uncover() noexcept { engine_.uncover(); }
   /// Something may be under way that progresses only when this rank is inside.
   bool in_use() const noexcept { return in_use_; }
   /// The team is given up by this rank: its transfers are over; messages that nobody has received
@@ -160,6 +165,15 @@ class Messages {
   Task guard(Context& context) noexcept;
   void fail_peer(Peer& peer, Status why) noexcept;
   void fail_wild(Context& context, Status why) noexcept;
+
+  /// Held by every call that may leave packets behind: from then on the progress thread sends them.
+  class Entry;
+  void started(Transfer& transfer) noexcept {
+    ++transfer.started_;
+    ++unfinished_;
+  }
+  void left_queue(Outgoing* packet) noexcept;
+  void cover_queue(Engine::Guard& guard) noexcept;
 
   // transfers.cpp: their beginning and end
   Status check(const Team& team, int rank, int tag, bool wildcards) const noexcept;
@@ -230,7 +244,23 @@ class Messages {
   Task answering_;
   std::uint64_t accepted_ = 0;
   bool in_use_ = false;
+  std::size_t unfinished_ = 0;  // transfers that have been started and are not over
+  std::size_t queued_ = 0;      // packets in the queues of peers
+  bool queue_covered_ = false;  // the progress thread looks after these
   Counts counts_;
+};
+
+class Messages::Entry : public Engine::Guard {
+ public:
+  explicit Entry(Messages& messages) noexcept
+      : Engine::Guard(messages.engine_), messages_(messages) {}
+  ~Entry() {
+    if (messages_.queued_ != 0 && !messages_.queue_covered_) [[unlikely]]
+      messages_.cover_queue(*this);
+  }
+
+ private:
+  Messages& messages_;
 };
 
 }  // namespace tutti::p2p

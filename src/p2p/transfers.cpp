@@ -118,7 +118,7 @@ Transfer* Messages::identified(std::uint32_t id) noexcept {
 
 /// `watched`: nobody waits in here for it, so that the progress thread may have to.
 void Messages::begin(Transfer& transfer, bool watched) noexcept {
-  ++transfer.started_;
+  started(transfer);
   transfer.receipt_ = Receipt{};
   transfer.moved_ = 0;
   if (transfer.kind_ == Transfer::Kind::send) {
@@ -270,6 +270,7 @@ void Messages::complete(Transfer& transfer, Status status) noexcept {
     transfer.pending_ = false;
     engine_.operation_finished();
   }
+  if (transfer.active()) --unfinished_;
   const bool released = transfer.released_;
   transfer.ended_.store(transfer.started_, std::memory_order_release);
   engine_.moved_on();
@@ -311,7 +312,7 @@ void Messages::wait_for(Done done, Peer* peer, Engine::Guard& guard) noexcept {
 
 Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   TUTTI_TRY(check(team, destination, tag, false));
   Transfer transfer;
@@ -324,7 +325,7 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
 
 Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
                           int tag) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   if (const Status status = check(team, source, tag, true); !status.ok()) return {.status = status};
   Transfer transfer;
@@ -337,7 +338,7 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
 Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,
                            int send_tag, void* buffer, std::size_t room, int source,
                            int receive_tag) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   Status status = check(team, destination, send_tag, false);
   if (status.ok()) status = check(team, source, receive_tag, true);
@@ -357,7 +358,7 @@ Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int 
 
 Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination,
                               int tag, SendMode mode, Transfer** out) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   return make(Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode,
               out);
@@ -365,14 +366,14 @@ Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, i
 
 Status Messages::prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
                                  Transfer** out) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   return make(Transfer::Kind::receive, team, buffer, room, source, tag, SendMode::standard, out);
 }
 
 Status Messages::restart(Transfer& transfer) noexcept {
   if (transfer.active()) return Status::error(Code::invalid_argument, "the transfer is active");
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   if (large(transfer)) guard.escalate();  // there may be a progress thread from now on
   if (!garbage_.empty()) sweep();
   begin(transfer, true);
@@ -399,7 +400,7 @@ Status Messages::start_receive(Team& team, void* buffer, std::size_t room, int s
 
 bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
   if (transfer.active()) {
-    Engine::Guard guard(engine_);
+    Entry guard(*this);
     poll(nullptr);
     while (transfer.active() && engine_.poll()) {
     }
@@ -411,7 +412,7 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
 
 Receipt Messages::wait(Transfer& transfer) noexcept {
   if (transfer.active()) {
-    Engine::Guard guard(engine_);
+    Entry guard(*this);
     wait_for([&] { return !transfer.active(); }, transfer.peer_, guard);
   }
   return transfer.receipt_;
@@ -446,12 +447,36 @@ void Messages::finish_sending() noexcept {
       guard);
 }
 
+bool Messages::cover() noexcept {
+  if (!in_use_ || fabric_.traits().virtual_time) return false;
+  Engine::Guard guard(engine_);
+  if (unfinished_ == 0 && queued_ == 0) return false;
+  guard.escalate();
+  engine_.cover();
+  return true;
+}
+
+/// Nobody need come in here again for what waits in the queues.
+void Messages::cover_queue(Engine::Guard& guard) noexcept {
+  if (fabric_.traits().virtual_time) return;
+  guard.escalate();
+  queue_covered_ = true;
+  engine_.cover();
+}
+
+void Messages::left_queue(Outgoing* packet) noexcept {
+  FramePool::release(packet);
+  if (--queued_ != 0 || !queue_covered_) return;
+  queue_covered_ = false;
+  engine_.uncover();
+}
+
 // ---- cancellation
 // ----------------------------------------------------------------------------------
 
 void Messages::cancel(Transfer& transfer) noexcept {
   if (!transfer.active()) return;
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   if (!transfer.active()) return;
   if (transfer.kind_ == Transfer::Kind::receive) {
     if (!transfer.posted_) return;  // matched: it will be completed
@@ -467,7 +492,7 @@ void Messages::cancel(Transfer& transfer) noexcept {
     if (packet->header.kind != PacketKind::request_to_send)
       peer.charged -= cost_of(packet->header.payload);
     peer.queue.remove(*packet);
-    FramePool::release(packet);
+    left_queue(packet);
     transfer.receipt_.cancelled = true;
     return complete(transfer, Status::success());
   }
@@ -492,7 +517,7 @@ void Messages::cancel(Transfer& transfer) noexcept {
 // ----------------------------------------------------------------------------------------
 
 bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   if (const Status status = check(team, source, tag, true); !status.ok()) {
     *out = {.status = status};
@@ -520,7 +545,7 @@ bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival**
 }
 
 Receipt Messages::take(Team& team, int source, int tag, Arrival** message) noexcept {
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   use();
   if (const Status status = check(team, source, tag, true); !status.ok()) return {.status = status};
   Matcher& matcher = context_of(team).matcher;
@@ -562,13 +587,13 @@ Receipt Messages::probe(Team& team, int source, int tag) noexcept {
 Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t room,
                                      Transfer** out) noexcept {
   if (message == nullptr) return Status::error(Code::invalid_argument, "no message");
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   guard.escalate();
   Transfer* transfer = nullptr;
   TUTTI_TRY(make(Transfer::Kind::receive, *message->context->team, buffer, room,
                  static_cast<int>(message->header.source), message->header.tag, SendMode::standard,
                  &transfer));
-  ++transfer->started_;
+  started(*transfer);
   consume(message, *transfer);
   if (large(*transfer) && transfer->active()) watch(*transfer);
   *out = transfer;
@@ -577,11 +602,11 @@ Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t
 
 Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept {
   if (message == nullptr) return {.status = Status::error(Code::invalid_argument, "no message")};
-  Engine::Guard guard(engine_);
+  Entry guard(*this);
   Transfer transfer;
   set_up(transfer, Transfer::Kind::receive, *message->context->team, buffer, room,
          static_cast<int>(message->header.source), message->header.tag, SendMode::standard);
-  ++transfer.started_;
+  started(transfer);
   consume(message, transfer);
   if (transfer.active()) wait_for([&] { return !transfer.active(); }, transfer.peer_, guard);
   return transfer.receipt_;

@@ -9,10 +9,13 @@
 typedef int MPI_Comm;
 typedef int MPI_Datatype;
 typedef int MPI_Errhandler;
+typedef struct tutti_abi_file* MPI_File;
 typedef int MPI_Group;
 typedef int MPI_Info;
+typedef int MPI_Message;
 typedef int MPI_Op;
 typedef int MPI_Request;
+typedef int MPI_Win;
 
 typedef long MPI_Aint;
 typedef long long MPI_Count;
@@ -29,6 +32,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_COMM_SELF ((MPI_Comm)0x44000001)
 #define MPI_GROUP_NULL ((MPI_Group)0x08000000)
 #define MPI_REQUEST_NULL ((MPI_Request)0x2c000000)
+#define MPI_MESSAGE_NULL ((MPI_Message)0x2c000000)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x54000001)
 #define MPI_INFO_NULL ((MPI_Info)0x1c000000)
 #define MPI_OP_NULL ((MPI_Op)0x18000000)
@@ -127,6 +131,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ERR_BUFFER (1)
 #define MPI_ERR_COUNT (2)
 #define MPI_ERR_TYPE (3)
+#define MPI_ERR_TAG (4)
 #define MPI_ERR_COMM (5)
 #define MPI_ERR_ROOT (7)
 #define MPI_ERR_OP (9)
@@ -134,6 +139,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ERR_ARG (12)
 #define MPI_ERR_OTHER (15)
 #define MPI_ERR_INTERN (16)
+#define MPI_ERR_TRUNCATE (14)
 #define MPI_ERR_IN_STATUS (17)
 #define MPI_ERR_PENDING (18)
 #define MPI_ERR_NO_MEM (34)
@@ -142,6 +148,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ANY_SOURCE (-2)
 #define MPI_ANY_TAG (-1)
 #define MPI_PROC_NULL (-1)
+#define MPI_TAG_UB (0x64400001)
 #define MPI_UNDEFINED (-32766)
 #define MPI_THREAD_SINGLE (0)
 #define MPI_THREAD_FUNNELED (1)

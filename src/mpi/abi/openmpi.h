@@ -9,10 +9,13 @@
 typedef struct tutti_abi_comm* MPI_Comm;
 typedef struct tutti_abi_datatype* MPI_Datatype;
 typedef struct tutti_abi_errhandler* MPI_Errhandler;
+typedef struct tutti_abi_file* MPI_File;
 typedef struct tutti_abi_group* MPI_Group;
 typedef struct tutti_abi_info* MPI_Info;
+typedef struct tutti_abi_message* MPI_Message;
 typedef struct tutti_abi_op* MPI_Op;
 typedef struct tutti_abi_request* MPI_Request;
+typedef struct tutti_abi_win* MPI_Win;
 
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
@@ -26,6 +29,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 
 // Predefined handles are addresses of data symbols, found when the plugin is attached.
 #define TUTTI_OPENMPI_SYMBOLS(X) \
+  X(ompi_message_null) \
   X(ompi_mpi_2dblprec) \
   X(ompi_mpi_2int) \
   X(ompi_mpi_2integer) \
@@ -130,6 +134,7 @@ extern struct tutti_openmpi_symbols tutti_openmpi_symbols;
 #define MPI_COMM_SELF ((MPI_Comm)tutti_openmpi_symbols.ompi_mpi_comm_self)
 #define MPI_GROUP_NULL ((MPI_Group)tutti_openmpi_symbols.ompi_mpi_group_null)
 #define MPI_REQUEST_NULL ((MPI_Request)tutti_openmpi_symbols.ompi_request_null)
+#define MPI_MESSAGE_NULL ((MPI_Message)tutti_openmpi_symbols.ompi_message_null)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)tutti_openmpi_symbols.ompi_mpi_errors_return)
 #define MPI_INFO_NULL ((MPI_Info)tutti_openmpi_symbols.ompi_mpi_info_null)
 #define MPI_OP_NULL ((MPI_Op)tutti_openmpi_symbols.ompi_mpi_op_null)
@@ -225,6 +230,7 @@ extern struct tutti_openmpi_symbols tutti_openmpi_symbols;
 #define MPI_ERR_BUFFER (1)
 #define MPI_ERR_COUNT (2)
 #define MPI_ERR_TYPE (3)
+#define MPI_ERR_TAG (4)
 #define MPI_ERR_COMM (5)
 #define MPI_ERR_ROOT (8)
 #define MPI_ERR_OP (10)
@@ -232,6 +238,7 @@ extern struct tutti_openmpi_symbols tutti_openmpi_symbols;
 #define MPI_ERR_ARG (13)
 #define MPI_ERR_OTHER (16)
 #define MPI_ERR_INTERN (17)
+#define MPI_ERR_TRUNCATE (15)
 #define MPI_ERR_IN_STATUS (18)
 #define MPI_ERR_PENDING (19)
 #define MPI_ERR_NO_MEM (39)
@@ -240,6 +247,7 @@ extern struct tutti_openmpi_symbols tutti_openmpi_symbols;
 #define MPI_ANY_SOURCE (-1)
 #define MPI_ANY_TAG (-1)
 #define MPI_PROC_NULL (-2)
+#define MPI_TAG_UB (0)
 #define MPI_UNDEFINED (-32766)
 #define MPI_THREAD_SINGLE (0)
 #define MPI_THREAD_FUNNELED (1)

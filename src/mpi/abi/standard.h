@@ -9,10 +9,13 @@
 typedef struct tutti_abi_comm* MPI_Comm;
 typedef struct tutti_abi_datatype* MPI_Datatype;
 typedef struct tutti_abi_errhandler* MPI_Errhandler;
+typedef struct tutti_abi_file* MPI_File;
 typedef struct tutti_abi_group* MPI_Group;
 typedef struct tutti_abi_info* MPI_Info;
+typedef struct tutti_abi_message* MPI_Message;
 typedef struct tutti_abi_op* MPI_Op;
 typedef struct tutti_abi_request* MPI_Request;
+typedef struct tutti_abi_win* MPI_Win;
 
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
@@ -29,6 +32,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_COMM_SELF ((MPI_Comm)0x00000102)
 #define MPI_GROUP_NULL ((MPI_Group)0x00000108)
 #define MPI_REQUEST_NULL ((MPI_Request)0x00000180)
+#define MPI_MESSAGE_NULL ((MPI_Message)0x00000128)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x00000143)
 #define MPI_INFO_NULL ((MPI_Info)0x00000130)
 #define MPI_OP_NULL ((MPI_Op)0x00000020)
@@ -125,6 +129,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ERR_BUFFER (1)
 #define MPI_ERR_COUNT (2)
 #define MPI_ERR_TYPE (3)
+#define MPI_ERR_TAG (4)
 #define MPI_ERR_COMM (5)
 #define MPI_ERR_ROOT (8)
 #define MPI_ERR_OP (10)
@@ -132,6 +137,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ERR_ARG (13)
 #define MPI_ERR_OTHER (16)
 #define MPI_ERR_INTERN (17)
+#define MPI_ERR_TRUNCATE (15)
 #define MPI_ERR_IN_STATUS (19)
 #define MPI_ERR_PENDING (18)
 #define MPI_ERR_NO_MEM (39)
@@ -140,6 +146,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ANY_SOURCE (-1)
 #define MPI_ANY_TAG (-2)
 #define MPI_PROC_NULL (-3)
+#define MPI_TAG_UB (501)
 #define MPI_UNDEFINED (-32766)
 #define MPI_THREAD_SINGLE (0)
 #define MPI_THREAD_FUNNELED (1024)

@@ -5,6 +5,7 @@
 
 #define TARGET(index) tutti_target(index, __builtin_return_address(0))
 #define LIKELY(condition) __builtin_expect(condition, 1)
+#define COMM_WORLD tutti_constant_value(&tutti_library_abi()->comm_world)
 
 typedef int type_Barrier(handle);
 static __attribute__((noinline, cold)) int choose_Barrier(handle comm, void* caller) {
@@ -985,6 +986,963 @@ EXPORT handle MPI_Request_fromint(int request) {
 }
 EXPORT type_Request_fromint PMPI_Request_fromint __attribute__((alias("MPI_Request_fromint")));
 
+typedef int type_Send(const void*, int, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Send*)tutti_choose(TUTTI_MPI_Send, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Send);
+  if (LIKELY(target != NULL)) return ((type_Send*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Send(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Send PMPI_Send __attribute__((alias("MPI_Send")));
+
+typedef int type_Send_c(const void*, long long, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Send_c*)tutti_choose(TUTTI_MPI_Send_c, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Send_c);
+  if (LIKELY(target != NULL)) return ((type_Send_c*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Send_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Send_c PMPI_Send_c __attribute__((alias("MPI_Send_c")));
+
+typedef int type_Bsend(const void*, int, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Bsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Bsend*)tutti_choose(TUTTI_MPI_Bsend, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Bsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Bsend);
+  if (LIKELY(target != NULL)) return ((type_Bsend*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Bsend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Bsend PMPI_Bsend __attribute__((alias("MPI_Bsend")));
+
+typedef int type_Bsend_c(const void*, long long, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Bsend_c*)tutti_choose(TUTTI_MPI_Bsend_c, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Bsend_c);
+  if (LIKELY(target != NULL)) return ((type_Bsend_c*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Bsend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Bsend_c PMPI_Bsend_c __attribute__((alias("MPI_Bsend_c")));
+
+typedef int type_Ssend(const void*, int, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Ssend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Ssend*)tutti_choose(TUTTI_MPI_Ssend, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Ssend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Ssend);
+  if (LIKELY(target != NULL)) return ((type_Ssend*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Ssend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Ssend PMPI_Ssend __attribute__((alias("MPI_Ssend")));
+
+typedef int type_Ssend_c(const void*, long long, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Ssend_c*)tutti_choose(TUTTI_MPI_Ssend_c, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Ssend_c);
+  if (LIKELY(target != NULL)) return ((type_Ssend_c*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Ssend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Ssend_c PMPI_Ssend_c __attribute__((alias("MPI_Ssend_c")));
+
+typedef int type_Rsend(const void*, int, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Rsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Rsend*)tutti_choose(TUTTI_MPI_Rsend, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Rsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Rsend);
+  if (LIKELY(target != NULL)) return ((type_Rsend*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Rsend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Rsend PMPI_Rsend __attribute__((alias("MPI_Rsend")));
+
+typedef int type_Rsend_c(const void*, long long, handle, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* caller) {
+  return ((type_Rsend_c*)tutti_choose(TUTTI_MPI_Rsend_c, caller))(buf, count, datatype, dest, tag, comm);
+}
+EXPORT int MPI_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Rsend_c);
+  if (LIKELY(target != NULL)) return ((type_Rsend_c*)target)(buf, count, datatype, dest, tag, comm);
+  return choose_Rsend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+}
+EXPORT type_Rsend_c PMPI_Rsend_c __attribute__((alias("MPI_Rsend_c")));
+
+typedef int type_Isend(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Isend*)tutti_choose(TUTTI_MPI_Isend, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Isend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isend);
+  if (LIKELY(target != NULL)) return ((type_Isend*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Isend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isend PMPI_Isend __attribute__((alias("MPI_Isend")));
+
+typedef int type_Isend_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Isend_c*)tutti_choose(TUTTI_MPI_Isend_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isend_c);
+  if (LIKELY(target != NULL)) return ((type_Isend_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Isend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isend_c PMPI_Isend_c __attribute__((alias("MPI_Isend_c")));
+
+typedef int type_Ibsend(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ibsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Ibsend*)tutti_choose(TUTTI_MPI_Ibsend, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Ibsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ibsend);
+  if (LIKELY(target != NULL)) return ((type_Ibsend*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Ibsend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ibsend PMPI_Ibsend __attribute__((alias("MPI_Ibsend")));
+
+typedef int type_Ibsend_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Ibsend_c*)tutti_choose(TUTTI_MPI_Ibsend_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ibsend_c);
+  if (LIKELY(target != NULL)) return ((type_Ibsend_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Ibsend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ibsend_c PMPI_Ibsend_c __attribute__((alias("MPI_Ibsend_c")));
+
+typedef int type_Issend(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Issend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Issend*)tutti_choose(TUTTI_MPI_Issend, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Issend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Issend);
+  if (LIKELY(target != NULL)) return ((type_Issend*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Issend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Issend PMPI_Issend __attribute__((alias("MPI_Issend")));
+
+typedef int type_Issend_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Issend_c*)tutti_choose(TUTTI_MPI_Issend_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Issend_c);
+  if (LIKELY(target != NULL)) return ((type_Issend_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Issend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Issend_c PMPI_Issend_c __attribute__((alias("MPI_Issend_c")));
+
+typedef int type_Irsend(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Irsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Irsend*)tutti_choose(TUTTI_MPI_Irsend, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Irsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Irsend);
+  if (LIKELY(target != NULL)) return ((type_Irsend*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Irsend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Irsend PMPI_Irsend __attribute__((alias("MPI_Irsend")));
+
+typedef int type_Irsend_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Irsend_c*)tutti_choose(TUTTI_MPI_Irsend_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Irsend_c);
+  if (LIKELY(target != NULL)) return ((type_Irsend_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Irsend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Irsend_c PMPI_Irsend_c __attribute__((alias("MPI_Irsend_c")));
+
+typedef int type_Send_init(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Send_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Send_init*)tutti_choose(TUTTI_MPI_Send_init, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Send_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Send_init);
+  if (LIKELY(target != NULL)) return ((type_Send_init*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Send_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Send_init PMPI_Send_init __attribute__((alias("MPI_Send_init")));
+
+typedef int type_Send_init_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Send_init_c*)tutti_choose(TUTTI_MPI_Send_init_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Send_init_c);
+  if (LIKELY(target != NULL)) return ((type_Send_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Send_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Send_init_c PMPI_Send_init_c __attribute__((alias("MPI_Send_init_c")));
+
+typedef int type_Bsend_init(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Bsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Bsend_init*)tutti_choose(TUTTI_MPI_Bsend_init, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Bsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Bsend_init);
+  if (LIKELY(target != NULL)) return ((type_Bsend_init*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Bsend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Bsend_init PMPI_Bsend_init __attribute__((alias("MPI_Bsend_init")));
+
+typedef int type_Bsend_init_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Bsend_init_c*)tutti_choose(TUTTI_MPI_Bsend_init_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Bsend_init_c);
+  if (LIKELY(target != NULL)) return ((type_Bsend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Bsend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Bsend_init_c PMPI_Bsend_init_c __attribute__((alias("MPI_Bsend_init_c")));
+
+typedef int type_Ssend_init(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ssend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Ssend_init*)tutti_choose(TUTTI_MPI_Ssend_init, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Ssend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ssend_init);
+  if (LIKELY(target != NULL)) return ((type_Ssend_init*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Ssend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ssend_init PMPI_Ssend_init __attribute__((alias("MPI_Ssend_init")));
+
+typedef int type_Ssend_init_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Ssend_init_c*)tutti_choose(TUTTI_MPI_Ssend_init_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ssend_init_c);
+  if (LIKELY(target != NULL)) return ((type_Ssend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Ssend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ssend_init_c PMPI_Ssend_init_c __attribute__((alias("MPI_Ssend_init_c")));
+
+typedef int type_Rsend_init(const void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Rsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Rsend_init*)tutti_choose(TUTTI_MPI_Rsend_init, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Rsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Rsend_init);
+  if (LIKELY(target != NULL)) return ((type_Rsend_init*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Rsend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Rsend_init PMPI_Rsend_init __attribute__((alias("MPI_Rsend_init")));
+
+typedef int type_Rsend_init_c(const void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request, void* caller) {
+  return ((type_Rsend_init_c*)tutti_choose(TUTTI_MPI_Rsend_init_c, caller))(buf, count, datatype, dest, tag, comm, request);
+}
+EXPORT int MPI_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Rsend_init_c);
+  if (LIKELY(target != NULL)) return ((type_Rsend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
+  return choose_Rsend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Rsend_init_c PMPI_Rsend_init_c __attribute__((alias("MPI_Rsend_init_c")));
+
+typedef int type_Recv(void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Recv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* status, void* caller) {
+  return ((type_Recv*)tutti_choose(TUTTI_MPI_Recv, caller))(buf, count, datatype, source, tag, comm, status);
+}
+EXPORT int MPI_Recv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Recv);
+  if (LIKELY(target != NULL)) return ((type_Recv*)target)(buf, count, datatype, source, tag, comm, status);
+  return choose_Recv(buf, count, datatype, source, tag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Recv PMPI_Recv __attribute__((alias("MPI_Recv")));
+
+typedef int type_Recv_c(void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status, void* caller) {
+  return ((type_Recv_c*)tutti_choose(TUTTI_MPI_Recv_c, caller))(buf, count, datatype, source, tag, comm, status);
+}
+EXPORT int MPI_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Recv_c);
+  if (LIKELY(target != NULL)) return ((type_Recv_c*)target)(buf, count, datatype, source, tag, comm, status);
+  return choose_Recv_c(buf, count, datatype, source, tag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Recv_c PMPI_Recv_c __attribute__((alias("MPI_Recv_c")));
+
+typedef int type_Irecv(void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Irecv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request, void* caller) {
+  return ((type_Irecv*)tutti_choose(TUTTI_MPI_Irecv, caller))(buf, count, datatype, source, tag, comm, request);
+}
+EXPORT int MPI_Irecv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Irecv);
+  if (LIKELY(target != NULL)) return ((type_Irecv*)target)(buf, count, datatype, source, tag, comm, request);
+  return choose_Irecv(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Irecv PMPI_Irecv __attribute__((alias("MPI_Irecv")));
+
+typedef int type_Irecv_c(void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request, void* caller) {
+  return ((type_Irecv_c*)tutti_choose(TUTTI_MPI_Irecv_c, caller))(buf, count, datatype, source, tag, comm, request);
+}
+EXPORT int MPI_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Irecv_c);
+  if (LIKELY(target != NULL)) return ((type_Irecv_c*)target)(buf, count, datatype, source, tag, comm, request);
+  return choose_Irecv_c(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Irecv_c PMPI_Irecv_c __attribute__((alias("MPI_Irecv_c")));
+
+typedef int type_Recv_init(void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Recv_init(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request, void* caller) {
+  return ((type_Recv_init*)tutti_choose(TUTTI_MPI_Recv_init, caller))(buf, count, datatype, source, tag, comm, request);
+}
+EXPORT int MPI_Recv_init(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Recv_init);
+  if (LIKELY(target != NULL)) return ((type_Recv_init*)target)(buf, count, datatype, source, tag, comm, request);
+  return choose_Recv_init(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Recv_init PMPI_Recv_init __attribute__((alias("MPI_Recv_init")));
+
+typedef int type_Recv_init_c(void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request, void* caller) {
+  return ((type_Recv_init_c*)tutti_choose(TUTTI_MPI_Recv_init_c, caller))(buf, count, datatype, source, tag, comm, request);
+}
+EXPORT int MPI_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Recv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Recv_init_c*)target)(buf, count, datatype, source, tag, comm, request);
+  return choose_Recv_init_c(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Recv_init_c PMPI_Recv_init_c __attribute__((alias("MPI_Recv_init_c")));
+
+typedef int type_Sendrecv(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Sendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* status, void* caller) {
+  return ((type_Sendrecv*)tutti_choose(TUTTI_MPI_Sendrecv, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+}
+EXPORT int MPI_Sendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Sendrecv);
+  if (LIKELY(target != NULL)) return ((type_Sendrecv*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  return choose_Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Sendrecv PMPI_Sendrecv __attribute__((alias("MPI_Sendrecv")));
+
+typedef int type_Sendrecv_c(const void*, long long, handle, int, int, void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status, void* caller) {
+  return ((type_Sendrecv_c*)tutti_choose(TUTTI_MPI_Sendrecv_c, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+}
+EXPORT int MPI_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Sendrecv_c);
+  if (LIKELY(target != NULL)) return ((type_Sendrecv_c*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  return choose_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Sendrecv_c PMPI_Sendrecv_c __attribute__((alias("MPI_Sendrecv_c")));
+
+typedef int type_Sendrecv_replace(void*, int, handle, int, int, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Sendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status, void* caller) {
+  return ((type_Sendrecv_replace*)tutti_choose(TUTTI_MPI_Sendrecv_replace, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+EXPORT int MPI_Sendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Sendrecv_replace);
+  if (LIKELY(target != NULL)) return ((type_Sendrecv_replace*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  return choose_Sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Sendrecv_replace PMPI_Sendrecv_replace __attribute__((alias("MPI_Sendrecv_replace")));
+
+typedef int type_Sendrecv_replace_c(void*, long long, handle, int, int, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status, void* caller) {
+  return ((type_Sendrecv_replace_c*)tutti_choose(TUTTI_MPI_Sendrecv_replace_c, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+EXPORT int MPI_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Sendrecv_replace_c);
+  if (LIKELY(target != NULL)) return ((type_Sendrecv_replace_c*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  return choose_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Sendrecv_replace_c PMPI_Sendrecv_replace_c __attribute__((alias("MPI_Sendrecv_replace_c")));
+
+typedef int type_Isendrecv(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* request, void* caller) {
+  return ((type_Isendrecv*)tutti_choose(TUTTI_MPI_Isendrecv, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+}
+EXPORT int MPI_Isendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isendrecv);
+  if (LIKELY(target != NULL)) return ((type_Isendrecv*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  return choose_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isendrecv PMPI_Isendrecv __attribute__((alias("MPI_Isendrecv")));
+
+typedef int type_Isendrecv_c(const void*, long long, handle, int, int, void*, long long, handle, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request, void* caller) {
+  return ((type_Isendrecv_c*)tutti_choose(TUTTI_MPI_Isendrecv_c, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+}
+EXPORT int MPI_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isendrecv_c);
+  if (LIKELY(target != NULL)) return ((type_Isendrecv_c*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  return choose_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isendrecv_c PMPI_Isendrecv_c __attribute__((alias("MPI_Isendrecv_c")));
+
+typedef int type_Isendrecv_replace(void*, int, handle, int, int, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request, void* caller) {
+  return ((type_Isendrecv_replace*)tutti_choose(TUTTI_MPI_Isendrecv_replace, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+EXPORT int MPI_Isendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isendrecv_replace);
+  if (LIKELY(target != NULL)) return ((type_Isendrecv_replace*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return choose_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isendrecv_replace PMPI_Isendrecv_replace __attribute__((alias("MPI_Isendrecv_replace")));
+
+typedef int type_Isendrecv_replace_c(void*, long long, handle, int, int, int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request, void* caller) {
+  return ((type_Isendrecv_replace_c*)tutti_choose(TUTTI_MPI_Isendrecv_replace_c, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+EXPORT int MPI_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Isendrecv_replace_c);
+  if (LIKELY(target != NULL)) return ((type_Isendrecv_replace_c*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  return choose_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Isendrecv_replace_c PMPI_Isendrecv_replace_c __attribute__((alias("MPI_Isendrecv_replace_c")));
+
+typedef int type_Probe(int, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Probe(int source, int tag, handle comm, void* status, void* caller) {
+  return ((type_Probe*)tutti_choose(TUTTI_MPI_Probe, caller))(source, tag, comm, status);
+}
+EXPORT int MPI_Probe(int source, int tag, handle comm, void* status) {
+  void* target = TARGET(TUTTI_MPI_Probe);
+  if (LIKELY(target != NULL)) return ((type_Probe*)target)(source, tag, comm, status);
+  return choose_Probe(source, tag, comm, status, __builtin_return_address(0));
+}
+EXPORT type_Probe PMPI_Probe __attribute__((alias("MPI_Probe")));
+
+typedef int type_Iprobe(int, int, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Iprobe(int source, int tag, handle comm, void* flag, void* status, void* caller) {
+  return ((type_Iprobe*)tutti_choose(TUTTI_MPI_Iprobe, caller))(source, tag, comm, flag, status);
+}
+EXPORT int MPI_Iprobe(int source, int tag, handle comm, void* flag, void* status) {
+  void* target = TARGET(TUTTI_MPI_Iprobe);
+  if (LIKELY(target != NULL)) return ((type_Iprobe*)target)(source, tag, comm, flag, status);
+  return choose_Iprobe(source, tag, comm, flag, status, __builtin_return_address(0));
+}
+EXPORT type_Iprobe PMPI_Iprobe __attribute__((alias("MPI_Iprobe")));
+
+typedef int type_Mprobe(int, int, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Mprobe(int source, int tag, handle comm, void* message, void* status, void* caller) {
+  return ((type_Mprobe*)tutti_choose(TUTTI_MPI_Mprobe, caller))(source, tag, comm, message, status);
+}
+EXPORT int MPI_Mprobe(int source, int tag, handle comm, void* message, void* status) {
+  void* target = TARGET(TUTTI_MPI_Mprobe);
+  if (LIKELY(target != NULL)) return ((type_Mprobe*)target)(source, tag, comm, message, status);
+  return choose_Mprobe(source, tag, comm, message, status, __builtin_return_address(0));
+}
+EXPORT type_Mprobe PMPI_Mprobe __attribute__((alias("MPI_Mprobe")));
+
+typedef int type_Improbe(int, int, handle, void*, void*, void*);
+static __attribute__((noinline, cold)) int choose_Improbe(int source, int tag, handle comm, void* flag, void* message, void* status, void* caller) {
+  return ((type_Improbe*)tutti_choose(TUTTI_MPI_Improbe, caller))(source, tag, comm, flag, message, status);
+}
+EXPORT int MPI_Improbe(int source, int tag, handle comm, void* flag, void* message, void* status) {
+  void* target = TARGET(TUTTI_MPI_Improbe);
+  if (LIKELY(target != NULL)) return ((type_Improbe*)target)(source, tag, comm, flag, message, status);
+  return choose_Improbe(source, tag, comm, flag, message, status, __builtin_return_address(0));
+}
+EXPORT type_Improbe PMPI_Improbe __attribute__((alias("MPI_Improbe")));
+
+typedef int type_Mrecv(void*, int, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Mrecv(void* buf, int count, handle datatype, void* message, void* status, void* caller) {
+  return ((type_Mrecv*)tutti_choose(TUTTI_MPI_Mrecv, caller))(buf, count, datatype, message, status);
+}
+EXPORT int MPI_Mrecv(void* buf, int count, handle datatype, void* message, void* status) {
+  void* target = TARGET(TUTTI_MPI_Mrecv);
+  if (LIKELY(target != NULL)) return ((type_Mrecv*)target)(buf, count, datatype, message, status);
+  return choose_Mrecv(buf, count, datatype, message, status, __builtin_return_address(0));
+}
+EXPORT type_Mrecv PMPI_Mrecv __attribute__((alias("MPI_Mrecv")));
+
+typedef int type_Mrecv_c(void*, long long, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status, void* caller) {
+  return ((type_Mrecv_c*)tutti_choose(TUTTI_MPI_Mrecv_c, caller))(buf, count, datatype, message, status);
+}
+EXPORT int MPI_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
+  void* target = TARGET(TUTTI_MPI_Mrecv_c);
+  if (LIKELY(target != NULL)) return ((type_Mrecv_c*)target)(buf, count, datatype, message, status);
+  return choose_Mrecv_c(buf, count, datatype, message, status, __builtin_return_address(0));
+}
+EXPORT type_Mrecv_c PMPI_Mrecv_c __attribute__((alias("MPI_Mrecv_c")));
+
+typedef int type_Imrecv(void*, int, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Imrecv(void* buf, int count, handle datatype, void* message, void* request, void* caller) {
+  return ((type_Imrecv*)tutti_choose(TUTTI_MPI_Imrecv, caller))(buf, count, datatype, message, request);
+}
+EXPORT int MPI_Imrecv(void* buf, int count, handle datatype, void* message, void* request) {
+  void* target = TARGET(TUTTI_MPI_Imrecv);
+  if (LIKELY(target != NULL)) return ((type_Imrecv*)target)(buf, count, datatype, message, request);
+  return choose_Imrecv(buf, count, datatype, message, request, __builtin_return_address(0));
+}
+EXPORT type_Imrecv PMPI_Imrecv __attribute__((alias("MPI_Imrecv")));
+
+typedef int type_Imrecv_c(void*, long long, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request, void* caller) {
+  return ((type_Imrecv_c*)tutti_choose(TUTTI_MPI_Imrecv_c, caller))(buf, count, datatype, message, request);
+}
+EXPORT int MPI_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
+  void* target = TARGET(TUTTI_MPI_Imrecv_c);
+  if (LIKELY(target != NULL)) return ((type_Imrecv_c*)target)(buf, count, datatype, message, request);
+  return choose_Imrecv_c(buf, count, datatype, message, request, __builtin_return_address(0));
+}
+EXPORT type_Imrecv_c PMPI_Imrecv_c __attribute__((alias("MPI_Imrecv_c")));
+
+typedef int type_Message_c2f(handle);
+static __attribute__((noinline, cold)) int choose_Message_c2f(handle message, void* caller) {
+  return ((type_Message_c2f*)tutti_choose(TUTTI_MPI_Message_c2f, caller))(message);
+}
+EXPORT int MPI_Message_c2f(handle message) {
+  void* target = TARGET(TUTTI_MPI_Message_c2f);
+  if (LIKELY(target != NULL)) return ((type_Message_c2f*)target)(message);
+  return choose_Message_c2f(message, __builtin_return_address(0));
+}
+EXPORT type_Message_c2f PMPI_Message_c2f __attribute__((alias("MPI_Message_c2f")));
+
+typedef handle type_Message_f2c(int);
+static __attribute__((noinline, cold)) handle choose_Message_f2c(int message, void* caller) {
+  return ((type_Message_f2c*)tutti_choose(TUTTI_MPI_Message_f2c, caller))(message);
+}
+EXPORT handle MPI_Message_f2c(int message) {
+  void* target = TARGET(TUTTI_MPI_Message_f2c);
+  if (LIKELY(target != NULL)) return ((type_Message_f2c*)target)(message);
+  return choose_Message_f2c(message, __builtin_return_address(0));
+}
+EXPORT type_Message_f2c PMPI_Message_f2c __attribute__((alias("MPI_Message_f2c")));
+
+typedef int type_Message_toint(handle);
+static __attribute__((noinline, cold)) int choose_Message_toint(handle message, void* caller) {
+  return ((type_Message_toint*)tutti_choose(TUTTI_MPI_Message_toint, caller))(message);
+}
+EXPORT int MPI_Message_toint(handle message) {
+  void* target = TARGET(TUTTI_MPI_Message_toint);
+  if (LIKELY(target != NULL)) return ((type_Message_toint*)target)(message);
+  return choose_Message_toint(message, __builtin_return_address(0));
+}
+EXPORT type_Message_toint PMPI_Message_toint __attribute__((alias("MPI_Message_toint")));
+
+typedef handle type_Message_fromint(int);
+static __attribute__((noinline, cold)) handle choose_Message_fromint(int message, void* caller) {
+  return ((type_Message_fromint*)tutti_choose(TUTTI_MPI_Message_fromint, caller))(message);
+}
+EXPORT handle MPI_Message_fromint(int message) {
+  void* target = TARGET(TUTTI_MPI_Message_fromint);
+  if (LIKELY(target != NULL)) return ((type_Message_fromint*)target)(message);
+  return choose_Message_fromint(message, __builtin_return_address(0));
+}
+EXPORT type_Message_fromint PMPI_Message_fromint __attribute__((alias("MPI_Message_fromint")));
+
+typedef int type_Buffer_detach(void*, void*);
+static __attribute__((noinline, cold)) int choose_Buffer_detach(void* buffer, void* size, void* caller) {
+  return ((type_Buffer_detach*)tutti_choose(TUTTI_MPI_Buffer_detach, caller))(buffer, size);
+}
+EXPORT int MPI_Buffer_detach(void* buffer, void* size) {
+  void* target = TARGET(TUTTI_MPI_Buffer_detach);
+  if (LIKELY(target != NULL)) return ((type_Buffer_detach*)target)(buffer, size);
+  return choose_Buffer_detach(buffer, size, __builtin_return_address(0));
+}
+EXPORT type_Buffer_detach PMPI_Buffer_detach __attribute__((alias("MPI_Buffer_detach")));
+
+typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Gatherv*)tutti_choose(TUTTI_MPI_Gatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Gatherv);
+  if (LIKELY(target != NULL)) return ((type_Gatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+  return choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
+
+typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Scatterv*)tutti_choose(TUTTI_MPI_Scatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scatterv);
+  if (LIKELY(target != NULL)) return ((type_Scatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+  return choose_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
+
+typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Alltoallv*)tutti_choose(TUTTI_MPI_Alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
+
+typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Alltoallw*)tutti_choose(TUTTI_MPI_Alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
+
+typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Reduce_scatter*)tutti_choose(TUTTI_MPI_Reduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
+
+typedef int type_Scan(const void*, void*, int, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Scan*)tutti_choose(TUTTI_MPI_Scan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scan);
+  if (LIKELY(target != NULL)) return ((type_Scan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Scan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
+
+typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Scan_c*)tutti_choose(TUTTI_MPI_Scan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scan_c);
+  if (LIKELY(target != NULL)) return ((type_Scan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
+
+typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Exscan*)tutti_choose(TUTTI_MPI_Exscan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Exscan);
+  if (LIKELY(target != NULL)) return ((type_Exscan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Exscan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
+
+typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Exscan_c*)tutti_choose(TUTTI_MPI_Exscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Exscan_c);
+  if (LIKELY(target != NULL)) return ((type_Exscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
+
+typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+  return choose_Neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
+
+typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgather_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+  return choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
+
+typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgatherv*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+  return choose_Neighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
+
+typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoall*)tutti_choose(TUTTI_MPI_Neighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+  return choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
+
+typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+  return choose_Neighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
+
+typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallv*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
+
+typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallw*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
+
+typedef int type_Comm_free(void*);
+static __attribute__((noinline, cold)) int choose_Comm_free(void* comm, void* caller) {
+  return ((type_Comm_free*)tutti_choose(TUTTI_MPI_Comm_free, caller))(comm);
+}
+EXPORT int MPI_Comm_free(void* comm) {
+  void* target = TARGET(TUTTI_MPI_Comm_free);
+  if (LIKELY(target != NULL)) return ((type_Comm_free*)target)(comm);
+  return choose_Comm_free(comm, __builtin_return_address(0));
+}
+EXPORT type_Comm_free PMPI_Comm_free __attribute__((alias("MPI_Comm_free")));
+
+typedef int type_Intercomm_create(handle, int, handle, int, int, void*);
+static __attribute__((noinline, cold)) int choose_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm, void* caller) {
+  return ((type_Intercomm_create*)tutti_choose(TUTTI_MPI_Intercomm_create, caller))(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+}
+EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm) {
+  void* target = TARGET(TUTTI_MPI_Intercomm_create);
+  if (LIKELY(target != NULL)) return ((type_Intercomm_create*)target)(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
+  return choose_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, __builtin_return_address(0));
+}
+EXPORT type_Intercomm_create PMPI_Intercomm_create __attribute__((alias("MPI_Intercomm_create")));
+
+typedef int type_Intercomm_merge(handle, int, void*);
+static __attribute__((noinline, cold)) int choose_Intercomm_merge(handle intercomm, int high, void* newintracomm, void* caller) {
+  return ((type_Intercomm_merge*)tutti_choose(TUTTI_MPI_Intercomm_merge, caller))(intercomm, high, newintracomm);
+}
+EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
+  void* target = TARGET(TUTTI_MPI_Intercomm_merge);
+  if (LIKELY(target != NULL)) return ((type_Intercomm_merge*)target)(intercomm, high, newintracomm);
+  return choose_Intercomm_merge(intercomm, high, newintracomm, __builtin_return_address(0));
+}
+EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
+
+typedef int type_Win_create(void*, intptr_t, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Win_create(void* base, intptr_t size, int disp_unit, handle info, handle comm, void* win, void* caller) {
+  return ((type_Win_create*)tutti_choose(TUTTI_MPI_Win_create, caller))(base, size, disp_unit, info, comm, win);
+}
+EXPORT int MPI_Win_create(void* base, intptr_t size, int disp_unit, handle info, handle comm, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_create);
+  if (LIKELY(target != NULL)) return ((type_Win_create*)target)(base, size, disp_unit, info, comm, win);
+  return choose_Win_create(base, size, disp_unit, info, comm, win, __builtin_return_address(0));
+}
+EXPORT type_Win_create PMPI_Win_create __attribute__((alias("MPI_Win_create")));
+
+typedef int type_Win_allocate(intptr_t, int, handle, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Win_allocate(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
+  return ((type_Win_allocate*)tutti_choose(TUTTI_MPI_Win_allocate, caller))(size, disp_unit, info, comm, base, win);
+}
+EXPORT int MPI_Win_allocate(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_allocate);
+  if (LIKELY(target != NULL)) return ((type_Win_allocate*)target)(size, disp_unit, info, comm, base, win);
+  return choose_Win_allocate(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+}
+EXPORT type_Win_allocate PMPI_Win_allocate __attribute__((alias("MPI_Win_allocate")));
+
+typedef int type_Win_allocate_shared(intptr_t, int, handle, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Win_allocate_shared(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
+  return ((type_Win_allocate_shared*)tutti_choose(TUTTI_MPI_Win_allocate_shared, caller))(size, disp_unit, info, comm, base, win);
+}
+EXPORT int MPI_Win_allocate_shared(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_allocate_shared);
+  if (LIKELY(target != NULL)) return ((type_Win_allocate_shared*)target)(size, disp_unit, info, comm, base, win);
+  return choose_Win_allocate_shared(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+}
+EXPORT type_Win_allocate_shared PMPI_Win_allocate_shared __attribute__((alias("MPI_Win_allocate_shared")));
+
+typedef int type_Win_create_dynamic(handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Win_create_dynamic(handle info, handle comm, void* win, void* caller) {
+  return ((type_Win_create_dynamic*)tutti_choose(TUTTI_MPI_Win_create_dynamic, caller))(info, comm, win);
+}
+EXPORT int MPI_Win_create_dynamic(handle info, handle comm, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_create_dynamic);
+  if (LIKELY(target != NULL)) return ((type_Win_create_dynamic*)target)(info, comm, win);
+  return choose_Win_create_dynamic(info, comm, win, __builtin_return_address(0));
+}
+EXPORT type_Win_create_dynamic PMPI_Win_create_dynamic __attribute__((alias("MPI_Win_create_dynamic")));
+
+typedef int type_Win_free(void*);
+static __attribute__((noinline, cold)) int choose_Win_free(void* win, void* caller) {
+  return ((type_Win_free*)tutti_choose(TUTTI_MPI_Win_free, caller))(win);
+}
+EXPORT int MPI_Win_free(void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_free);
+  if (LIKELY(target != NULL)) return ((type_Win_free*)target)(win);
+  return choose_Win_free(win, __builtin_return_address(0));
+}
+EXPORT type_Win_free PMPI_Win_free __attribute__((alias("MPI_Win_free")));
+
+typedef int type_Win_fence(int, handle);
+static __attribute__((noinline, cold)) int choose_Win_fence(int mode, handle win, void* caller) {
+  return ((type_Win_fence*)tutti_choose(TUTTI_MPI_Win_fence, caller))(mode, win);
+}
+EXPORT int MPI_Win_fence(int mode, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_fence);
+  if (LIKELY(target != NULL)) return ((type_Win_fence*)target)(mode, win);
+  return choose_Win_fence(mode, win, __builtin_return_address(0));
+}
+EXPORT type_Win_fence PMPI_Win_fence __attribute__((alias("MPI_Win_fence")));
+
+typedef int type_Win_start(handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Win_start(handle group, int mode, handle win, void* caller) {
+  return ((type_Win_start*)tutti_choose(TUTTI_MPI_Win_start, caller))(group, mode, win);
+}
+EXPORT int MPI_Win_start(handle group, int mode, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_start);
+  if (LIKELY(target != NULL)) return ((type_Win_start*)target)(group, mode, win);
+  return choose_Win_start(group, mode, win, __builtin_return_address(0));
+}
+EXPORT type_Win_start PMPI_Win_start __attribute__((alias("MPI_Win_start")));
+
+typedef int type_Win_complete(handle);
+static __attribute__((noinline, cold)) int choose_Win_complete(handle win, void* caller) {
+  return ((type_Win_complete*)tutti_choose(TUTTI_MPI_Win_complete, caller))(win);
+}
+EXPORT int MPI_Win_complete(handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_complete);
+  if (LIKELY(target != NULL)) return ((type_Win_complete*)target)(win);
+  return choose_Win_complete(win, __builtin_return_address(0));
+}
+EXPORT type_Win_complete PMPI_Win_complete __attribute__((alias("MPI_Win_complete")));
+
+typedef int type_Win_wait(handle);
+static __attribute__((noinline, cold)) int choose_Win_wait(handle win, void* caller) {
+  return ((type_Win_wait*)tutti_choose(TUTTI_MPI_Win_wait, caller))(win);
+}
+EXPORT int MPI_Win_wait(handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_wait);
+  if (LIKELY(target != NULL)) return ((type_Win_wait*)target)(win);
+  return choose_Win_wait(win, __builtin_return_address(0));
+}
+EXPORT type_Win_wait PMPI_Win_wait __attribute__((alias("MPI_Win_wait")));
+
+typedef int type_Win_lock(int, int, int, handle);
+static __attribute__((noinline, cold)) int choose_Win_lock(int type, int rank, int mode, handle win, void* caller) {
+  return ((type_Win_lock*)tutti_choose(TUTTI_MPI_Win_lock, caller))(type, rank, mode, win);
+}
+EXPORT int MPI_Win_lock(int type, int rank, int mode, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_lock);
+  if (LIKELY(target != NULL)) return ((type_Win_lock*)target)(type, rank, mode, win);
+  return choose_Win_lock(type, rank, mode, win, __builtin_return_address(0));
+}
+EXPORT type_Win_lock PMPI_Win_lock __attribute__((alias("MPI_Win_lock")));
+
+typedef int type_Win_unlock(int, handle);
+static __attribute__((noinline, cold)) int choose_Win_unlock(int rank, handle win, void* caller) {
+  return ((type_Win_unlock*)tutti_choose(TUTTI_MPI_Win_unlock, caller))(rank, win);
+}
+EXPORT int MPI_Win_unlock(int rank, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_unlock);
+  if (LIKELY(target != NULL)) return ((type_Win_unlock*)target)(rank, win);
+  return choose_Win_unlock(rank, win, __builtin_return_address(0));
+}
+EXPORT type_Win_unlock PMPI_Win_unlock __attribute__((alias("MPI_Win_unlock")));
+
+typedef int type_Win_lock_all(int, handle);
+static __attribute__((noinline, cold)) int choose_Win_lock_all(int mode, handle win, void* caller) {
+  return ((type_Win_lock_all*)tutti_choose(TUTTI_MPI_Win_lock_all, caller))(mode, win);
+}
+EXPORT int MPI_Win_lock_all(int mode, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_lock_all);
+  if (LIKELY(target != NULL)) return ((type_Win_lock_all*)target)(mode, win);
+  return choose_Win_lock_all(mode, win, __builtin_return_address(0));
+}
+EXPORT type_Win_lock_all PMPI_Win_lock_all __attribute__((alias("MPI_Win_lock_all")));
+
+typedef int type_Win_unlock_all(handle);
+static __attribute__((noinline, cold)) int choose_Win_unlock_all(handle win, void* caller) {
+  return ((type_Win_unlock_all*)tutti_choose(TUTTI_MPI_Win_unlock_all, caller))(win);
+}
+EXPORT int MPI_Win_unlock_all(handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_unlock_all);
+  if (LIKELY(target != NULL)) return ((type_Win_unlock_all*)target)(win);
+  return choose_Win_unlock_all(win, __builtin_return_address(0));
+}
+EXPORT type_Win_unlock_all PMPI_Win_unlock_all __attribute__((alias("MPI_Win_unlock_all")));
+
+typedef int type_Win_flush(int, handle);
+static __attribute__((noinline, cold)) int choose_Win_flush(int rank, handle win, void* caller) {
+  return ((type_Win_flush*)tutti_choose(TUTTI_MPI_Win_flush, caller))(rank, win);
+}
+EXPORT int MPI_Win_flush(int rank, handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_flush);
+  if (LIKELY(target != NULL)) return ((type_Win_flush*)target)(rank, win);
+  return choose_Win_flush(rank, win, __builtin_return_address(0));
+}
+EXPORT type_Win_flush PMPI_Win_flush __attribute__((alias("MPI_Win_flush")));
+
+typedef int type_Win_flush_all(handle);
+static __attribute__((noinline, cold)) int choose_Win_flush_all(handle win, void* caller) {
+  return ((type_Win_flush_all*)tutti_choose(TUTTI_MPI_Win_flush_all, caller))(win);
+}
+EXPORT int MPI_Win_flush_all(handle win) {
+  void* target = TARGET(TUTTI_MPI_Win_flush_all);
+  if (LIKELY(target != NULL)) return ((type_Win_flush_all*)target)(win);
+  return choose_Win_flush_all(win, __builtin_return_address(0));
+}
+EXPORT type_Win_flush_all PMPI_Win_flush_all __attribute__((alias("MPI_Win_flush_all")));
+
+typedef int type_File_open(handle, const void*, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_File_open(handle comm, const void* name, int mode, handle info, void* file, void* caller) {
+  return ((type_File_open*)tutti_choose(TUTTI_MPI_File_open, caller))(comm, name, mode, info, file);
+}
+EXPORT int MPI_File_open(handle comm, const void* name, int mode, handle info, void* file) {
+  void* target = TARGET(TUTTI_MPI_File_open);
+  if (LIKELY(target != NULL)) return ((type_File_open*)target)(comm, name, mode, info, file);
+  return choose_File_open(comm, name, mode, info, file, __builtin_return_address(0));
+}
+EXPORT type_File_open PMPI_File_open __attribute__((alias("MPI_File_open")));
+
+typedef int type_File_close(void*);
+static __attribute__((noinline, cold)) int choose_File_close(void* file, void* caller) {
+  return ((type_File_close*)tutti_choose(TUTTI_MPI_File_close, caller))(file);
+}
+EXPORT int MPI_File_close(void* file) {
+  void* target = TARGET(TUTTI_MPI_File_close);
+  if (LIKELY(target != NULL)) return ((type_File_close*)target)(file);
+  return choose_File_close(file, __builtin_return_address(0));
+}
+EXPORT type_File_close PMPI_File_close __attribute__((alias("MPI_File_close")));
+
 static inline int too_large(long long count) { return count > 2147483647LL; }
 
 static int narrow_Bcast_c(void* buffer, long long count, handle datatype, int root, handle comm) {
@@ -1137,6 +2095,131 @@ static int narrow_Alltoall_init_c(const void* sendbuf, long long sendcount, hand
   return ((int(*)(const void*, int, handle, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Alltoall_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, info, request);
 }
 
+static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Bsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Ssend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Rsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ibsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Issend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Send_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Bsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ssend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Rsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv, NULL))(buf, (int)count, datatype, source, tag, comm, status);
+}
+
+static int narrow_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irecv, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv_init, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);
+}
+
+static int narrow_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+
+static int narrow_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, request);
+}
+
+static int narrow_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+
+static int narrow_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Mrecv, NULL))(buf, (int)count, datatype, message, status);
+}
+
+static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
+}
+
+static int narrow_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Scan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
+}
+
+static int narrow_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Exscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
+}
+
+static int narrow_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_allgather, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
+}
+
+static int narrow_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_alltoall, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
+}
+
 void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Bcast_c] = (void*)narrow_Bcast_c,
     [TUTTI_MPI_Ibcast_c] = (void*)narrow_Ibcast_c,
@@ -1165,6 +2248,31 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Alltoall_c] = (void*)narrow_Alltoall_c,
     [TUTTI_MPI_Ialltoall_c] = (void*)narrow_Ialltoall_c,
     [TUTTI_MPI_Alltoall_init_c] = (void*)narrow_Alltoall_init_c,
+    [TUTTI_MPI_Send_c] = (void*)narrow_Send_c,
+    [TUTTI_MPI_Bsend_c] = (void*)narrow_Bsend_c,
+    [TUTTI_MPI_Ssend_c] = (void*)narrow_Ssend_c,
+    [TUTTI_MPI_Rsend_c] = (void*)narrow_Rsend_c,
+    [TUTTI_MPI_Isend_c] = (void*)narrow_Isend_c,
+    [TUTTI_MPI_Ibsend_c] = (void*)narrow_Ibsend_c,
+    [TUTTI_MPI_Issend_c] = (void*)narrow_Issend_c,
+    [TUTTI_MPI_Irsend_c] = (void*)narrow_Irsend_c,
+    [TUTTI_MPI_Send_init_c] = (void*)narrow_Send_init_c,
+    [TUTTI_MPI_Bsend_init_c] = (void*)narrow_Bsend_init_c,
+    [TUTTI_MPI_Ssend_init_c] = (void*)narrow_Ssend_init_c,
+    [TUTTI_MPI_Rsend_init_c] = (void*)narrow_Rsend_init_c,
+    [TUTTI_MPI_Recv_c] = (void*)narrow_Recv_c,
+    [TUTTI_MPI_Irecv_c] = (void*)narrow_Irecv_c,
+    [TUTTI_MPI_Recv_init_c] = (void*)narrow_Recv_init_c,
+    [TUTTI_MPI_Sendrecv_c] = (void*)narrow_Sendrecv_c,
+    [TUTTI_MPI_Sendrecv_replace_c] = (void*)narrow_Sendrecv_replace_c,
+    [TUTTI_MPI_Isendrecv_c] = (void*)narrow_Isendrecv_c,
+    [TUTTI_MPI_Isendrecv_replace_c] = (void*)narrow_Isendrecv_replace_c,
+    [TUTTI_MPI_Mrecv_c] = (void*)narrow_Mrecv_c,
+    [TUTTI_MPI_Imrecv_c] = (void*)narrow_Imrecv_c,
+    [TUTTI_MPI_Scan_c] = (void*)narrow_Scan_c,
+    [TUTTI_MPI_Exscan_c] = (void*)narrow_Exscan_c,
+    [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
+    [TUTTI_MPI_Neighbor_alltoall_c] = (void*)narrow_Neighbor_alltoall_c,
 };
 
 const char* const tutti_function_names[TUTTI_MPI_FUNCTION_COUNT] = {

@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/datatype.hpp"
+#include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -37,6 +38,8 @@ std::string shared_settings(const Settings& s) {
          std::to_string(static_cast<int>(s.segment)) + '|' +
          std::to_string(static_cast<int>(s.net)) + '|' + s.net_provider + '|' +
          std::to_string(s.fixed_order) + '|' + s.dcp + '|' + std::to_string(s.dcp_from_job) + '|' +
+         std::to_string(s.p2p) + '|' + std::to_string(static_cast<int>(s.rendezvous)) + '|' +
+         std::to_string(s.eager) + '|' + std::to_string(s.unexpected) + '|' +
          std::to_string(!s.report.empty() || !s.report_json.empty());
 }
 
@@ -179,6 +182,7 @@ void detach() {
   if (state.report) write_report();
   destroy_comms();
   destroy_types();
+  state.messages = nullptr;
   // Others may still need the dedicated processors that this rank has started.
   if (state.processors) native.Barrier(state.pump_comm);
   state.job.reset();
@@ -201,6 +205,7 @@ void install_handlers() {
   install_collectives(handlers);
   install_completion(handlers);
   install_comms(handlers);
+  if (state.messages != nullptr) install_messages(handlers);
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], handlers[i], __ATOMIC_RELEASE);
   }
@@ -243,6 +248,7 @@ bool attach(const tutti_preload& preload) {
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
+  if (state.job && state.settings.p2p) state.messages = &state.job->messages();
   create_world();
   install_handlers();
   if (state.report) state.began = now();

@@ -22,16 +22,6 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
   }
 }
 
-// Passes a call on to the MPI.
-template <class NativeCall>
-int pass(const char* call, Reason reason, NativeCall&& call_native) {
-  if (!state.report) return call_native();
-  const double begin = now();
-  const int code = call_native();
-  count_passed(call, reason, now() - begin);
-  return code;
-}
-
 Status run_plan(const char* call, Comm& comm, const Plan& plan) {
   if (!state.report) [[likely]] {
     plan.begin();
@@ -47,8 +37,8 @@ Status run_plan(const char* call, Comm& comm, const Plan& plan) {
   return status;
 }
 
-template <class Args, class NativeCall>
-int run_blocking(const char* call, const Args& args, NativeCall&& call_native) {
+template <class Args, class NativeFunction>
+int run_blocking(const char* call, const Args& args, NativeFunction&& call_native) {
   Comm* comm = find_comm(args.comm);
   if (comm == nullptr) [[unlikely]]
     comm = find_or_adopt(args.comm);
@@ -87,9 +77,9 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   return request;
 }
 
-template <class Args, class NativeCall>
+template <class Args, class NativeFunction>
 int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
-                    NativeCall&& call_native) {
+                    NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
   if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
@@ -111,8 +101,9 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
   return MPI_SUCCESS;
 }
 
-template <class Args, class NativeCall>
-int run_persistent(const char* call, const Args& args, MPI_Request* out, NativeCall&& call_native) {
+template <class Args, class NativeFunction>
+int run_persistent(const char* call, const Args& args, MPI_Request* out,
+                   NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
   if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);

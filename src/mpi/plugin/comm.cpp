@@ -54,6 +54,7 @@ int on_delete(MPI_Comm comm, int, void* value, void*) {
   auto* attachment = static_cast<Attachment*>(value);
   if (attachment->comm != nullptr) {
     comms.erase(key(comm));
+    attachment->comm->handle = MPI_COMM_WORLD;  // who raises errors of what is still under way
     release(attachment->comm);
   }
   delete attachment;
@@ -127,8 +128,9 @@ bool attach(Comm* comm) {
   return true;
 }
 
-// Takes up a new communicator. Collective over it; all members come to the same result.
-Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2]) {
+// Takes up a communicator. Collective over it; all members come to the same result. `fresh`: inside
+// the call that makes it.
+Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2], bool fresh) {
   int inter = 0, size = 0, rank = 0;
   native.Comm_test_inter(handle, &inter);
   native.Comm_size(handle, &size);
@@ -154,6 +156,7 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2]) {
     state.job->release_team(comm->team);
     comm->team = nullptr;
   }
+  if (comm != nullptr) comm->messages = fresh && comm->team != nullptr && state.messages != nullptr;
   if (all.known) {
     comms.insert(key(handle), comm);
     return comm;
@@ -201,10 +204,11 @@ bool next_birth(MPI_Comm parent, std::uint64_t birth[2]) {
 // Calls that are collective over the parent and return one communicator.
 template <class Create>
 int create(MPI_Comm parent, MPI_Comm* newcomm, Create&& native_create) {
+  const NativeCall inside;
   std::uint64_t birth[2];
   const bool ours = next_birth(parent, birth);
   const int code = native_create();
-  if (ours && code == MPI_SUCCESS && *newcomm != MPI_COMM_NULL) adopt(*newcomm, birth);
+  if (ours && code == MPI_SUCCESS && *newcomm != MPI_COMM_NULL) adopt(*newcomm, birth, true);
   return code;
 }
 
@@ -246,12 +250,13 @@ int handle_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* newcomm) {
 
 // Only the group's members call this, so the count of the parent's children does not serve.
 int handle_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* newcomm) {
+  const NativeCall inside;
   const int code = native.Comm_create_group(comm, group, tag, newcomm);
   if (code != MPI_SUCCESS || *newcomm == MPI_COMM_NULL) return code;
   const Attachment* parent = attachment_of(comm);
   if (parent == nullptr || (parent->comm != nullptr && parent->comm->foreign)) return code;
   std::uint64_t birth[2];
-  if (ask_for_birth(*newcomm, birth)) adopt(*newcomm, birth);
+  if (ask_for_birth(*newcomm, birth)) adopt(*newcomm, birth, true);
   return code;
 }
 
@@ -294,6 +299,7 @@ int handle_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int* so
 // Waits for pending communication, so tutti's must be over first.
 int handle_Comm_disconnect(MPI_Comm* handle) {
   if (Comm* comm = *handle == MPI_COMM_NULL ? nullptr : find_comm(*handle)) drain(comm);
+  const NativeCall inside;
   return native.Comm_disconnect(handle);
 }
 
@@ -306,7 +312,7 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept {
   if (attachment == nullptr) return mark_foreign(comm);
   if (attachment->comm != nullptr) return nullptr;
   std::uint64_t birth[2];
-  return ask_for_birth(comm, birth) ? adopt(comm, birth) : nullptr;
+  return ask_for_birth(comm, birth) ? adopt(comm, birth, false) : nullptr;
 }
 
 void release(Comm* comm) noexcept {
@@ -318,7 +324,7 @@ void release(Comm* comm) noexcept {
 bool create_world() noexcept {
   native.Comm_create_keyval(&on_copy, &on_delete, &keyval, nullptr);
   const std::uint64_t birth[2] = {0x776f726c64u, 0};
-  world = adopt(MPI_COMM_WORLD, birth);
+  world = adopt(MPI_COMM_WORLD, birth, true);
   return world != nullptr;
 }
 

@@ -20,6 +20,9 @@ struct Comm {
   int rank = 0;
   int size = 0;
   std::uint64_t id[2] = {0, 0};
+  // Its messages are tutti's. Settled inside the call that made it: messages may precede any later
+  // agreement.
+  bool messages = false;
   bool foreign =
       false;  // not of the world, or of one rank: only remembered, so as not to ask again
   std::uint64_t children = 0;  // communicators made from this one; same count on all members
@@ -36,6 +39,12 @@ extern Comm* world;
 inline Comm* find_comm(MPI_Comm comm) noexcept {
   if (comm == MPI_COMM_WORLD) return world;
   return comms.find(key(comm));
+}
+
+/// The communicator if its messages are tutti's, else nullptr. Thread-safe.
+inline Comm* find_messages(MPI_Comm handle) noexcept {
+  Comm* comm = find_comm(handle);
+  return comm != nullptr && comm->messages ? comm : nullptr;
 }
 
 /// The same in a blocking collective over `comm`, where all members are: a communicator that

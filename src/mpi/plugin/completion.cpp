@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "mpi/plugin/errors.hpp"
+#include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -43,13 +44,16 @@ MPI_Status* at(MPI_Status* statuses, int index) {
 Status finish(MPI_Request* handle, MPI_Status* status) {
   Request* request = request_of(*handle);
   Status outcome;
-  set_empty(status);
-  if (request->started) {
-    state.job->test(*request->operation, &outcome);
-    request->started = false;
-    if (outcome.ok()) request->plan.finish();
-    if (!outcome.ok()) explain(*request->comm, request->call, outcome);
+  if (request->started && request->transfer != nullptr) {
+    outcome = settle_message(*request);
+    describe_message(*request, status);
+  } else {
+    set_empty(status);
+    if (request->started) state.job->test(*request->operation, &outcome);
+    if (request->started && outcome.ok()) request->plan.finish();
   }
+  request->started = false;
+  if (!outcome.ok()) explain(*request->comm, request->call, outcome);
   if (!request->persistent) {
     free_request(request);
     *handle = MPI_REQUEST_NULL;
@@ -139,6 +143,17 @@ void relax(std::uint32_t* round) {
   pump_host();
 }
 
+void wait_for(Request& request) {
+  if (!request.started) return;
+  if (request.transfer != nullptr) return wait_for_message(request);
+  static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
+}
+
+// Before the MPI is asked about requests of its own: programs poll, and messages must move on.
+void progress_messages() {
+  if (state.messages != nullptr) state.job->progress();
+}
+
 // Whether an own request is over. Progresses both engines when it is not: programs poll.
 bool look(MPI_Request handle) {
   const Request& request = *request_of(handle);
@@ -149,15 +164,20 @@ bool look(MPI_Request handle) {
 }
 
 int handle_Wait(MPI_Request* request, MPI_Status* status) {
-  if (!points_to_own(request)) return native.Wait(request, status);
-  Request* own = request_of(*request);
-  // The outcome is asked for again in finish().
-  if (own->started) static_cast<void>(state.job->wait(*own->operation).ok());
+  const WaitTimer timer("MPI_Wait");
+  if (!points_to_own(request)) {
+    const NativeCall inside;
+    return native.Wait(request, status);
+  }
+  wait_for(*request_of(*request));
   return finish_one(request, status);
 }
 
 int handle_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  if (!points_to_own(request)) return native.Test(request, flag, status);
+  if (!points_to_own(request)) {
+    progress_messages();
+    return native.Test(request, flag, status);
+  }
   *flag = look(*request);
   return *flag ? finish_one(request, status) : MPI_SUCCESS;
 }
@@ -184,24 +204,33 @@ void copy_statuses(const NativePart& part, MPI_Status* statuses) {
 }
 
 int handle_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
-  if (!any_own(count, requests)) return native.Waitall(count, requests, statuses);
+  const WaitTimer timer("MPI_Waitall");
+  if (!any_own(count, requests)) {
+    const NativeCall inside;
+    return native.Waitall(count, requests, statuses);
+  }
   // Waiting for ours pumps the host, so the order does not matter.
   for (int i = 0; i < count; ++i) {
-    if (!is_own(requests[i]) || !request_of(requests[i])->started) continue;
-    static_cast<void>(state.job->wait(*request_of(requests[i])->operation).ok());
+    if (is_own(requests[i])) wait_for(*request_of(requests[i]));
   }
   NativePart part(count, requests);
   Outcomes outcomes(statuses);
   finish_all(count, requests, statuses, &outcomes);
   int code = MPI_SUCCESS;
-  if (part.count() > 0) code = native.Waitall(part.count(), part.requests(), part.statuses());
+  if (part.count() > 0) {
+    const NativeCall inside;
+    code = native.Waitall(part.count(), part.requests(), part.statuses());
+  }
   part.write_back();
   copy_statuses(part, statuses);
   return outcomes.result(code, positions(part));
 }
 
 int handle_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
-  if (!any_own(count, requests)) return native.Testall(count, requests, flag, statuses);
+  if (!any_own(count, requests)) {
+    progress_messages();
+    return native.Testall(count, requests, flag, statuses);
+  }
   state.job->progress();
   for (int i = 0; i < count; ++i) {
     if (!is_own(requests[i]) || is_complete(*request_of(requests[i]))) continue;
@@ -253,7 +282,11 @@ Offer test_any(int count, MPI_Request* requests, NativePart* part, int* index, M
 }
 
 int handle_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* status) {
-  if (!any_own(count, requests)) return native.Waitany(count, requests, index, status);
+  const WaitTimer timer("MPI_Waitany");
+  if (!any_own(count, requests)) {
+    const NativeCall inside;
+    return native.Waitany(count, requests, index, status);
+  }
   NativePart part(count, requests);
   int code = MPI_SUCCESS;
   for (std::uint32_t round = 0;;) {
@@ -270,6 +303,7 @@ int handle_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* sta
 
 int handle_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   if (!any_own(count, requests)) {
+    progress_messages();
     return native.Testany(count, requests, index, flag, status);
   }
   NativePart part(count, requests);
@@ -318,7 +352,9 @@ int test_some(int count, MPI_Request* requests, NativePart* part, int* outcount,
 
 int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indices,
                     MPI_Status* statuses) {
+  const WaitTimer timer("MPI_Waitsome");
   if (!any_own(count, requests)) {
+    const NativeCall inside;
     return native.Waitsome(count, requests, outcount, indices, statuses);
   }
   NativePart part(count, requests);
@@ -331,6 +367,7 @@ int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indice
 int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indices,
                     MPI_Status* statuses) {
   if (!any_own(count, requests)) {
+    progress_messages();
     return native.Testsome(count, requests, outcount, indices, statuses);
   }
   NativePart part(count, requests);
@@ -342,7 +379,13 @@ int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indice
 int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   if (!is_own(request)) return native.Request_get_status(request, flag, status);
   *flag = look(request);
-  if (*flag) set_empty(status);
+  Request& own = *request_of(request);
+  if (*flag && own.started && own.transfer != nullptr) {
+    static_cast<void>(settle_message(own).ok());  // its outcome is Wait's and Test's to tell
+    describe_message(own, status);
+  } else if (*flag) {
+    set_empty(status);
+  }
   return MPI_SUCCESS;
 }
 
@@ -420,6 +463,11 @@ int handle_Start(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Start(handle);
   Request* request = request_of(*handle);
   if (!request->persistent || request->started) return fail(request, MPI_ERR_REQUEST);
+  if (request->transfer != nullptr) {
+    request->started = true;
+    const Status status = start_message(*request);
+    return status.ok() ? MPI_SUCCESS : raise(*request->comm, request->call, status);
+  }
   const double begin = state.report ? now() : 0;
   request->plan.begin();
   request->started = true;
@@ -442,10 +490,14 @@ int handle_Startall(int count, MPI_Request* requests) {
   return MPI_SUCCESS;
 }
 
-// MPI does not allow it for collectives.
+// MPI does not allow it for collectives, nor for MPI_Isendrecv.
 int handle_Cancel(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Cancel(handle);
-  return fail(request_of(*handle), MPI_ERR_REQUEST);
+  Request* request = request_of(*handle);
+  if (request->transfer == nullptr || request->sending != nullptr)
+    return fail(request, MPI_ERR_REQUEST);
+  if (request->started) state.messages->cancel(*request->transfer);
+  return MPI_SUCCESS;
 }
 
 int handle_Request_free(MPI_Request* handle) {

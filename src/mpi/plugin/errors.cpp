@@ -15,6 +15,8 @@ int error_class(const Status& status) noexcept {
       return MPI_ERR_PROC_ABORTED;
     case Code::no_memory:
       return MPI_ERR_NO_MEM;
+    case Code::truncated:
+      return MPI_ERR_TRUNCATE;
     case Code::timeout:
     case Code::not_permitted:
     case Code::unsupported:
@@ -25,6 +27,7 @@ int error_class(const Status& status) noexcept {
 }
 
 void explain(Comm& comm, const char* call, const Status& status) noexcept {
+  if (status.code == Code::truncated) return;  // the program's own affair
   if (comm.complained.exchange(true, std::memory_order_relaxed)) return;
   char place[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;

@@ -9,17 +9,8 @@ namespace {
 
 bool in_place(const void* buffer) { return buffer == MPI_IN_PLACE; }
 
-// A run of elements in the user's memory.
-struct Data {
-  const TypeInfo* type = nullptr;
-  char* user = nullptr;
-  std::size_t count = 0;
-  std::size_t bytes = 0;  // of data
+}  // namespace
 
-  bool dense() const { return type->dense || count == 0; }
-};
-
-// False when the MPI would call the arguments wrong.
 bool read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out) {
   if (count < 0) return false;
   out->type = find_type(type);
@@ -30,6 +21,8 @@ bool read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out
   // Absolute addresses go with derived types only.
   return (buffer != nullptr || count == 0 || !out->type->predefined) && !in_place(buffer);
 }
+
+namespace {
 
 bool aliased(const void* send, const void* recv, std::size_t bytes) {
   return kAliasIsError && send == recv && bytes != 0;

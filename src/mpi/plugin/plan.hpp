@@ -30,6 +30,19 @@ class CountList {
 
 #include "mpi/generated/collective_args.inc"
 
+/// A run of elements in the user's memory.
+struct Data {
+  const TypeInfo* type = nullptr;
+  char* user = nullptr;
+  std::size_t count = 0;
+  std::size_t bytes = 0;  // of data
+
+  bool dense() const { return type->dense || count == 0; }
+};
+
+/// False when the MPI would call the arguments wrong.
+bool read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out);
+
 /// Data that must be packed before the call or unpacked after it.
 struct Transfer {
   const TypeInfo* type;
@@ -89,6 +102,7 @@ enum class Reason : unsigned char {
   communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
   user_operator,  // a user-defined operator in a non-blocking or persistent call
   no_kernel,      // a predefined operator on a type for which tutti has no kernel
+  nobody,         // a message to or from MPI_PROC_NULL
   arguments,      // something is wrong with them, and the MPI shall say what
   no_memory,      // not passed on, for the other ranks would wait: an error of the call
   count_

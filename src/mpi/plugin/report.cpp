@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/call_site.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -22,6 +23,7 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (communicator)",
                                         "MPI (user operator)",
                                         "MPI (no kernel)",
+                                        "MPI (nobody)",
                                         "MPI (arguments)",
                                         "MPI (memory)"};
 static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));
@@ -38,6 +40,8 @@ struct Row {
   Counts counts;
 };
 std::vector<Row> rows;
+// Time in calls that complete requests, by call and place in the program. Guarded by `mutex`.
+std::map<std::pair<const char*, const void*>, Counts> waits;
 std::mutex mutex;
 
 void count(const char* call, const char* algorithm, std::size_t bytes, double seconds) noexcept {
@@ -53,9 +57,12 @@ void count(const char* call, const char* algorithm, std::size_t bytes, double se
   rows.push_back({call, algorithm, {1, bytes, seconds}});
 }
 
+constexpr char kWaitMark = '@';  // begins what stands for an algorithm in rows of waits
+
 using Key = std::pair<std::string, std::string>;  // call, algorithm
 struct Total {
   Counts counts;
+  double sum = 0;  // of the seconds of all ranks
   int ranks = 0;
 };
 using Totals = std::map<Key, Total>;
@@ -67,6 +74,10 @@ std::string serialise() {
     std::snprintf(line, sizeof line, "%s\t%s\t%" PRIu64 "\t%" PRIu64 "\t%.9g\n", row.call,
                   row.algorithm, row.counts.calls, row.counts.bytes, row.counts.seconds);
     text += line;
+  }
+  for (const auto& [key, counts] : waits) {
+    std::snprintf(line, sizeof line, "\t%" PRIu64 "\t0\t%.9g\n", counts.calls, counts.seconds);
+    text += std::string(key.first) + '\t' + kWaitMark + describe_site(key.second) + line;
   }
   return text;
 }
@@ -83,6 +94,7 @@ void add_lines(const char* text, Totals* totals) {
     total.counts.calls += counts.calls;
     total.counts.bytes += counts.bytes;
     total.counts.seconds = std::max(total.counts.seconds, counts.seconds);
+    total.sum += counts.seconds;
     total.ranks += 1;
     text = end + 1;
   }
@@ -194,6 +206,35 @@ std::string library_version() {
   return version.substr(0, version.find(','));
 }
 
+bool is_wait(const Key& key) { return key.second.front() == kWaitMark; }
+
+// The longest waits first.
+std::vector<std::pair<Key, Total>> sorted_waits(const Totals& totals) {
+  std::vector<std::pair<Key, Total>> found;
+  std::copy_if(totals.begin(), totals.end(), std::back_inserter(found),
+               [](const auto& row) { return is_wait(row.first); });
+  std::stable_sort(found.begin(), found.end(), [](const auto& left, const auto& right) {
+    return left.second.sum > right.second.sum;
+  });
+  return found;
+}
+
+std::string wait_table(const Totals& totals) {
+  const auto found = sorted_waits(totals);
+  if (found.empty()) return "";
+  char line[600];
+  std::snprintf(line, sizeof line,
+                "time waiting for requests, by call site\n%-28s %12s %12s %12s  %s\n", "call",
+                "calls", "slowest (s)", "all (s)", "site");
+  std::string text = line;
+  for (const auto& [key, total] : found) {
+    std::snprintf(line, sizeof line, "%-28s %12" PRIu64 " %12.6f %12.6f  %s\n", key.first.c_str(),
+                  total.counts.calls, total.counts.seconds, total.sum, key.second.c_str() + 1);
+    text += line;
+  }
+  return text;
+}
+
 std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
   char line[256];
   std::snprintf(line, sizeof line,
@@ -204,13 +245,14 @@ std::string table(const Totals& totals, const std::vector<ProcessorCounts>& proc
                 "bytes", "seconds");
   text += line;
   for (const auto& [key, total] : totals) {
+    if (is_wait(key)) continue;
     std::snprintf(line, sizeof line, "%-28s %-24s %12" PRIu64 " %16" PRIu64 " %12.6f\n",
                   key.first.c_str(), key.second.c_str(), total.counts.calls, total.counts.bytes,
                   total.counts.seconds);
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text + processors_table(totals, processors);
+  return text + wait_table(totals) + processors_table(totals, processors);
 }
 
 std::string quoted(const std::string& text) {
@@ -231,6 +273,7 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
   const char* separator = "\n  ";
   char line[256];
   for (const auto& [key, total] : totals) {
+    if (is_wait(key)) continue;
     const bool taken = key.second.rfind("MPI (", 0) != 0;
     std::snprintf(line, sizeof line,
                   ", \"ranks\": %d, \"calls\": %" PRIu64 ", \"bytes\": %" PRIu64
@@ -239,6 +282,18 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
     text += separator;
     text += "{\"call\": " + quoted(key.first) + ", \"algorithm\": " + quoted(key.second) +
             ", \"tutti\": " + (taken ? "true" : "false") + line;
+    separator = ",\n  ";
+  }
+  text += "], \"waits\": [";
+  separator = "\n  ";
+  for (const auto& [key, total] : sorted_waits(totals)) {
+    std::snprintf(line, sizeof line,
+                  ", \"ranks\": %d, \"calls\": %" PRIu64
+                  ", \"seconds\": %.9g, \"seconds_all\": %.9g}",
+                  total.ranks, total.counts.calls, total.counts.seconds, total.sum);
+    text += separator;
+    text +=
+        "{\"call\": " + quoted(key.first) + ", \"site\": " + quoted(key.second.substr(1)) + line;
     separator = ",\n  ";
   }
   text += "]";
@@ -264,6 +319,18 @@ double now() noexcept {
 void count_taken(const char* call, const char* algorithm, std::size_t bytes,
                  double seconds) noexcept {
   count(call, algorithm, bytes, seconds);
+}
+
+void count_wait(const char* call, const void* site, double seconds) noexcept {
+  std::lock_guard lock(mutex);
+  Counts& counts = waits[{call, site}];
+  counts.calls += 1;
+  counts.seconds += seconds;
+}
+
+void WaitTimer::stop() const noexcept {
+  const double seconds = now() - begin_;
+  count_wait(call_, call_site(), seconds);
 }
 
 void count_passed(const char* call, Reason reason, double seconds) noexcept {

@@ -6,6 +6,7 @@
 
 #include "core/core.hpp"
 #include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
 
@@ -16,8 +17,40 @@ double now() noexcept;
 /// string. Thread-safe.
 void count_taken(const char* call, const char* algorithm, std::size_t bytes,
                  double seconds) noexcept;
+/// Counts the time that the program has waited in a call that completes requests, by the place in
+/// the program that made the call. Thread-safe.
+void count_wait(const char* call, const void* site, double seconds) noexcept;
 /// Counts a call that went to the MPI. Thread-safe.
 void count_passed(const char* call, Reason reason, double seconds) noexcept;
+
+/// Counts the wait that lasts as long as this object.
+class WaitTimer {
+ public:
+  explicit WaitTimer(const char* call) noexcept : call_(call), begin_(state.report ? now() : 0) {}
+  ~WaitTimer() {
+    if (state.report) [[unlikely]]
+      stop();
+  }
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+
+ private:
+  void stop() const noexcept;
+
+  const char* call_;
+  double begin_;
+};
+
+/// Passes a call on to the MPI: `call_native()`.
+template <class NativeFunction>
+int pass(const char* call, Reason reason, NativeFunction&& call_native) {
+  const NativeCall inside;
+  if (!state.report) return call_native();
+  const double begin = now();
+  const int code = call_native();
+  count_passed(call, reason, now() - begin);
+  return code;
+}
 
 /// Tells `tutti run`, in the file named by TUTTI_RUN_STAMP, what was taken over: the line that it
 /// prints at the end. On rank 0.

@@ -8,6 +8,7 @@
 #include <new>
 #include <vector>
 
+#include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -67,6 +68,11 @@ Request* at(std::uint32_t index) noexcept {
   return &chunks[index / kChunk].load(std::memory_order_acquire)[index % kChunk];
 }
 
+bool is_abandoned(const Request* request) {
+  std::lock_guard lock(mutex);
+  return std::find(abandoned.begin(), abandoned.end(), request) != abandoned.end();
+}
+
 // Frees abandoned requests whose operations are over.
 void reap() noexcept {
   std::vector<Request*> over;
@@ -89,7 +95,7 @@ void for_each_request(Visit&& visit) {
   }
   for (std::uint32_t i = 0; i < count * kChunk; ++i) {
     Request* request = at(i);
-    if (request->operation != nullptr) visit(request);
+    if (request->operation != nullptr || request->transfer != nullptr) visit(request);
   }
 }
 
@@ -110,6 +116,7 @@ Request* allocate_request() noexcept {
 
 void free_request(Request* request) noexcept {
   if (request->operation != nullptr) state.job->release(request->operation);
+  if (request->transfer != nullptr || request->message != nullptr) release_message(*request);
   if (request->comm != nullptr) release(request->comm);
   request->operation = nullptr;
   request->comm = nullptr;
@@ -170,6 +177,11 @@ void drain(const Comm* comm) noexcept {
 
 void destroy_requests() noexcept {
   if (!state.job) return;
+  // A program that has not completed its messages shall come to its end all the same.
+  for_each_request([](Request* request) {
+    if (request->transfer == nullptr || is_complete(*request)) return;
+    if (request->receives || !is_abandoned(request)) state.messages->cancel(*request->transfer);
+  });
   drain(nullptr);
   for_each_request([](Request* request) { free_request(request); });
 }

@@ -6,16 +6,26 @@
 
 #include "core/core.hpp"
 #include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/packed.hpp"
 #include "mpi/plugin/plan.hpp"
+#include "p2p/transfer.hpp"
 
 namespace tutti::mpi {
 
-/// A non-blocking or persistent collective. Owned by the program through its handle, and used by
-/// one thread at a time, as MPI demands.
+/// A non-blocking or persistent collective or message, or a message that a matched probe has taken
+/// (whose MPI_Message is a handle of the same kind). Owned by the program through its handle, and
+/// used by one thread at a time, as MPI demands.
 struct Request {
-  Operation* operation = nullptr;
+  Operation* operation = nullptr;     // of a collective
+  p2p::Transfer* transfer = nullptr;  // of a message
+  p2p::Transfer* sending = nullptr;   // of MPI_Isendrecv: the send; `transfer` is then the receive
+  p2p::Arrival* message = nullptr;    // that a matched probe has taken
   Comm* comm = nullptr;
   Plan plan;
+  Packed in, out;              // what is received and sent
+  bool receives = false;       // transfer is a receive
+  bool nobody = false;         // the status says that it is one from MPI_PROC_NULL
+  bool settled = false;        // what has been received is in the user's memory
   const char* call = nullptr;  // "MPI_Iallreduce"
   bool persistent = false;
   bool started = false;  // between start and completion as the program has seen it
@@ -54,7 +64,9 @@ Request* request_of_fortran(int index) noexcept;
 
 /// True when the operation is over or was never started.
 inline bool is_complete(const Request& request) noexcept {
-  return !request.started || !active(*request.operation);
+  if (!request.started) return true;
+  if (request.operation != nullptr) return !active(*request.operation);
+  return !request.transfer->active() && (request.sending == nullptr || !request.sending->active());
 }
 
 /// Lets a request go whose operation may still run (MPI_Request_free).

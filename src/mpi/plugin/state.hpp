@@ -9,13 +9,15 @@
 #include "core/core.hpp"
 #include "mpi/plugin/native.hpp"
 #include "offload/start/processors.hpp"
+#include "p2p/messages.hpp"
 
 namespace tutti::mpi {
 
 /// Written while the plugin is attached (one thread, inside MPI_Init) and while it is detached
 /// (inside MPI_Finalize); constant in between.
 struct State {
-  std::unique_ptr<Job> job;                         // null when the world has one rank
+  std::unique_ptr<Job> job;           // null when the world has one rank
+  p2p::Messages* messages = nullptr;  // the job's, when point-to-point is taken over (TUTTI_P2P)
   std::unique_ptr<offload::Processors> processors;  // null without dedicated processors
   bool threads = false;                             // MPI_THREAD_MULTIPLE
   bool report = false;                              // count calls
@@ -33,5 +35,21 @@ extern State state;
 
 /// Progresses the host MPI once, without blocking.
 void pump_host() noexcept;
+
+/// Around calls of the MPI's own that may block until other ranks have moved on: those may wait for
+/// messages of tutti's that are under way here, which the progress thread then looks after.
+class NativeCall {
+ public:
+  NativeCall() noexcept : covered_(state.messages != nullptr && state.messages->cover()) {}
+  ~NativeCall() {
+    if (covered_) [[unlikely]]
+      state.messages->uncover();
+  }
+  NativeCall(const NativeCall&) = delete;
+  NativeCall& operator=(const NativeCall&) = delete;
+
+ private:
+  const bool covered_;
+};
 
 }  // namespace tutti::mpi

@@ -196,6 +196,14 @@ void* tutti_replacement(enum tutti_mpi_function index) {
       return conversion("PMPI_Request_toint");
     case TUTTI_MPI_Request_f2c:
       return conversion("PMPI_Request_fromint");
+    case TUTTI_MPI_Message_toint:
+      return conversion("PMPI_Message_c2f");
+    case TUTTI_MPI_Message_fromint:
+      return conversion("PMPI_Message_f2c");
+    case TUTTI_MPI_Message_c2f:
+      return conversion("PMPI_Message_toint");
+    case TUTTI_MPI_Message_f2c:
+      return conversion("PMPI_Message_fromint");
     default:
       return (void*)unsupported;
   }

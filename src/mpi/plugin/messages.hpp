@@ -1,0 +1,25 @@
+// Requests of messages: what completion (Wait, Test, ...) needs of them. The entry points of sends,
+// receives and probes are in messages.cpp.
+#pragma once
+
+#include "mpi/plugin/request.hpp"
+
+namespace tutti::mpi {
+
+/// Waits until the message of a started request is over.
+void wait_for_message(Request& request) noexcept;
+/// Once it is over: data have come to the user's memory when this returns. The outcome.
+Status settle_message(Request& request) noexcept;
+/// Starts a persistent one.
+Status start_message(Request& request) noexcept;
+/// Gives up what a request has in the core.
+void release_message(Request& request) noexcept;
+/// What MPI_Wait says of it, without MPI_ERROR. `status` may be MPI_STATUS_IGNORE.
+void describe_message(const Request& request, MPI_Status* status) noexcept;
+/// Sets what a status says besides MPI_ERROR.
+void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
+                bool cancelled) noexcept;
+
+void install_messages(void** handlers) noexcept;
+
+}  // namespace tutti::mpi

@@ -1,0 +1,62 @@
+// The data of a message: in the user's memory, or packed where they do not lie there in one piece.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/scratch.hpp"
+
+namespace tutti::mpi {
+
+/// What tutti sends from or receives into for one run of elements. Holds its type while packed.
+/// Belongs to one thread at a time.
+class Packed {
+ public:
+  Packed() = default;
+  Packed(Packed&& other) noexcept { swap(other); }
+  Packed& operator=(Packed&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Packed() {
+    if (type_ != nullptr) release(type_);
+  }
+
+  /// For these data; `copied`: a copy also where they are in one piece. False: no memory.
+  bool set(const Data& data, bool copied = false) noexcept;
+  char* bytes() const noexcept { return bytes_; }
+  std::size_t size() const noexcept { return size_; }
+
+  /// Before they are sent; nothing to do where they are in one piece.
+  void pack() const noexcept {
+    if (scratch_.data() != nullptr) [[unlikely]]
+      mpi::pack(*type_, user_, count_, bytes_);
+  }
+  /// After `received` bytes have come, which may be fewer than there is room for, and end within an
+  /// element.
+  void unpack(std::size_t received) const noexcept {
+    if (scratch_.data() != nullptr) [[unlikely]]
+      unpack_copy(received);
+  }
+
+ private:
+  void swap(Packed& other) noexcept {
+    std::swap(type_, other.type_);
+    std::swap(user_, other.user_);
+    std::swap(count_, other.count_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+    std::swap(scratch_, other.scratch_);
+  }
+  void unpack_copy(std::size_t received) const noexcept;
+
+  const TypeInfo* type_ = nullptr;  // held; null where nothing is packed
+  char* user_ = nullptr;
+  std::size_t count_ = 0;
+  char* bytes_ = nullptr;
+  std::size_t size_ = 0;
+  Scratch scratch_;
+};
+
+}  // namespace tutti::mpi

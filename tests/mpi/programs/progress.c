@@ -1,0 +1,101 @@
+/* Legal programs that hang where messages move only while their own rank is inside the library that
+ * carries them: a rank blocks in a call of another kind, and what others wait for is still under
+ * way. */
+#include "check.h"
+
+enum { kLarge = 2 << 20, kMany = 3000 };
+
+static int rank, size, partner;
+static char* data;
+
+/* Blocks until all ranks are in it, in a collective that no library but the MPI itself carries out.
+ */
+static void block(int way) {
+  static int mine[64], all[64], counts[64], places[64];
+  MPI_Win window;
+  MPI_Comm copy;
+  for (int i = 0; i < size; i++) counts[i] = 1, places[i] = i, mine[i] = rank;
+  switch (way) {
+    case 0:
+      MPI_Alltoallv(mine, counts, places, MPI_INT, all, counts, places, MPI_INT, MPI_COMM_WORLD);
+      CHECK(all[size - 1] == size - 1, "alltoallv: %d", all[size - 1]);
+      break;
+    case 1:
+      MPI_Win_create(data, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+      MPI_Win_fence(0, window);
+      MPI_Win_free(&window);
+      break;
+    default:
+      MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+      MPI_Comm_free(&copy);
+  }
+}
+
+/* Sends are under way when the sender blocks. */
+static void sender_blocks(int way, int messages, int bytes) {
+  MPI_Request* requests = malloc((size_t)messages * sizeof *requests);
+  if (rank < partner) {
+    for (int i = 0; i < messages; i++)
+      MPI_Isend(data, bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, &requests[i]);
+    block(way);
+    MPI_Waitall(messages, requests, MPI_STATUSES_IGNORE);
+  } else {
+    for (int i = 0; i < messages; i++)
+      MPI_Recv(data, bytes, MPI_CHAR, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    block(way);
+  }
+  free(requests);
+}
+
+/* Receives are posted when the receiver blocks, and the sender waits for them. */
+static void receiver_blocks(int way, int messages, int bytes) {
+  MPI_Request* requests = malloc((size_t)messages * sizeof *requests);
+  char* place = malloc((size_t)messages * (size_t)bytes);
+  if (rank < partner) {
+    for (int i = 0; i < messages; i++)
+      MPI_Irecv(place + (size_t)i * (size_t)bytes, bytes, MPI_CHAR, partner, 2, MPI_COMM_WORLD,
+                &requests[i]);
+    block(way);
+    MPI_Waitall(messages, requests, MPI_STATUSES_IGNORE);
+  } else {
+    for (int i = 0; i < messages; i++)
+      (i % 2 ? MPI_Ssend : MPI_Send)(data, bytes, MPI_CHAR, partner, 2, MPI_COMM_WORLD);
+    block(way);
+  }
+  free(requests);
+  free(place);
+}
+
+/* A message has been sent, its sender waits for something else; its receiver has not talked to it
+ * before. */
+static void first_message(int way) {
+  int token = rank;
+  if (rank < partner) {
+    MPI_Send(&token, 1, MPI_INT, partner, 3, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(&token, 1, MPI_INT, partner, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(token == partner, "first message: %d", token);
+  }
+  block(way);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  data = calloc(1, kLarge);
+  partner = rank ^ 1;
+  if (partner >= size) {
+    for (int way = 0; way < 3; way++)
+      for (int i = 0; i < 5; i++) block(way);
+    return finish("progress");
+  }
+  for (int way = 0; way < 3; way++) {
+    first_message(way);
+    sender_blocks(way, 5, kLarge);
+    sender_blocks(way, kMany, 1024);
+    receiver_blocks(way, 5, kLarge);
+    receiver_blocks(way, kMany, 1024);
+  }
+  return finish("progress");
+}

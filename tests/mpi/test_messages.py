@@ -1,0 +1,112 @@
+"""Point-to-point taken over (TUTTI_P2P=1): the programs give the same results with it and without."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mpis
+import pytest
+from test_mpi4py import OUTCOME, suite  # noqa: F401 (a fixture)
+
+ALL = list(mpis.MPIS)
+PROTOCOLS = ["write", "read", "read_interrupt"]
+
+
+def check(program, mpi_name: str, ranks: int, source: str, tutti: bool, settings: dict[str, str] | None = None,
+          served: str = "MPI_Recv") -> mpis.Result:
+    mpi = mpis.ANY[mpi_name]
+    taken = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", **(settings or {})} if tutti else {}
+    result = mpis.start(mpi, ranks, [program(mpi, source), "0"], tutti, taken)
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+    if tutti:  # a run that tutti did not take over proves nothing
+        assert any(call == served and not way.startswith("MPI (") for call, way in result.rows()), result.text[-3000:]
+    return result
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("source,ranks", [("messages.c", 2), ("messages.c", 3), ("progress.c", 2), ("progress.c", 3)])
+@pytest.mark.parametrize("mpi", ALL)
+def test_program(program, libraries, mpi, source, ranks, tutti):
+    check(program, mpi, ranks, source, tutti)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("source", ["messages.c", "progress.c"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_protocol(program, libraries, protocol, source):
+    check(program, "mpich", 2, source, True, {"TUTTI_RENDEZVOUS": protocol})
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("source", ["messages.c", "progress.c"])
+@pytest.mark.parametrize("setting", ["TUTTI_CMA=off", "TUTTI_UNEXPECTED=8192", "TUTTI_EAGER=0"])
+def test_narrow_places(program, libraries, setting, source):
+    """Data in parts, little memory for what is not expected, and rendezvous for everything."""
+    check(program, "openmpi", 2, source, True, dict([setting.split("=")]))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("source,ranks,served", [
+    ("requests.c", 3, "MPI_Irecv"), ("deadlock.c", 2, "MPI_Isend"), ("deadlock.c", 4, "MPI_Isend"),
+    ("threads.c", 3, "MPI_Send"), ("datatypes.c", 2, "")])
+@pytest.mark.parametrize("mpi", ["mpich", "mpich-abi", "openmpi", "impi"])
+def test_together_with_collectives(program, libraries, mpi, source, ranks, served):
+    if served:
+        check(program, mpi, ranks, source, True, served=served)
+    else:
+        check(program, mpi, ranks, source, True, served="MPI_Bcast")
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("kind", ["mpif", "mpi", "f08"])
+@pytest.mark.parametrize("mpi", list(mpis.ANY))
+def test_fortran(program, libraries, mpi, kind):
+    description = mpis.ANY[mpi]
+    path = program(description, f"fortran_{kind}.f90")
+    result = mpis.start(description, 2, [path], True, {"TUTTI_P2P": "1", "TUTTI_REPORT": "1"})
+    assert result.status == 0, result.text[-3000:]
+    assert "passed (0 failures)" in result.text
+    assert any(call == "MPI_Irecv" and not way.startswith("MPI (") for call, way in result.rows()), result.text[-2000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(2600)
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_mpi4py(libraries, suite, mpi, ranks):  # noqa: F811
+    """The part of mpi4py's own suite that is about messages."""
+    description = mpis.MPIS[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    command = [str(description.python), str(suite / "test" / "main.py"), "-v", "--no-builddir"]
+    command += [word for name in ("p2p", "msgspec", "pickle", "request", "status", "threads", "objmodel")
+                for word in ("-i", name)]
+    native = mpis.start(description, ranks, command, False, limit_s=600)
+    served = mpis.start(description, ranks, command, True, {"TUTTI_P2P": "1"}, limit_s=600)
+    assert len(OUTCOME.findall(native.text)) > 100
+    assert served.status == native.status == 0, served.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("taken", ["0", "1"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_time_in_wait_by_call_site(program, libraries, tmp_path, mpi, taken):
+    """The report names the places where the program waits, whoever carries the messages."""
+    description = mpis.MPIS[mpi]
+    path = program(description, "requests.c")
+    result = mpis.start(description, 2, [path, "0"], True,
+                        {"TUTTI_P2P": taken, "TUTTI_REPORT": "1", "TUTTI_REPORT_JSON": str(tmp_path / "report.json")})
+    assert result.status == 0, result.text[-3000:]
+    waits = json.loads((tmp_path / "report.json").read_text())["waits"]
+    assert {wait["call"] for wait in waits} == {"MPI_Wait", "MPI_Waitall", "MPI_Waitany", "MPI_Waitsome"}
+    assert len(waits) == len({(wait["call"], wait["site"]) for wait in waits}) > 4
+    for wait in waits:
+        assert wait["site"].startswith(Path(path).name + "+0x"), wait
+        assert wait["ranks"] == 2 and wait["calls"] >= 2 and 0 < wait["seconds"] <= wait["seconds_all"]
+    assert [wait["seconds_all"] for wait in waits] == sorted((wait["seconds_all"] for wait in waits), reverse=True)
+    assert "time waiting for requests, by call site" in result.text

@@ -1,0 +1,66 @@
+"""`tutti bench p2p` and `tutti bench overlap`: what they accept, measure, write and reckon."""
+
+import json
+
+import pytest
+from tutti.bench.overlap import overlap_of
+
+KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
+
+
+@pytest.mark.parametrize("bench, option, value, expected", [
+    ("p2p", "--op", "latency,bandwith", "bandwith"),
+    ("p2p", "--sizes", "5", "multiples of 4"),
+    ("p2p", "--mpi", "lam", "unknown MPI 'lam'"),
+    ("p2p", "--latency", "500us", "--lab"),
+    ("p2p", "--json", "/nowhere/rows.json", "/nowhere"),
+    ("overlap", "--op", "isend,ireceive", "ireceive"),
+    ("overlap", "--protocol", "read,push", "push"),
+    ("overlap", "--fractions", "1,none", "none"),
+    ("overlap", "--fractions", "0", "positive"),
+    ("overlap", "--json", "/nowhere/rows.json", "/nowhere"),
+])
+def test_bad_input_is_one_clear_line(tutti, bench, option, value, expected):
+    answer = tutti("bench", bench, option, value)
+    assert answer.status == 2
+    assert expected in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+def test_rows_of_messages(tutti, mpi, cache, tmp_path):
+    answer = tutti("bench", "p2p", "--mpi", f"{mpi.name}={mpi.prefix}", "--sizes", "8,64K", "--rounds", "1",
+                   "--time-ms", "2", "--seed", "7", "--json", "rows.json", env=cache)
+    assert answer.status == 0, answer.err
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {(row["op"], row["bytes"], row["tutti"]) for row in rows} == {
+        (op, size, tutti) for tutti in (False, True) for op in ("latency", "bandwidth", "rate") for size in (8, 65536)}
+    for row in rows:
+        assert row.keys() >= KEYS
+        assert row["bench"] == "p2p" and row["np"] == 2 and row["mpi"] == mpi.name
+        assert 0 < row["us_min"] <= row["us"] <= row["us_max"]
+        assert row["messages_per_s"] == pytest.approx(1e6 / row["us"])
+
+
+def test_rows_of_overlap(tutti, mpi, cache, tmp_path):
+    answer = tutti("bench", "overlap", "--mpi", f"{mpi.name}={mpi.prefix}", "--op", "isend,irecv,iallreduce", "--sizes",
+                   "64K", "--rounds", "1", "--fractions", "0.5,1.25", "--json", "rows.json", env=cache)
+    assert answer.status == 0, answer.err
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["protocol"] for row in rows if row["tutti"]} == {"write", "read", "read_interrupt"}
+    assert "native" in {row["protocol"] for row in rows if not row["tutti"]}
+    assert {(row["op"], row["side"]) for row in rows} == {("isend", "sender"), ("irecv", "receiver"),
+                                                         ("iallreduce", "all")}
+    assert {row["fraction"] for row in rows} == {0.5, 1.25}
+    for row in rows:
+        assert row.keys() >= KEYS
+        assert 0 <= row["overlap"] <= 1
+        assert row["overlap"] == pytest.approx(overlap_of(row["comm_us"], row["compute_us"], row["us"]))
+
+
+def test_overlap_is_the_hidden_part_of_the_shorter():
+    assert overlap_of(100, 100, 100) == 1
+    assert overlap_of(100, 100, 200) == 0
+    assert overlap_of(100, 200, 250) == 0.5
+    assert overlap_of(200, 100, 250) == 0.5
+    assert overlap_of(100, 100, 300) == 0
+    assert overlap_of(100, 100, 90) == 1
