@@ -33,7 +33,7 @@ for i in range(10**9):
     count = COUNTS[i % len(COUNTS)]
     total, message = numpy.zeros(count), numpy.full(count, float(i) if comm.rank == i % comm.size else -1.0)
     try:
-        comm.Allreduce(numpy.full(count, comm.rank + i), total)
+        comm.Allreduce(numpy.full(count, float(comm.rank + i)), total)
         comm.Bcast(message, root=i % comm.size)
     except MPI.Exception as error:
         say(f"told {time.monotonic() - good:.1f} {error.Get_error_string()}")
