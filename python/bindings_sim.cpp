@@ -59,7 +59,7 @@ tutti::Coll parse_collective(const std::string& op) {
 
 std::string text_of(const tutti::Choice& choice) {
   std::string text = choice.algorithm->name;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < tutti::Parameters::kMost; ++i) {
     if (choice.algorithm->parameters[i] == nullptr || choice.parameters.value[i] == 0) continue;
     text += std::string(":") + choice.algorithm->parameters[i] + "=" +
             std::to_string(choice.parameters.value[i]);
@@ -77,6 +77,8 @@ std::string chosen(const std::string& op, std::size_t bytes, int nodes, int rank
   shape.size = nodes * ranks_per_node;
   shape.mapped = nodes == 1;
   shape.layered = nodes > 1 && ranks_per_node > 1;
+  shape.segments = nodes > 1;
+  shape.alone = nodes > 1 && ranks_per_node == 1;
   shape.mail = nodes > 1 && shape.size <= tutti::Inbox::kMostMail;
   constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
   shape.datagram = nodes > 1 && multicast ? kDatagram : 0;

@@ -12,7 +12,8 @@ namespace tutti {
 
 /// Parameters of an algorithm, by their position in its `parameters` text ("degree", "block", ...).
 struct Parameters {
-  std::int64_t value[2] = {0, 0};
+  static constexpr int kMost = 3;
+  std::int64_t value[kMost] = {0, 0, 0};
 };
 
 /// What decides which algorithms may run: equal on all members of the team (uniform dispatch).
@@ -24,7 +25,10 @@ struct Shape {
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
   bool layered = false;           // several nodes, some with several members
-  bool mail = true;  // members have mail slots for each other (networks; not without payload)
+  bool segments = false;  // the members of a node, or one of each, share a buffer that the network
+                          // writes to (team/node_segment.hpp)
+  bool alone = false;     // every member is on a node of its own
+  bool mail = true;       // members have mail slots for each other (networks; not without payload)
   std::size_t datagram = 0;  // largest datagram of a multicast between the members; 0: none
   bool user_memory = true;   // cross-memory attach, or threads
   bool divisible = true;     // the vector may be cut between elements
@@ -42,7 +46,7 @@ struct Algorithm {
   std::uint64_t (*items)(const Shape& shape, const Parameters& parameters);
   /// nullptr when it can run on this shape, else why not (static string).
   const char* (*restriction)(const Shape& shape, const Parameters& parameters);
-  const char* parameters[2];  // names, or nullptr
+  const char* parameters[Parameters::kMost];  // names, or nullptr
   Parameters defaults;
   const char* source;      // paper and section, or what it is known as
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts

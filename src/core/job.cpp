@@ -130,6 +130,8 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.layered = team.layers() != nullptr;
       shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
       shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
+      shape.segments = shape.layered || shape.mail;
+      shape.alone = shape.mail && !shape.layered;
       shape.user_memory = fabric_->traits().user_memory;
       shape.divisible = c != kWhole;
       shape.commutative = c == kDivisible;  // what is folded whole may be of either kind

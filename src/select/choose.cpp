@@ -120,8 +120,9 @@ Choice choose(const Shape& shape, const Forced& forced) {
 ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
   // Choices change only where a limit is; the limits are found by bisection between powers of two.
   const auto same = [](const Choice& a, const Choice& b) {
-    return a.algorithm == b.algorithm && a.parameters.value[0] == b.parameters.value[0] &&
-           a.parameters.value[1] == b.parameters.value[1];
+    return a.algorithm == b.algorithm &&
+           std::equal(a.parameters.value, a.parameters.value + Parameters::kMost,
+                      b.parameters.value);
   };
   const auto at_bytes = [&](std::size_t bytes) {
     shape.bytes = bytes;

@@ -21,6 +21,20 @@ std::string all_collectives() {
   return names;
 }
 
+constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+
+std::string parameters_of(const Algorithm& algorithm) {
+  std::string names;
+  for (const char* parameter : algorithm.parameters) {
+    if (parameter != nullptr)
+      names += (names.empty() ? ", but '" : " and '") + std::string(parameter) + "'";
+  }
+  return names.empty() ? " (it has none)" : names;
+}
+
+/// Parameters that are on (1) or off (0).
+bool is_switch(const std::string& key) { return key == "overlap" || key == "early"; }
+
 Status complain(std::string* message, const std::string& text) {
   *message = "TUTTI_ALG: " + text;
   return Status::error(Code::invalid_argument, "TUTTI_ALG");
@@ -31,21 +45,21 @@ Status parse_parameter(const std::string& text, const Algorithm& algorithm, Para
                        std::string* message) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < Parameters::kMost; ++i) {
     if (algorithm.parameters[i] == nullptr || key != algorithm.parameters[i]) continue;
+    const std::int64_t least = is_switch(key) ? 0 : 1, most = is_switch(key) ? 1 : kLargest;
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     const auto [end, error] =
         std::from_chars(value.data(), value.data() + value.size(), parameters->value[i]);
-    if (error == std::errc() && end == value.data() + value.size() && parameters->value[i] > 0) {
+    if (error == std::errc() && end == value.data() + value.size() &&
+        parameters->value[i] >= least && parameters->value[i] <= most) {
       return Status::success();
     }
-    return complain(message, "'" + text + "': " + key + " takes a positive whole number");
+    return complain(message, "'" + text + "': " + key +
+                                 (least == 0 ? " takes 0 or 1" : " takes a positive whole number"));
   }
-  const char* known = algorithm.parameters[0];
-  return complain(
-      message, std::string(name(algorithm.coll)) + " " + algorithm.name + " has no parameter '" +
-                   key +
-                   (known == nullptr ? "' (it has none)" : "', but '" + std::string(known) + "'"));
+  return complain(message, std::string(name(algorithm.coll)) + " " + algorithm.name +
+                               " has no parameter '" + key + "'" + parameters_of(algorithm));
 }
 
 Status parse_one(const std::string& text, Choice* choices, std::string* message) {

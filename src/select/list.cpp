@@ -64,6 +64,7 @@ const char* by_processors(const Shape& s, const Parameters&) {
 }
 
 constexpr const char* kLayered = "members share nodes: it runs between their leaders";
+constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
 
 const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
@@ -115,6 +116,44 @@ const char* collects_in_block(const Shape& s, const Parameters&) {
   const std::size_t total =
       s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
   return total <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
+}
+
+const char* disseminates(const Shape& s, const Parameters& p) {
+  return p.value[0] < 2 ? "radix: from 2" : between_nodes(s, p);
+}
+
+/// Rounds of everybody with everybody, through segments of their own, in which `bytes` lie.
+const char* everyone_fits(const Shape& s, std::size_t bytes) {
+  if (s.mapped) return "members share memory";
+  if (s.layered) return kLayered;
+  if (!s.alone) return "not every member is on a node of its own";
+  if (s.size > kMostInExchange) return "too many members to send to each of them";
+  const auto size = static_cast<std::size_t>(s.size);
+  // As they are laid out, with room for lines and elements.
+  const std::size_t room = size * (2 * kCacheLine + 2 * s.element_bytes);
+  return bytes + room <= NodeSegment::kMost ? nullptr : "larger than a segment";
+}
+
+const char* parts_by_everyone(const Shape& s, const Parameters& p) {
+  return p.value[0] < 1024 ? "block: from 1024" : everyone_fits(s, s.bytes);
+}
+const char* one_message_to_everyone(const Shape& s, const Parameters&) {
+  return everyone_fits(s, s.bytes);
+}
+const char* blocks_of_everyone(const Shape& s, const Parameters&) {
+  return everyone_fits(s, s.bytes * static_cast<std::size_t>(s.size));
+}
+const char* parts_to_everyone(const Shape& s, const Parameters&) {
+  if (!s.divisible) return "the operator needs whole vectors";
+  return everyone_fits(s, 2 * s.bytes);
+}
+
+const char* in_segments(const Shape& s, const Parameters&) {
+  if (!s.segments) return "members do not share buffers on several nodes";
+  const bool blocks = s.coll == Coll::allgather;
+  return s.bytes * static_cast<std::size_t>(blocks ? s.size : 1) <= NodeSegment::kMost
+             ? nullptr
+             : "larger than a node's shared buffer";
 }
 
 const char* in_layers(const Shape& s, const Parameters&) {
@@ -187,30 +226,35 @@ constexpr const char* kDoubling = "recursive doubling";
 constexpr const char* kBruck = "Bruck et al. 1997";
 constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
 constexpr const char* kMulticast = "MCAST-2007";
+constexpr const char* kEveryone = "every member to every other one";
+constexpr const char* kSharedBuffer = "ALLGATHER-2006, section 4";
 constexpr const char* kShared = "shared memory";
 constexpr const char* kCma = "cross-memory attach";
 
 std::vector<Algorithm> make_list() {
   constexpr Parameters kNone{};
-  const Parameters block64k{{65536, 0}};
-  const Parameters degree3{{3, 0}}, degree1{{1, 0}}, block3072{{3072, 0}}, packet1024{{1024, 0}},
+  const Parameters block64k{{65536, 1}};
+  const Parameters radix2{{2, 0}}, block16k{{16384, 0}};
+  const Parameters overlapped{{1, 1, 0}};
+  const Parameters degree3{{3, 1}}, degree1{{1, 1}}, block3072{{3072, 1, 0}}, packet1024{{1024, 0}},
       packet5120{{5120, 0}}, chords32{{32, 0}};
   // One line for each.
   // clang-format off
   return {
       {"flat", Coll::barrier, barrier_flat, nullptr, fits_cell, {}, kNone, kShared},
-      {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
-      {"dissemination", Coll::barrier, barrier_dissemination, nullptr, between_nodes, {}, kNone, "dissemination"},
+      {"degree_k", Coll::barrier, barrier_degree_k, nullptr, fits_inbox_block, {"degree", "down"}, degree3, kVia},
+      {"dissemination", Coll::barrier, barrier_dissemination, nullptr, disseminates, {"radix"}, radix2, "dissemination"},
       {"layered", Coll::barrier, barrier_layered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::barrier, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
       {"flat", Coll::bcast, bcast_flat, nullptr, fits_cell, {}, kNone, kShared},
       {"blocks", Coll::bcast, bcast_blocks, block_items, through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::bcast, bcast_memory, one_item, by_memory, {}, kNone, kCma},
-      {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block"}, block3072, kVia},
+      {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block", "degree", "early"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
-      {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block"}, block64k, kDirect},
       {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chords32, kMulticast, true},
+      {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block", "degree"}, block64k, kDirect},
+      {"scatter_allgather", Coll::bcast, bcast_scatter_allgather, nullptr, parts_by_everyone, {"block"}, block16k, "van de Geijn 1994, pipelined"},
       {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::bcast, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
@@ -230,11 +274,13 @@ std::vector<Algorithm> make_list() {
       {"split", Coll::allreduce, allreduce_split, split_items, reduces_through_shared_blocks, {"block"}, kNone, kShared},
       {"memory", Coll::allreduce, allreduce_memory, two_items, reduces_by_memory, {}, kNone, kCma},
       {"whole", Coll::allreduce, allreduce_whole, whole_items, whole_vectors, {"block"}, kNone, kShared},
-      {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree"}, degree3, kVia},
+      {"degree_k", Coll::allreduce, allreduce_degree_k, nullptr, fits_inbox_block, {"degree", "down"}, degree3, kVia},
       {"sendrecv_binomial", Coll::allreduce, allreduce_sendrecv_binomial, nullptr, fits_packets, {"packet"}, packet1024, kMvich},
       {"sendrecv_recursive_doubling", Coll::allreduce, allreduce_sendrecv_recursive_doubling, nullptr, fits_packets, {"packet"}, packet1024, kClassical},
       {"doubling", Coll::allreduce, allreduce_doubling, nullptr, folds_between_nodes, {}, kNone, kDoubling},
       {"ring", Coll::allreduce, allreduce_ring, nullptr, rings_between_nodes, {}, kNone, "ring"},
+      {"exchange", Coll::allreduce, allreduce_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},
+      {"split_exchange", Coll::allreduce, allreduce_split_exchange, nullptr, parts_to_everyone, {}, kNone, kEveryone},
       {"ordered", Coll::allreduce, allreduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
       {"layered", Coll::allreduce, allreduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
       {"layered_ordered", Coll::allreduce, allreduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
@@ -248,6 +294,8 @@ std::vector<Algorithm> make_list() {
       {"sendrecv_ring", Coll::allgather, allgather_sendrecv_ring, nullptr, ring_fits_packets, {"packet"}, packet5120, kClassical},
       {"bruck", Coll::allgather, allgather_bruck, nullptr, collects_in_block, {}, kNone, kBruck},
       {"direct", Coll::allgather, allgather_direct, nullptr, between_nodes, {}, kNone, kBruck},
+      {"exchange", Coll::allgather, allgather_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},
+      {"shared_buffer", Coll::allgather, allgather_shared_buffer, nullptr, in_segments, {"overlap", "drivers"}, overlapped, kSharedBuffer},
       {"layered", Coll::allgather, allgather_layered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::allgather, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
@@ -255,6 +303,8 @@ std::vector<Algorithm> make_list() {
       {"memory", Coll::allgatherv, allgatherv_memory, one_item, by_memory, {}, kNone, kCma},
       {"bruck", Coll::allgatherv, allgatherv_bruck, nullptr, collects_in_block, {}, kNone, kBruck},
       {"direct", Coll::allgatherv, allgatherv_direct, nullptr, between_nodes, {}, kNone, kBruck},
+      {"exchange", Coll::allgatherv, allgatherv_exchange, nullptr, one_message_to_everyone, {}, kNone, kEveryone},
+      {"shared_buffer", Coll::allgatherv, allgatherv_shared_buffer, nullptr, in_segments, {"overlap", "drivers"}, overlapped, kSharedBuffer},
       {"layered", Coll::allgatherv, allgatherv_layered, nullptr, in_layers, {}, kNone, kHierarchy},
 
       {"flat", Coll::gather, gather_flat, nullptr, fits_cell, {}, kNone, kShared},

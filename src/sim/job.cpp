@@ -18,6 +18,7 @@ constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 constexpr std::size_t kFramesPerRank =
     1024;  // measured: coroutine frames of a collective that waits
 constexpr std::size_t kEventsPerRank = 256;  // messages and queue entries under way
+constexpr int kMostWithSegments = 4096;      // ranks: every arena has room for a segment
 constexpr std::size_t kPayloadArena = std::size_t{1} << 26;
 
 std::size_t free_memory() noexcept {
@@ -98,8 +99,10 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   std::unique_ptr<SimJob> job(new SimJob());
   WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
                   kPayloadArena, spec.noise,          spec.trace};
-  if (spec.elided && !mapped)
+  if (spec.elided && !mapped) {
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;
+    if (size <= kMostWithSegments) world.arena_bytes += NodeSegment::bytes_for_most(size);
+  }
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
@@ -140,6 +143,8 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.mapped = team.mapped();
   shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
   shape.datagram = fabric.traits().datagram_bytes;
+  shape.segments = !team.mapped() && team.size() <= kMostWithSegments;
+  shape.alone = shape.segments && fabric.node_of(0) != fabric.node_of(1);
   shape.user_memory = fabric.traits().user_memory;
   shape.block_bytes = team.block_bytes();
   if (call.reduction != nullptr) {

@@ -144,23 +144,38 @@ Task Inbox::enter(const Ticket& ticket, bool synchronising) noexcept {
   }
   TUTTI_CO_TRY(co_await team_.engine().reached(in_order_, epoch, team_.membership_));
   if (epoch % kWindow == 0) {
-    if (epoch != 0 && !synchronised_) TUTTI_CO_TRY(co_await dissemination_barrier(epoch / kWindow));
+    if (epoch != 0 && !synchronised_) TUTTI_CO_TRY(co_await end_barrier(epoch / kWindow));
     synchronised_ = false;
+    barrier_said_ = 0;
   }
   if (synchronising) synchronised_ = true;
+  // Not in the very first epoch, so that a collective that is run once costs nothing but itself.
+  if (!synchronised_ && epoch != 0) TUTTI_CO_TRY(advance_barrier(epoch / kWindow + 1));
   co_return Status::success();
 }
 
-Task Inbox::dissemination_barrier(std::uint64_t number) noexcept {
+/// The barrier of a window without synchronising collectives is spread over its epochs: each of
+/// them says what can be said without waiting.
+Status Inbox::advance_barrier(std::uint64_t number) noexcept {
   const int size = team_.size();
-  for (int round = 0; (std::int64_t{1} << round) < size; ++round) {
-    const auto distance = static_cast<int>(std::int64_t{1} << round);
-    const auto place = static_cast<std::size_t>(round) * sizeof(Word);
-    TUTTI_CO_TRY(signal((team_.rank() + distance) % size, place, number));
-    const Word& mine = word_at(place);
-    const int from = (team_.rank() - distance + size) % size;
-    TUTTI_CO_TRY(
-        co_await team_.engine().reached(mine, number, team_.membership_, team_.job_rank(from)));
+  for (; std::int64_t{1} << barrier_said_ < size; ++barrier_said_) {
+    if (barrier_said_ != 0 &&
+        barrier_word(barrier_said_ - 1).load(std::memory_order_acquire) < number)
+      break;
+    const int to = (team_.rank() + (1 << barrier_said_)) % size;
+    const std::size_t place = static_cast<std::size_t>(barrier_said_) * sizeof(Word);
+    TUTTI_TRY(signal(to, place, number));
+  }
+  return Status::success();
+}
+
+Task Inbox::end_barrier(std::uint64_t number) noexcept {
+  const int size = team_.size();
+  for (int round = 0; std::int64_t{1} << round < size; ++round) {
+    TUTTI_CO_TRY(advance_barrier(number));
+    const int from = (team_.rank() - (1 << round) + size) % size;
+    TUTTI_CO_TRY(co_await team_.engine().reached(barrier_word(round), number, team_.membership_,
+                                                 team_.job_rank(from)));
   }
   co_return Status::success();
 }

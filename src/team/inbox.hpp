@@ -9,8 +9,8 @@
 // have finished the epoch that used it before. Where members map each other's boards that is read
 // from there. Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising
 // collective in the window before (the paper's argument for allreduce), or, where there was none,
-// runs a dissemination barrier of one-sided signals; that decision depends only on the order of
-// collectives and so is the same on all members.
+// ends a dissemination barrier of one-sided signals that has been under way during that window; the
+// decision depends only on the order of collectives and so is the same on all members.
 //
 // Larger messages go straight to the user's memory (VIA-2003, section 3.3: dynamic registration):
 // the receiver sends the key of its buffer by mail, the sender puts there and mails that it is
@@ -99,7 +99,11 @@ class Inbox {
   std::size_t mail_offset(const Ticket& ticket, int member) const noexcept;
   Status signal(int member, std::size_t place, std::uint64_t value) noexcept;
   Status remote(int member, Remote* out) noexcept;
-  Task dissemination_barrier(std::uint64_t number) noexcept;
+  Status advance_barrier(std::uint64_t number) noexcept;
+  Task end_barrier(std::uint64_t number) noexcept;
+  Word& barrier_word(int round) noexcept {
+    return word_at(static_cast<std::size_t>(round) * sizeof(Word));
+  }
   std::size_t block_offset(const Ticket& ticket, int index) const noexcept;
   Word& tail(const Ticket& ticket, int index) noexcept;
   Word& word_at(std::size_t offset) noexcept {
@@ -119,6 +123,7 @@ class Inbox {
   Word met_{0};             // 1 when offsets_ is complete; local
   int farewells_said_ = 0;  // rounds of say_farewell()
   int farewells_heard_ = 0;
+  int barrier_said_ = 0;      // rounds of this window's barrier that this rank has signalled
   bool synchronised_ = true;  // a synchronising collective entered since the last window began
 };
 

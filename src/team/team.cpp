@@ -69,33 +69,52 @@ Status Team::create_network() noexcept {
   return entered;
 }
 
-/// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
-Status Team::create_layers() {
-  auto layers = std::make_unique<Layers>();
+void Team::map_nodes(NodeMap& map) const {
   std::unordered_map<std::int32_t, int> numbers;
   std::vector<std::vector<int>> on_node;
   for (int member = 0; member < size_; ++member) {
     const auto [place, added] =
-        numbers.try_emplace(fabric().node_of(job_rank(member)), static_cast<int>(on_node.size()));
+        numbers.try_emplace(fabric_.node_of(job_rank(member)), static_cast<int>(on_node.size()));
     if (added) on_node.emplace_back();
     auto& node = on_node[static_cast<std::size_t>(place->second)];
-    layers->node_of.push_back(place->second);
-    layers->local_of.push_back(static_cast<int>(node.size()));
+    map.node_of.push_back(place->second);
+    map.local_of.push_back(static_cast<int>(node.size()));
     node.push_back(member);
   }
-  if (on_node.size() == static_cast<std::size_t>(size_)) return Status::success();
-  layers->nodes = static_cast<int>(on_node.size());
-  layers->my_node = layers->node_of[static_cast<std::size_t>(rank_)];
-  std::vector<std::int32_t> leaders, here;
+  map.nodes = static_cast<int>(on_node.size());
+  map.my_node = map.node_of[static_cast<std::size_t>(rank_)];
   for (const auto& node : on_node) {
-    layers->first.push_back(static_cast<int>(layers->members.size()));
-    layers->members.insert(layers->members.end(), node.begin(), node.end());
-    leaders.push_back(job_rank(node.front()));
+    map.first.push_back(static_cast<int>(map.members.size()));
+    map.members.insert(map.members.end(), node.begin(), node.end());
   }
-  layers->first.push_back(size_);
-  layers->consecutive = std::is_sorted(layers->members.begin(), layers->members.end());
-  const auto& mine = on_node[static_cast<std::size_t>(layers->my_node)];
-  for (const int member : mine) here.push_back(job_rank(member));
+  map.first.push_back(size_);
+  map.consecutive = std::is_sorted(map.members.begin(), map.members.end());
+}
+
+const NodeMap& Team::node_map() {
+  if (layers_) return *layers_;
+  if (!own_node_map_) {
+    own_node_map_ = std::make_unique<NodeMap>();
+    map_nodes(*own_node_map_);
+  }
+  return *own_node_map_;
+}
+
+NodeSegment& Team::segment() {
+  if (!segment_) segment_ = std::make_unique<NodeSegment>(*this);
+  return *segment_;
+}
+
+/// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
+Status Team::create_layers() {
+  auto layers = std::make_unique<Layers>();
+  map_nodes(*layers);
+  if (layers->nodes == size_) return Status::success();
+  std::vector<std::int32_t> leaders, here;
+  for (int node = 0; node < layers->nodes; ++node)
+    leaders.push_back(job_rank(layers->member(node, 0)));
+  for (int i = 0; i < layers->count(layers->my_node); ++i)
+    here.push_back(job_rank(layers->member(layers->my_node, i)));
   const int local = layers->local_of[static_cast<std::size_t>(rank_)];
   const auto derive = [&](std::uint64_t layer, std::uint64_t out[2]) {
     out[0] = (id_[0] + layer) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
@@ -321,11 +340,14 @@ bool Team::try_reclaim() noexcept {
   if (layers_) {
     if (layers_->node && layers_->node->try_reclaim()) layers_->node.reset();
     if (layers_->leaders && layers_->leaders->try_reclaim()) layers_->leaders.reset();
-    return !layers_->node && !layers_->leaders;
+    if (layers_->node || layers_->leaders) return false;
+    if (segment_) segment_->release();  // all members of the team have released it
+    return true;
   }
   if (mapped_) return reclaim_mapped();
   if (entry_ == nullptr) return true;  // symmetric
   if (!inbox_.say_farewell()) return false;
+  if (segment_) segment_->release();
   resources_.directory.remove(*entry_);
   resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return true;

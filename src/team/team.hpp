@@ -32,6 +32,8 @@
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 #include "team/multicast.hpp"
+#include "team/node_map.hpp"
+#include "team/node_segment.hpp"
 #include "team/ring.hpp"
 
 namespace tutti {
@@ -58,24 +60,11 @@ struct TeamResources {
 };
 
 /// The layers of a team, as this rank sees them.
-struct Layers {
+struct Layers : NodeMap {
   std::unique_ptr<Team>
       node;  // the members on this node, in the order of the team; nullptr when there is one
   std::unique_ptr<Team>
       leaders;  // the first member of each node, in node order; nullptr unless this rank is one
-  int nodes = 0;
-  int my_node = 0;
-  std::vector<int> node_of;   // by member: nodes are numbered by their first members
-  std::vector<int> local_of;  // by member: rank within its node
-  std::vector<int> first;     // by node: where its members begin in `members`; one more at the end
-  std::vector<int> members;   // node by node
-  bool consecutive =
-      true;  // the members of each node follow each other in the team: members[i] == i
-
-  int count(int its_node) const noexcept {
-    return first[static_cast<std::size_t>(its_node) + 1] -
-           first[static_cast<std::size_t>(its_node)];
-  }
 };
 
 class Team {
@@ -249,6 +238,15 @@ class Team {
   Multicast& multicast() noexcept { return *multicast_; }
   Ring ring() noexcept { return Ring(*this); }
 
+  // ---- the node's shared buffer: for members of several nodes
+  // ---------------------------------------
+
+  /// Which members share nodes. Made when it is first asked for where the team has no layers.
+  const NodeMap& node_map();
+  NodeSegment& segment();
+  /// All members allocate the same offsets.
+  bool symmetric() const noexcept { return symmetric_; }
+
   // ---- end
   // -----------------------------------------------------------------------------------------
 
@@ -297,6 +295,7 @@ class Team {
   Status create_mapped() noexcept;
   Status create_network() noexcept;
   Status create_layers();
+  void map_nodes(NodeMap& map) const;
   bool reclaim_mapped() noexcept;
 
   Team(TeamResources& resources, int rank, int size) noexcept
@@ -375,7 +374,11 @@ class Team {
   std::unique_ptr<Layers> layers_;
   Word layers_turn_{0};  // epochs below are over on this rank; local
 
+  std::unique_ptr<NodeMap> own_node_map_;
+  std::unique_ptr<NodeSegment> segment_;
+
   friend class Inbox;
+  friend class NodeSegment;
   bool inbox_in_use_ = false;
   Inbox inbox_{*this};
   std::unique_ptr<Multicast> multicast_;

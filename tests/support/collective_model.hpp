@@ -174,13 +174,24 @@ inline std::vector<Combination> combinations() {
     all.push_back({&algorithm, base});
     if (algorithm.parameters[0] == nullptr) continue;
     const std::string key = algorithm.parameters[0];
-    if (key == "degree") {
+    if (key == "overlap") {
+      for (const char* more : {":overlap=0", ":drivers=3"})
+        all.push_back({&algorithm, base + more});
+    } else if (key == "radix") {
+      for (const char* radix : {"3", "16"}) all.push_back({&algorithm, base + ":radix=" + radix});
+    } else if (key == "degree") {
       for (const char* degree : {"1", "7", "15"})
         all.push_back({&algorithm, base + ":degree=" + degree});
     } else if (key == "chords") {
       for (const char* chords : {"1", "2"}) all.push_back({&algorithm, base + ":chords=" + chords});
     } else {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
+    }
+    for (const char* further : algorithm.parameters) {
+      if (further == nullptr) continue;
+      if (std::string(further) == "early")
+        all.push_back({&algorithm, base + ":block=1024:degree=3:early=1"});
+      if (std::string(further) == "down") all.push_back({&algorithm, base + ":degree=7:down=7"});
     }
   }
   return all;

@@ -1,5 +1,5 @@
 // Degree-k RDMA-based allreduce: degree-k reduce to rank 0, then binomial broadcast (VIA-2003,
-// section 4.2).
+// section 4.2). `down`: children of a step of the broadcast, where 1 is the binomial tree.
 //
 // A child puts its vector into the parent's block of its own number, in one piece, filled from the
 // bottom, the allreduce counter behind it; the parent folds in ascending rank order. No
@@ -15,7 +15,7 @@ namespace tutti {
 
 Task allreduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   Inbox& inbox = t.inbox();
-  const BinomialTree down(t.rank(), t.size());
+  const BroadcastTree down(t.rank(), t.size(), static_cast<int>(p.value[1]));
   const int result = Inbox::bcast_block(t.size(), 0);
   Completion sent;
   TUTTI_CO_TRY(co_await inbox.enter(k, true));

@@ -1,14 +1,22 @@
-// Barrier in log2 N rounds: in round r every member signals the one 2^r after it.
+// Barrier in log N rounds to the base `radix`: in round r every member signals the radix - 1 ones
+// that are radix^r, 2 radix^r, ... after it.
+#include <cstdint>
+
 #include "coll/algorithms.hpp"
 
 namespace tutti {
 
-Task barrier_dissemination(Team& t, const Call&, const Ticket& k, const Parameters&) {
+Task barrier_dissemination(Team& t, const Call&, const Ticket& k, const Parameters& p) {
+  const std::int64_t size = t.size(), radix = p.value[0];
   Inbox& inbox = t.inbox();
   TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  for (int distance = 1; distance < t.size(); distance *= 2) {
-    TUTTI_CO_TRY(inbox.mail(k, (t.rank() + distance) % t.size(), 1, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + t.size() - distance) % t.size(), 1));
+  for (std::int64_t reach = 1; reach < size; reach *= radix) {
+    const std::int64_t end = reach * radix < size ? reach * radix : size;
+    for (std::int64_t to = reach; to < end; to += reach)
+      TUTTI_CO_TRY(inbox.mail(k, static_cast<int>((t.rank() + to) % size), 1, nullptr));
+    for (std::int64_t from = reach; from < end; from += reach) {
+      TUTTI_CO_TRY(co_await inbox.mailed(k, static_cast<int>((t.rank() + size - from) % size), 1));
+    }
   }
   t.finish(k);
   co_return Status::success();

@@ -4,45 +4,70 @@
 // The message is cut into blocks of `block` bytes; each is put into the child's inbox, filled from
 // the bottom, with the broadcast counter behind the data. An inner rank forwards when all blocks
 // have arrived (the paper), straight from its inbox, and copies to the user's buffer last; a leaf
-// copies each block as it arrives, so that only the last copy is not hidden.
+// copies each block as it arrives, so that only the last copy is not hidden. With `early` an inner
+// rank forwards each block as it arrives, and copies it while the next one is on its way. `degree`:
+// children of a step; with 1 the tree is binomial.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
 
 namespace tutti {
+namespace {
+
+/// The message of one broadcast in blocks.
+struct Blocks {
+  Blocks(Team& team, const Call& its_call, const Ticket& ticket, const Parameters& p) noexcept
+      : t(team),
+        call(its_call),
+        k(ticket),
+        tree((t.rank() - call.root + t.size()) % t.size(), t.size(), static_cast<int>(p.value[1])),
+        block(static_cast<std::size_t>(p.value[0])),
+        count(static_cast<int>(chunks(call.bytes, block))) {}
+
+  bool root() const noexcept { return tree.parent() < 0; }
+  bool leaf() const noexcept { return tree.child(0) < 0; }
+  int member(int relative) const noexcept { return (relative + call.root) % t.size(); }
+  int index(int i) const noexcept { return Inbox::bcast_block(t.size(), i); }
+  std::size_t offset(int i) const noexcept { return static_cast<std::size_t>(i) * block; }
+  std::size_t bytes(int i) const noexcept { return std::min(block, call.bytes - offset(i)); }
+
+  Engine::Reached arrival(int i) noexcept {
+    return t.inbox().arrival(k, index(i), member(tree.parent()));
+  }
+  Status forward(int i, int child, Completion* sent) noexcept {
+    const void* data = root() ? at(call.recv, offset(i)) : t.inbox().data(k, index(i), bytes(i));
+    return t.inbox().put(k, member(tree.child(child)), index(i), data, bytes(i), sent);
+  }
+  void copy_out(int i) noexcept {
+    place(t, at(call.recv, offset(i)), t.inbox().data(k, index(i), bytes(i)), bytes(i));
+  }
+
+  Team& t;
+  const Call& call;
+  const Ticket& k;
+  BroadcastTree tree;
+  std::size_t block;
+  int count;
+};
+
+}  // namespace
 
 Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const int size = t.size();
-  const int relative = (t.rank() - call.root + size) % size;
-  const BinomialTree tree(relative, size);
-  const auto member = [&](int other) { return (other + call.root) % size; };
-  const auto block = static_cast<std::size_t>(p.value[0]);
-  const auto blocks = static_cast<int>(chunks(call.bytes, block));
-  const auto bytes_of = [&](int i) {
-    return std::min(block, call.bytes - static_cast<std::size_t>(i) * block);
-  };
-  Inbox& inbox = t.inbox();
-  const bool leaf = tree.child(0) < 0;
-  const auto copy_out = [&](int i) {
-    const std::byte* data = inbox.data(k, Inbox::bcast_block(size, i), bytes_of(i));
-    place(t, at(call.recv, static_cast<std::size_t>(i) * block), data, bytes_of(i));
-  };
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
-
-  for (int i = 0; tree.parent() >= 0 && i < blocks; ++i) {
-    TUTTI_CO_TRY(co_await inbox.arrival(k, Inbox::bcast_block(size, i), member(tree.parent())));
-    if (leaf) copy_out(i);
-  }
+  Blocks blocks(t, call, k, p);
+  const bool early = p.value[2] != 0;
+  const bool copies_late = !blocks.root() && !blocks.leaf() && !early;
   Completion sent;
-  for (int child = 0; tree.child(child) >= 0; ++child) {
-    for (int i = 0; i < blocks; ++i) {
-      const int index = Inbox::bcast_block(size, i);
-      const void* data = tree.parent() < 0 ? at(call.recv, static_cast<std::size_t>(i) * block)
-                                           : inbox.data(k, index, bytes_of(i));
-      TUTTI_CO_TRY(inbox.put(k, member(tree.child(child)), index, data, bytes_of(i), &sent));
-    }
+  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  for (int i = 0; (early || !blocks.root()) && i < blocks.count; ++i) {
+    if (!blocks.root()) TUTTI_CO_TRY(co_await blocks.arrival(i));
+    for (int child = 0; early && blocks.tree.child(child) >= 0; ++child)
+      TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+    if (!blocks.root() && !copies_late) blocks.copy_out(i);
   }
-  for (int i = 0; !leaf && tree.parent() >= 0 && i < blocks; ++i) copy_out(i);
+  for (int child = 0; !early && blocks.tree.child(child) >= 0; ++child) {
+    for (int i = 0; i < blocks.count; ++i) TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+  }
+  for (int i = 0; copies_late && i < blocks.count; ++i) blocks.copy_out(i);
   TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
   t.finish(k);
   co_return Status::success();

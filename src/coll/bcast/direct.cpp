@@ -1,6 +1,6 @@
 // Broadcast along a binomial tree straight into the users' buffers (VIA-2003, sections 3.3 and 4.1,
 // dynamic registration), block by block: an inner rank forwards each block as it arrives, where the
-// paper forwards after the last one (parameter `block` 0).
+// paper forwards after the last one (a `block` of the message's size). `degree` as in binomial.
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -12,7 +12,8 @@ namespace tutti {
 
 Task bcast_direct(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   const int size = t.size();
-  const BinomialTree tree((t.rank() - call.root + size) % size, size);
+  const BroadcastTree tree((t.rank() - call.root + size) % size, size,
+                           static_cast<int>(p.value[1]));
   const auto member = [&](int other) { return (other + call.root) % size; };
   const std::size_t block = p.value[0] == 0 ? call.bytes : static_cast<std::size_t>(p.value[0]);
   const std::uint64_t blocks = chunks(call.bytes, block);

@@ -75,4 +75,30 @@ class DegreeTree {
   int block_ = -1;
 };
 
+/// The tree of a broadcast: every rank has up to `degree` children a step. Degree 1 is the binomial
+/// tree; the others are degree-k trees from the root down, the largest subtrees first. Ranks are
+/// relative to the root. Where a message's latency is long and its overhead short, few steps win.
+class BroadcastTree {
+ public:
+  BroadcastTree(int rank, int size, int degree) noexcept
+      : binomial_(rank, size), tree_(rank, size, degree), degree_(degree) {}
+  /// -1 for the root.
+  int parent() const noexcept { return degree_ == 1 ? binomial_.parent() : tree_.parent(); }
+  /// The i-th child in sending order, or -1 when there is none.
+  int child(int i) const noexcept {
+    if (degree_ == 1) return binomial_.child(i);
+    for (int step = tree_.steps() - 1; step >= 0; --step) {
+      for (int j = 1; j <= degree_ && tree_.child(step, j) >= 0; ++j) {
+        if (i-- == 0) return tree_.child(step, j);
+      }
+    }
+    return -1;
+  }
+
+ private:
+  BinomialTree binomial_;
+  DegreeTree tree_;
+  int degree_;
+};
+
 }  // namespace tutti

@@ -25,6 +25,7 @@ class SimFabric final : public Fabric {
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   bool maps(std::int32_t peer) const noexcept override;
+  std::int32_t node_of(std::int32_t peer) const noexcept override { return world_.node_of(peer); }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion) noexcept override;

@@ -1,0 +1,137 @@
+// Allgather on a buffer that a node's processes share with the network (ALLGATHER-2006, section 4).
+//
+// Step 0: every member of a node writes its block to the node's segment. Then the nodes exchange
+// what they have, by recursive doubling: one message a step and node, straight from segment to
+// segment, the flag behind the data. Every member polls the flags itself and copies what has
+// arrived out of the segment while the next step's message is on its way (`overlap` 0: all of it at
+// the end). `drivers`: how many members of a node take turns in posting its messages (the paper:
+// 1).
+#include <algorithm>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/direct.hpp"
+#include "coll/pattern/segment.hpp"
+
+namespace tutti {
+namespace {
+
+class SharedBuffer {
+ public:
+  SharedBuffer(Team& team, const Call& call, const Parameters& p)
+      : team_(team),
+        call_(call),
+        segment_(team.segment()),
+        map_(segment_.map()),
+        steps_(map_.my_node, map_.nodes),
+        blocks_(map_, call.bytes, call.counts),
+        overlap_(p.value[0] != 0),
+        drivers_(static_cast<int>(std::max<std::int64_t>(p.value[1], 1))) {}
+  FramePool& frames() noexcept { return team_.frames(); }
+  std::size_t total() const noexcept { return blocks_.begin(team_.size()); }
+
+  /// The segment has been entered.
+  Task run() noexcept {
+    TUTTI_CO_TRY(co_await gather_on_node());
+    for (int step = 0; step < steps_.steps(); ++step) {
+      if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) TUTTI_CO_TRY(send(step));
+      if (overlap_) copy_out(had_before(step));
+      const int from = segment_.driver(steps_.from(step), step, drivers_);
+      TUTTI_CO_TRY(co_await segment_.told(NodeSegment::flag_of_step(step), 1, from));
+    }
+    if (overlap_) {
+      copy_out(had_before(steps_.steps()));
+    } else {
+      copy_out({0, map_.nodes});
+    }
+    TUTTI_CO_TRY(co_await all_sent(team_, sent_));
+    co_return sent_.status;
+  }
+
+ private:
+  using Range = NodeSteps::Range;
+
+  Task gather_on_node() noexcept {
+    const int position = map_.begin(map_.my_node) + segment_.local();
+    place_shared(team_, segment_.data(blocks_.begin(position)), call_.send,
+                 blocks_.bytes(position));
+    segment_.say_written();
+    for (int local = 0; local < segment_.locals(); ++local)
+      TUTTI_CO_TRY(co_await segment_.written(local));
+    co_return Status::success();
+  }
+
+  /// What step `step` - 1 has brought; before the first one, what the node has itself.
+  Range had_before(int step) const noexcept {
+    return step == 0 ? Range{map_.my_node, 1} : steps_.received(step - 1);
+  }
+
+  Status send(int step) noexcept {
+    const Range range = steps_.sent(step);
+    const int last = std::min(range.first + range.count, map_.nodes);
+    const int around = range.first + range.count - last;  // nodes from 0 on
+    const std::size_t begin = begin_of(range.first), end = begin_of(last);
+    if (around != 0) TUTTI_TRY(segment_.put(steps_.to(step), 0, begin_of(around), &sent_));
+    return segment_.put_and_tell(steps_.to(step), NodeSegment::flag_of_step(step), 1, begin,
+                                 segment_.data(begin), end - begin, &sent_);
+  }
+
+  void copy_out(Range range) noexcept {
+    const int last = std::min(range.first + range.count, map_.nodes);
+    copy_out_nodes(range.first, last);
+    copy_out_nodes(0, range.first + range.count - last);
+  }
+
+  /// As many blocks at once as follow each other in the receive buffer too.
+  void copy_out_nodes(int first, int last) noexcept {
+    const int end = map_.begin(last);
+    for (int i = map_.begin(first); i < end;) {
+      const int run = i;
+      do ++i;
+      while (i < end && destination(i) == destination(i - 1) + blocks_.bytes(i - 1));
+      place(team_, at(call_.recv, destination(run)), segment_.data(blocks_.begin(run)),
+            blocks_.begin(i) - blocks_.begin(run));
+    }
+  }
+
+  std::size_t begin_of(int node) const noexcept { return blocks_.begin(map_.begin(node)); }
+  std::size_t destination(int position) const noexcept {
+    const int member = map_.members[static_cast<std::size_t>(position)];
+    return call_.displs != nullptr ? call_.displs[member]
+                                   : static_cast<std::size_t>(member) * call_.bytes;
+  }
+
+  Team& team_;
+  const Call& call_;
+  NodeSegment& segment_;
+  const NodeMap& map_;
+  NodeSteps steps_;
+  SegmentBlocks blocks_;
+  bool overlap_;
+  int drivers_;
+  Completion sent_;
+};
+
+/// `without`: what runs where a node has no memory for a segment, as all members know.
+Task run(Team& t, const Call& call, const Ticket& k, const Parameters& p,
+         decltype(&allgather_layered) without) noexcept {
+  SharedBuffer buffer(t, call, p);
+  bool made = false;
+  TUTTI_CO_TRY(co_await enter_segment(t, k, buffer.total(), &made));
+  if (!made && t.layers() != nullptr) co_return co_await without(t, call, k, p);
+  if (!made) co_return Status::error(Code::no_memory, "no memory for the node's shared buffer");
+  TUTTI_CO_TRY(co_await buffer.run());
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace
+
+Task allgather_shared_buffer(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  return run(t, call, k, p, allgather_layered);
+}
+
+Task allgatherv_shared_buffer(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  return run(t, call, k, p, allgatherv_layered);
+}
+
+}  // namespace tutti

@@ -1,0 +1,111 @@
+// Broadcast of long messages between nodes: the root puts another part to each of the others, who
+// hand them on to all the others, block by block as they come. Every link carries the message once,
+// and every byte takes two steps.
+//
+// The others tell the root when they have handed on everything: so nobody is through before
+// everybody has begun, and segments need no other notification.
+#include <algorithm>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/direct.hpp"
+#include "coll/pattern/everyone.hpp"
+#include "coll/pattern/fold.hpp"
+#include "coll/pattern/published.hpp"
+
+namespace tutti {
+namespace {
+
+class ScatterAllgather {
+ public:
+  ScatterAllgather(Team& team, const Call& call, std::size_t block) noexcept
+      : t_(team),
+        call_(call),
+        segment_(team.segment()),
+        parts_(call.bytes, 1, team.size() - 1),
+        block_(block),
+        blocks_(std::max<std::uint64_t>(chunks(parts_.bytes(team.size() - 2) + 1, block), 1)) {}
+  FramePool& frames() noexcept { return t_.frames(); }
+
+  Task run() noexcept {
+    TUTTI_CO_TRY(t_.rank() == call_.root ? co_await scatter() : co_await pass_on());
+    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
+    co_return sent_.status;
+  }
+
+ private:
+  struct Piece {
+    std::size_t begin, bytes;
+  };
+  /// Block `i` (from 1, as its phase) of the part that goes by way of `member`.
+  Piece piece(int member, std::uint64_t i) const noexcept {
+    const int part = (member - call_.root - 1 + t_.size()) % t_.size();
+    const std::size_t begin = parts_.begin(part), end = parts_.begin(part + 1);
+    const std::size_t first = std::min(begin + (i - 1) * block_, end);
+    return {first, std::min(block_, end - first)};
+  }
+  Status put(int to, std::uint64_t i, Piece what, const void* source) noexcept {
+    return segment_.put_and_tell(to, NodeSegment::flag_of_node(t_.rank()), i, what.begin, source,
+                                 what.bytes, &sent_);
+  }
+
+  Task scatter() noexcept {
+    for (std::uint64_t i = 1; i <= blocks_; ++i) {
+      for (int after = 1; after < t_.size(); ++after) {
+        const int to = member_after(t_, after);
+        const Piece what = piece(to, i);
+        TUTTI_CO_TRY(put(to, i, what, at(call_.recv, what.begin)));
+      }
+    }
+    for (int after = 1; after < t_.size(); ++after)
+      TUTTI_CO_TRY(co_await heard(t_, member_after(t_, after), blocks_));
+    co_return Status::success();
+  }
+
+  Task pass_on() noexcept {
+    for (std::uint64_t i = 1; i <= blocks_; ++i) {
+      TUTTI_CO_TRY(co_await heard(t_, call_.root, i));
+      const Piece what = piece(t_.rank(), i);
+      for (int after = 1; after < t_.size(); ++after) {
+        const int to = member_after(t_, after);
+        if (to != call_.root) TUTTI_CO_TRY(put(to, i, what, segment_.data(what.begin)));
+      }
+      copy_out(what);
+    }
+    TUTTI_CO_TRY(put(call_.root, blocks_, {0, 0}, nullptr));
+    for (std::uint64_t i = 1; i <= blocks_; ++i) {
+      for (int after = t_.size() - 1; after > 0; --after) {
+        const int from = member_after(t_, after);
+        if (from == call_.root) continue;
+        TUTTI_CO_TRY(co_await heard(t_, from, i));
+        copy_out(piece(from, i));
+      }
+    }
+    co_return Status::success();
+  }
+
+  void copy_out(Piece what) noexcept {
+    place(t_, at(call_.recv, what.begin), segment_.data(what.begin), what.bytes);
+  }
+
+  Team& t_;
+  const Call& call_;
+  NodeSegment& segment_;
+  Partition parts_;
+  std::size_t block_;
+  std::uint64_t blocks_;
+  Completion sent_;
+};
+
+}  // namespace
+
+Task bcast_scatter_allgather(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  ScatterAllgather broadcast(t, call, static_cast<std::size_t>(p.value[0]));
+  bool made = false;
+  TUTTI_CO_TRY(co_await enter_segment(t, k, call.bytes, &made));
+  if (!made) co_return Status::error(Code::no_memory, "no memory for the broadcast's segment");
+  TUTTI_CO_TRY(co_await broadcast.run());
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti

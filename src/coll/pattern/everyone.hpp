@@ -1,0 +1,30 @@
+// Rounds in which every member of a team puts something into the segment of every other one: one
+// latency where trees and rings have several, for N - 1 messages a member.
+#pragma once
+
+#include <cstddef>
+
+#include "coll/pattern/segment.hpp"
+
+namespace tutti {
+
+/// Member i after this one, so that not all begin with the same.
+inline int member_after(const Team& t, int i) noexcept { return (t.rank() + i) % t.size(); }
+
+/// Puts the same bytes to the same place at everybody, and says so.
+inline Status put_to_everyone(Team& t, std::uint64_t phase, std::size_t offset, const void* source,
+                              std::size_t bytes, Completion* sent) noexcept {
+  NodeSegment& segment = t.segment();
+  const int mine = NodeSegment::flag_of_node(t.rank());
+  for (int i = 1; i < t.size(); ++i) {
+    TUTTI_TRY(segment.put_and_tell(member_after(t, i), mine, phase, offset, source, bytes, sent));
+  }
+  return Status::success();
+}
+
+/// Awaits what `member` has put here in `phase`.
+inline Engine::Reached heard(Team& t, int member, std::uint64_t phase) noexcept {
+  return t.segment().told(NodeSegment::flag_of_node(member), phase, member);
+}
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+"""Programs under tutti when the network between their nodes fails: no hang, no wrong result, and an error in time that
+names the node."""
+
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import PROGRAMS
+from tutti import command
+from tutti.lab import Lab
+
+TIMEOUT_S = 3  # TUTTI_NET_TIMEOUT
+PATIENCE_S = 15  # from the fault until every rank has been told
+
+
+class Job:
+    """The program on three nodes, in a thread of its own."""
+
+    def __init__(self, lab, mpi, launch, folder, extra=None):
+        words, environment = launch(3, [str(mpi.prefix / "bin" / "python"), str(PROGRAMS / "allreduces.py"), str(folder)])
+        self.folder, self.said = folder, ""
+        environment = {**environment, "TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": str(TIMEOUT_S), **(extra or {})}
+        self.thread = threading.Thread(target=self.run, args=(lab, [*command(), "run", *words], environment))
+        self.thread.start()
+
+    def run(self, lab, words, environment):
+        try:
+            answer = lab.run(words, env=environment, timeout=40)
+            self.said = answer.stdout + answer.stderr
+        except subprocess.TimeoutExpired as late:  # of the launcher, whose nodes may be out of reach
+            self.said = f"{late.output}{late.stderr}"
+
+    def wait_for(self, names, limit_s):
+        limit = time.monotonic() + limit_s
+        while not all((self.folder / name).exists() for name in names):
+            assert time.monotonic() < limit, f"no {names}: {[path.name for path in self.folder.iterdir()]} {self.said}"
+            time.sleep(0.05)
+        return [(self.folder / name).read_text() for name in names]
+
+
+@pytest.fixture(params=["mpich"])
+def mpi(request):
+    from conftest import ROOT
+    from tutti import mpis
+
+    found = mpis.in_folder(ROOT / ".envs" / request.param)
+    if found is None:
+        pytest.skip(f"{request.param} is not installed in .envs (make test installs it)")
+    return found
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("cut", [("n1",), ("n0", "n1")])
+def test_a_cut_is_an_error_in_time(mpi, launch, tmp_path, cut):
+    with Lab(3, latency="200us") as lab:
+        job = Job(lab, mpi, launch, tmp_path)
+        job.wait_for(["ready"], 60)
+        began = time.monotonic()
+        lab.cut(*cut)
+        told = job.wait_for(["0", "1", "2"] if len(cut) == 2 else ["0", "2"], PATIENCE_S)
+        took = time.monotonic() - began
+        job.thread.join()
+    assert all(text.startswith("told ") for text in told), told
+    assert took < PATIENCE_S
+    assert "on node n1 is lost" in job.said or "on node n0 is lost" in job.said, job.said
+
+
+@pytest.mark.timeout(150)
+def test_loss_is_no_error(mpi, launch, tmp_path):
+    with Lab(3, latency="200us", loss=0.01, seed=5) as lab:
+        job = Job(lab, mpi, launch, tmp_path)
+        job.wait_for(["ready"], 60)
+        time.sleep(3)
+        assert not (tmp_path / "0").exists(), (tmp_path / "0").read_text()
+        assert sum(link["lost"] for link in lab.switch_counters()["links"]) > 0
+        lab.kill("n1")
+        job.thread.join()
