@@ -23,20 +23,21 @@ Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters
   };
   Inbox& inbox = t.inbox();
   const bool leaf = tree.child(0) < 0;
+  const int first = Inbox::bcast_block(size, 0);
   const auto copy_out = [&](int i) {
-    const std::byte* data = inbox.data(k, Inbox::bcast_block(size, i), bytes_of(i));
+    const std::byte* data = inbox.data(k, first + i, bytes_of(i));
     place(t, at(call.recv, static_cast<std::size_t>(i) * block), data, bytes_of(i));
   };
   TUTTI_CO_TRY(co_await inbox.enter(k, false));
 
   for (int i = 0; tree.parent() >= 0 && i < blocks; ++i) {
-    TUTTI_CO_TRY(co_await inbox.arrival(k, Inbox::bcast_block(size, i), member(tree.parent())));
+    TUTTI_CO_TRY(co_await inbox.arrival(k, first + i, member(tree.parent())));
     if (leaf) copy_out(i);
   }
   Completion sent;
   for (int child = 0; tree.child(child) >= 0; ++child) {
     for (int i = 0; i < blocks; ++i) {
-      const int index = Inbox::bcast_block(size, i);
+      const int index = first + i;
       const void* data = tree.parent() < 0 ? at(call.recv, static_cast<std::size_t>(i) * block)
                                            : inbox.data(k, index, bytes_of(i));
       TUTTI_CO_TRY(inbox.put(k, member(tree.child(child)), index, data, bytes_of(i), &sent));
