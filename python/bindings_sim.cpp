@@ -1,18 +1,26 @@
 #include "bindings_sim.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "core/measure.hpp"
+#include "model/allgather2006.hpp"
 #include "model/host.hpp"
+#include "model/rendezvous2006.hpp"
 #include "model/via2003.hpp"
+#include "select/tuned.hpp"
 #include "sim/job.hpp"
+#include "sim/messages.hpp"
 #include "team/inbox.hpp"
 
 namespace {
@@ -67,9 +75,11 @@ std::string text_of(const tutti::Choice& choice) {
   return text;
 }
 
-/// What selection takes for a sum of 32-bit integers (or for bytes), "" when nothing can run.
-std::string chosen(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node,
-                   bool multicast) {
+/// (what selection takes for a sum of 32-bit integers or for bytes, "" when nothing can run; why).
+/// `choices`: a file as TUTTI_CHOICES names, or "".
+std::pair<std::string, std::string> chosen(const std::string& op, std::size_t bytes, int nodes,
+                                           int ranks_per_node, bool multicast,
+                                           const std::string& choices) {
   tutti::Shape shape;
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
@@ -83,8 +93,18 @@ std::string chosen(const std::string& op, std::size_t bytes, int nodes, int rank
   constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
   shape.datagram = nodes > 1 && multicast ? kDatagram : 0;
   shape.block_bytes = std::size_t{64} << 10;
-  const tutti::Choice choice = tutti::choose(shape, tutti::Forced{});
-  return choice.algorithm == nullptr ? std::string() : text_of(choice);
+  tutti::Tuned tuned;
+  std::string message;
+  if (!choices.empty()) check(tutti::Tuned::load(choices, &tuned, &message), message);
+  const tutti::Choice choice = tutti::choose(shape, tutti::Forced{}, &tuned);
+  if (choice.algorithm == nullptr) return {};
+  std::string why = shape.mapped ? "by the thresholds measured on shared memory"
+                                 : "by the order of preference between nodes";
+  if (const tutti::Tuned::Rule* rule = tuned.of(shape)) {
+    why = "by line " + std::to_string(rule->line) + " of " + choices +
+          (rule->why.empty() ? "" : " (" + rule->why + ")");
+  }
+  return {text_of(choice), why};
 }
 
 /// (name, first parameter or "", its default, source) of each algorithm of a collective.
@@ -123,9 +143,50 @@ nb::list deliveries_of(SimJob& job) {
   return rows;
 }
 
-/// Runs `algorithm` ("bcast=binomial:block=3072") without payload. A dict: us (completion of the
-/// last rank, divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts
-/// between nodes.
+/// Memory that all ranks send from and receive into. Without payload only its address counts; with
+/// it what arrives is overwritten by the next, which changes no time.
+class Buffers {
+ public:
+  Buffers(const tutti::Call& call, int ranks, bool carried) {
+    const bool whole = call.coll == tutti::Coll::bcast || call.coll == tutti::Coll::reduce ||
+                       call.coll == tutti::Coll::allreduce || call.coll == tutti::Coll::allgatherv;
+    const std::size_t bytes = call.bytes * static_cast<std::size_t>(whole ? 1 : ranks);
+    constexpr std::size_t kMost = std::size_t{1} << 32;
+    if (carried && bytes > kMost) {
+      throw std::invalid_argument("this algorithm cannot be simulated without its data, and " +
+                                  std::to_string(ranks) + " ranks of " +
+                                  std::to_string(call.bytes) + " bytes are more than 4 GiB");
+    }
+    send_.resize(carried ? std::max<std::size_t>(bytes, 1) : 1);
+    recv_.resize(send_.size());
+  }
+  void* send() { return send_.data(); }
+  void* recv() { return recv_.data(); }
+
+ private:
+  std::vector<std::byte> send_, recv_;
+};
+
+/// A job on which the algorithm can run: with layers where it needs them, and with payload only
+/// where it cannot do without (it sends keys of memory).
+std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& choice,
+                                 const tutti::Call& call) {
+  spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
+  std::unique_ptr<SimJob> job;
+  std::string message;
+  check(SimJob::create(spec, &job, &message), message);
+  if (job->restriction(choice, call) == nullptr || spec.nodes == 1) return job;
+  constexpr int kMostWithPayload = 1 << 14;
+  if (job->size() > kMostWithPayload) return job;
+  spec.elided = false;
+  std::unique_ptr<SimJob> carrying;
+  if (!SimJob::create(spec, &carrying, &message).ok()) return job;
+  return carrying->restriction(choice, call) == nullptr ? std::move(carrying) : std::move(job);
+}
+
+/// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible. A dict: us
+/// (completion of the last rank, divided by `repeat`), events; with `per_rank` also per_rank_us,
+/// with `trace` the puts between nodes.
 nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
                   int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
                   bool trace, double compute, const std::string& progress, double noise_period,
@@ -137,29 +198,37 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
                 picoseconds(skew, "skew"), seed};
   spec.trace = trace;
-  std::unique_ptr<SimJob> job;
-  std::string message;
-  check(SimJob::create(spec, &job, &message), message);
-  if (root < 0 || root >= job->size())
-    throw std::invalid_argument("the root must be a rank, from 0 to " +
-                                std::to_string(job->size() - 1));
+  const int ranks = nodes > 0 && ranks_per_node > 0 && nodes <= (1 << 30) / ranks_per_node
+                        ? nodes * ranks_per_node
+                        : 1;  // SimJob::create says what is wrong with them
   tutti::Reduction reduction;
   tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
-  static std::byte send, recv;  // addresses only: nothing is read or written
-  std::vector<std::size_t> counts;
+  static std::byte nothing;
+  std::vector<std::size_t> counts, displs;
   tutti::Call call;
   call.coll = choice.algorithm->coll;
   call.bytes = call.coll == tutti::Coll::barrier ? 0 : bytes;
   call.root = root;
-  call.send = &send;
-  call.recv = &recv;
+  call.send = call.recv = &nothing;
   call.reduction = &reduction;
   if (call.coll == tutti::Coll::allgatherv) {
-    counts.assign(static_cast<std::size_t>(job->size()),
-                  bytes / static_cast<std::size_t>(job->size()));
+    const std::size_t block = bytes / static_cast<std::size_t>(ranks);
+    call.bytes = block * static_cast<std::size_t>(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      counts.push_back(block);
+      displs.push_back(static_cast<std::size_t>(rank) * block);
+    }
     call.counts = counts.data();
-    call.displs = counts.data();  // not looked at without payload
+    call.displs = displs.data();
   }
+  const std::unique_ptr<SimJob> job = make_job(spec, choice, call);
+  if (root < 0 || root >= job->size())
+    throw std::invalid_argument("the root must be a rank, from 0 to " +
+                                std::to_string(job->size() - 1));
+  Buffers buffers(call, job->size(), !job->team(0).elided());
+  call.send = buffers.send();
+  call.recv = buffers.recv();
+  std::string message;
   {
     nb::gil_scoped_release unlocked;
     check(job->run(
@@ -188,6 +257,42 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   return result;
 }
 
+tutti::model::Rendezvous parse_protocol(const std::string& text) {
+  if (text == "write") return tutti::model::Rendezvous::write;
+  if (text == "read") return tutti::model::Rendezvous::read;
+  if (text == "read_interrupt") return tutti::model::Rendezvous::read_interrupt;
+  throw std::invalid_argument("protocols are write, read and read_interrupt, not '" + text + "'");
+}
+
+/// One message by rendezvous between two nodes. A dict: sender_us and receiver_us (until their
+/// waits are over), the same of the model, and the interrupts of the receiver.
+nb::dict exchange(const std::string& protocol, const std::string& profile, std::size_t bytes,
+                  double sender_computes, double receiver_computes) {
+  using tutti::model::Rendezvous;
+  const Rendezvous which = parse_protocol(protocol);
+  if (bytes < 1) throw std::invalid_argument("a message by rendezvous has 1 byte or more");
+  const Network network = load(profile);
+  const auto p2p = which == Rendezvous::write  ? tutti::p2p::Protocol::write
+                   : which == Rendezvous::read ? tutti::p2p::Protocol::read
+                                               : tutti::p2p::Protocol::read_interrupt;
+  tutti::sim::ExchangeTimes times;
+  std::string message;
+  check(run_exchange(network,
+                     {bytes, p2p, picoseconds(sender_computes, "the sender's computation"),
+                      picoseconds(receiver_computes, "the receiver's computation")},
+                     &times, &message),
+        message);
+  const auto model =
+      tutti::model::rendezvous(network, which, bytes, sender_computes, receiver_computes);
+  nb::dict result;
+  result["sender_us"] = static_cast<double>(times.sender) / tutti::sim::kMicrosecond;
+  result["receiver_us"] = static_cast<double>(times.receiver) / tutti::sim::kMicrosecond;
+  result["model_sender_us"] = model.sender;
+  result["model_receiver_us"] = model.receiver;
+  result["interrupts"] = times.receiver_interrupts;
+  return result;
+}
+
 nb::dict measure_host() {
   tutti::model::HostCosts costs;
   std::string message;
@@ -212,10 +317,43 @@ void bind_simulation(nb::module_& module) {
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
              "skew"_a = 0.0, "seed"_a = 1);
+  module.def("exchange", &exchange, "protocol"_a, "profile"_a, "bytes"_a, "sender_computes"_a = 0.0,
+             "receiver_computes"_a = 0.0);
+  module.def("model_rendezvous", [](const std::string& path, const std::string& protocol,
+                                    std::size_t m, double sender, double receiver) {
+    const auto times =
+        tutti::model::rendezvous(load(path), parse_protocol(protocol), m, sender, receiver);
+    return std::pair<double, double>(times.sender, times.receiver);
+  });
+  module.def("model_overlap", &tutti::model::overlap, "alone"_a, "computation"_a, "together"_a);
+  module.def("model_allgather_send_receive",
+             [](const std::string& path, int nodes, int ppn, std::size_t m, std::size_t packet) {
+               if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
+               return tutti::model::allgather_send_receive(load(path), nodes, ppn, m, packet);
+             });
+  module.def("model_allgather_shared_buffer",
+             [](const std::string& path, int nodes, int ppn, std::size_t m, bool overlap) {
+               return tutti::model::allgather_shared_buffer(load(path), nodes, ppn, m, overlap);
+             });
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
-             "multicast"_a = false);
+             "multicast"_a = false, "choices"_a = "");
   module.def("candidates", &candidates, "op"_a);
   module.def("measure_host", &measure_host);
+  module.def(
+      "measure_collective",
+      [](const std::string& algorithm, std::size_t bytes, int ranks, int calls) {
+        if (ranks < 2 || calls < 1) throw std::invalid_argument("2 ranks and 1 call at least");
+        double us = 0;
+        std::string message;
+        tutti::Status status;
+        {
+          nb::gil_scoped_release unlocked;
+          status = tutti::measure_collective(algorithm, bytes, ranks, calls, &us, &message);
+        }
+        check(status, message);
+        return us;
+      },
+      "algorithm"_a, "bytes"_a, "ranks"_a, "calls"_a);
   module.def("network_terms", [](const std::string& path) {
     const Network n = load(path);
     nb::dict terms;
@@ -232,6 +370,7 @@ void bind_simulation(nb::module_& module) {
     terms["Tl"] = us(n.Tl);
     terms["Tg"] = us(n.Tg);
     terms["Tr"] = us(n.Tr);
+    terms["Ti"] = us(n.Ti);
     terms["To"] = us(n.To);
     terms["Tt_per_byte"] = n.Tt.microseconds();
     terms["Tc_per_byte"] = n.Tc.microseconds();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -19,35 +20,37 @@ VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "c
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
 
 
-def _variants(name: str, parameter: str, default: int) -> list[str]:
+def variants(name: str, parameter: str, default: int, within_a_node: bool = False) -> list[str]:
+    """The texts under which an algorithm is tried: with some values of its parameter."""
     if parameter in ("degree", "chords"):
         return [f"{name}:{parameter}={value}" for value in VARIANTS[parameter]]
     if parameter == "block":
-        values = VARIANTS["block"] if default else WITHIN_A_NODE
+        values = VARIANTS["block"] if default and not within_a_node else WITHIN_A_NODE
         return [f"{name}:block={value}" for value in values]
     return [name]
 
 
-def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True) -> list[dict[str, Any]]:
+def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True,
+               choices: str = "", progress: bool = True) -> list[dict[str, Any]]:
     """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
-    `chosen` marks what selection takes, `cheapest` the least simulated time. `multicast`: it gets through between the
-    nodes."""
+    `chosen` marks what selection takes (`reason` then says why), `cheapest` the least simulated time. `choices`: a file
+    as TUTTI_CHOICES names, or "". `multicast`: it gets through between the nodes."""
     core = native.core()
     networks.path_of(net)
     if nodes < 1 or ppn < 1:
         raise UserError("--nodes and --ppn are whole numbers from 1")
     try:
-        lines, chosen = core.candidates(op), core.chosen(op, size, nodes, ppn, multicast)
+        lines, (chosen, reason) = core.candidates(op), core.chosen(op, size, nodes, ppn, multicast, choices)
     except ValueError as error:
         raise UserError(str(error)) from None
-    texts = [text for name, parameter, default, _ in lines for text in _variants(name, parameter, default)]
+    texts = [text for name, parameter, default, _ in lines for text in variants(name, parameter, default)]
     if chosen and chosen not in texts:
         texts.append(chosen)
     rows = []
-    for text in track(texts, "simulating", console=Console(stderr=True), transient=True):
+    for text in track(texts, "simulating", console=Console(stderr=True), transient=True, disable=not progress):
         row: dict[str, Any] = {"bench": "explain", "op": op, "alg": text, "bytes": size, "nodes": nodes, "ppn": ppn,
                                "np": nodes * ppn, "net": net, "us": None, "why": "", "chosen": text == chosen,
-                               "cheapest": False}
+                               "reason": reason if text == chosen else "", "cheapest": False}
         try:
             row["us"] = simulate(op, text, net, nodes, ppn, size)["us"]
         except UserError as error:
@@ -67,8 +70,7 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     chosen = next((row for row in rows if row["chosen"]), None)
     if chosen is None:
         return "tutti has no algorithm that can run this; it is left to the MPI"
-    where = "on shared memory" if chosen["nodes"] == 1 else "between nodes"
-    text = f"{chosen['alg']} runs: the first that can, in the order of preference {where} for this size"
+    text = f"{chosen['alg']} runs: chosen {chosen['reason']}"
     if chosen["alg"].startswith("multicast"):
         text += ", provided that multicast gets through between the nodes (tried when a job starts; --no-multicast)"
     if chosen["us"] is None:
@@ -88,6 +90,8 @@ def command(
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml (tutti tune makes one "
                                      "for this machine).")] = "infiniband",
     multicast: Annotated[bool, typer.Option(help="Multicast gets through between the nodes.")] = True,
+    choices: Annotated[Optional[Path], typer.Option(metavar="FILE", help="A site's choices, as TUTTI_CHOICES names "
+                                                    "them; by default those of TUTTI_CHOICES.")] = None,
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
 ) -> None:
     """Which algorithm runs a collective and why: all candidates, and what each costs on a profile."""
@@ -96,7 +100,8 @@ def command(
         value = native.core().bytes_of(size)
     if value < 0:
         raise UserError(f"--bytes takes a size such as 8 or 64K, not '{size}'")
-    rows = candidates(op, value, nodes, ppn, net, multicast)
+    file = str(choices) if choices is not None else os.environ.get("TUTTI_CHOICES", "")
+    rows = candidates(op, value, nodes, ppn, net, multicast, file)
     table = Table("", "algorithm", "us (simulated)", "", title=f"{op}, {value} B, {nodes} x {ppn} on {net}",
                   title_justify="left")
     for row in sorted(rows, key=lambda row: (row["us"] is None, row["us"] or 0)):

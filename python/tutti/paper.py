@@ -10,7 +10,6 @@ import json
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -19,10 +18,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import model, native, networks
+from tutti import model, native, networks, paper_allgather, paper_rendezvous
+from tutti.outcome import POINTS, Outcome
+from tutti.outcome import benefit as _benefit
 from tutti.sim import Surroundings, simulate, write_json
 
-POINTS = 0.05
 BLOCKS = (1024, 2048, 3072, 4096, 5120)  # data bytes; the paper counts the counter byte: 1025 ... 5121
 SIZES = (4, 16, 64, 128, 256, 512, 1024, 2048, 3072, 4096)
 NET = "via2003"
@@ -30,19 +30,8 @@ SAME_SOURCE = ("model and simulation have the same terms, so this says that they
                "the paper's testbed")
 
 
-@dataclass(frozen=True)
-class Outcome:
-    ours: str
-    holds: bool
-    why: str
-
-
 def _us(op: str, alg: str, nodes: int, size: int) -> float:
     return simulate(op, alg, NET, nodes, size=size)["us"]
-
-
-def _benefit(ours: float, baseline: float) -> float:
-    return 1 - ours / baseline
 
 
 def _judge(found: float, claim: dict[str, Any], why: str, key: str = "benefit") -> Outcome:
@@ -234,6 +223,7 @@ EVALUATIONS: dict[str, Callable[[dict[str, Any]], Outcome]] = {
     "via.allreduce.1024.4KB": _allreduce_model, "via.allreduce.bounds": _bounds,
     "via.always.bcast": _always_bcast, "via.always.allreduce": _always_allreduce, "mcast.collision": _collision,
     "mcast.constant": _multicast_constant, "mcast.skew": _multicast_skew,
+    **paper_rendezvous.EVALUATIONS, **paper_allgather.EVALUATIONS,
 }
 NOT_BUILT = Outcome("", False, "not built yet")
 

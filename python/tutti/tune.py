@@ -9,9 +9,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from tutti import machine, native
+from tutti import choices, machine, native
 from tutti.errors import Failure, UserError
-from tutti.sim import write_json, write_text
+from tutti.sim import numbers, write_json, write_text
 
 
 def measure() -> dict[str, float]:
@@ -40,13 +40,34 @@ copied_bytes = 0
 '''
 
 
+def _choose(path: Path, ranks: str, nodes: str, net: str) -> None:
+    usable = machine.cpus().usable
+    on_node = numbers(ranks, "np") if ranks else [usable] if usable > 1 else []
+    between = numbers(nodes, "nodes") if nodes else []
+    lines = choices.tune(on_node, between, net)
+    if not lines:
+        raise Failure("there is nothing to choose: one processor, and no --nodes")
+    when = time.strftime("%Y-%m-%d", time.gmtime())
+    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}",
+            "# op                 where ranks        bytes algorithm"]
+    write_text(path, "\n".join([*head, *lines]) + "\n")
+    changed = sum("built-in, " not in line for line in lines)
+    print(f"{len(lines)} rules written to {path}, {changed} of them other than built in; TUTTI_CHOICES={path} uses them")
+
+
+def _program_ranks(text: str) -> int:
+    """Of --dcp. Raises UserError."""
+    if text and not (text.isdigit() and int(text) >= 2):
+        raise UserError(f"--np {text}: with --dcp, a number of ranks from 2 on")
+    return int(text or 2)
+
+
 def command(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the profile.")] = Path("machine.toml"),
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms here.")] = None,
     dcp: Annotated[bool, typer.Option(
         "--dcp", help="Measure dedicated collective processors instead, and propose a ratio.")] = False,
     mpi: Annotated[str, typer.Option(metavar="NAME", help="With --dcp: the MPI to measure with.")] = "mpich",
-    np: Annotated[int, typer.Option("--np", min=2, help="With --dcp: ranks of the program.")] = 2,
     ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: what to try.")] = "1,1:2,1:1",
     sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes; the "
                                        "largest decides.")] = "8,1K",
@@ -60,21 +81,36 @@ def command(
         min=0, metavar="S", help="With --app: seconds of its point-to-point communication, which the profile does not "
         "know.")] = 0.0,
     rounds: Annotated[int, typer.Option(min=1, help="With --dcp: how often each ratio is started.")] = 3,
+    choices_path: Annotated[Optional[Path], typer.Option("--choices", metavar="FILE", help="Also choose algorithms, and "
+                                                         "write the rules here, for TUTTI_CHOICES.")] = None,
+    ranks: Annotated[str, typer.Option("--np", metavar="LIST", help="With --choices: how many ranks to measure on this "
+                                       "node; by default as many as there are processors. With --dcp: ranks "
+                                        "of the program, by default 2.")] = "",
+    nodes: Annotated[str, typer.Option(metavar="LIST", help="With --choices: for how many nodes to choose by the cost "
+                                       "model, on the profile of --net.")] = "",
+    net: Annotated[str, typer.Option(metavar="PROFILE", help="With --nodes: the network between them.")] = "",
 ) -> None:
-    """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --dcp, find the
-    ratio of dedicated collective processors to an application's processes."""
+    """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --choices also
+    which algorithms are to be used here; with --dcp, find the ratio of dedicated collective processors to an
+    application's processes instead."""
     if dcp:
         from tutti import tune_dcp
 
-        tune_dcp.run(mpi, np, ratio, sizes, overlap, app, point, rounds, json_path)
+        tune_dcp.run(mpi, _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
         return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")
+    if choices_path is None and (ranks or nodes or net):
+        raise UserError("--np, --nodes and --net go with --choices FILE")
+    if bool(nodes) != bool(net):
+        raise UserError("--nodes and --net go together: the number of nodes, and the network between them")
     terms = measure()
     write_text(out, profile(terms, out.stem))
     for key, value in terms.items():
         print(f"{key:12} {value:.6g} us")
     print(f"written to {out}; try: tutti explain allreduce --bytes 8 --ppn {machine.cpus().usable} --net {out}")
+    if choices_path is not None:
+        _choose(choices_path, ranks, nodes, net)
     if json_path is not None:
         rows: list[dict[str, Any]] = [{"bench": "tune", "term": key, "us": value} for key, value in terms.items()]
         write_json(json_path, rows)

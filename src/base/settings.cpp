@@ -43,6 +43,9 @@ constexpr std::array kRows = {
     Row{"DISABLE", &Settings::disable, "leave everything to the MPI"},
     Row{"ALG", &Settings::algorithm,
         "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
+    Row{"CHOICES", &Settings::choices,
+        "file of choices that tutti tune --choices has written for this machine; they come before "
+        "the built-in thresholds"},
     Row{"REPORT", &Settings::report,
         "print at the end what was taken over: 1 for standard error, or a path"},
     Row{"REPORT_JSON", &Settings::report_json, "write the report as JSON to this path"},

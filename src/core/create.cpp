@@ -67,7 +67,7 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
 }
 
 Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
-                   std::unique_ptr<Job>* out) {
+                   std::unique_ptr<JobImpl>* out) {
   Settings settings;
   std::string message;
   const Status loaded = load_settings(&settings, &message);
@@ -108,20 +108,30 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
 
 Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   HostBootstrap bootstrap(host);
-  std::unique_ptr<Job> job;
+  std::unique_ptr<JobImpl> job;
   const Status mine = create_here(host, threads, bootstrap, &job);
-  // Nobody may use tutti unless all can: the last word on what each rank has reached.
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(host.size));
-  const auto code = static_cast<std::uint8_t>(mine.code);
-  TUTTI_TRY(bootstrap.allgather(&code, codes.data(), 1));
+  // Nobody may use tutti unless all can: the last word on what each rank has reached, and on
+  // whether all would choose the same algorithms.
+  struct Reached {
+    std::uint64_t code, choices;
+  };
+  std::vector<Reached> all(static_cast<std::size_t>(host.size));
+  const Reached reached{static_cast<std::uint64_t>(mine.code), mine.ok() ? job->choices_hash() : 0};
+  TUTTI_TRY(bootstrap.allgather(&reached, all.data(), sizeof reached));
   if (!mine.ok()) return mine;
-  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
-    if (codes[rank] != 0)
-      return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].code != 0)
+      return {static_cast<Code>(all[rank].code), static_cast<std::int32_t>(rank),
               "another rank failed"};
   }
+  for (const Reached& other : all) {
+    if (other.choices == all.front().choices) continue;
+    if (host.rank == 0)
+      log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all the same");
+    return Status::error(Code::invalid_argument, "the ranks have different TUTTI_CHOICES");
+  }
   if (host.apps != 0 && host.apps < host.size)
-    TUTTI_TRY(static_cast<JobImpl&>(*job).dedicate(host.apps, bootstrap));
+    TUTTI_TRY(job->dedicate(host.apps, bootstrap));
   *out = std::move(job);
   return Status::success();
 }

@@ -79,6 +79,13 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
     log(LogLevel::error, "%s", message.c_str());
     return forced;
   }
+  if (!settings.choices.empty()) {
+    const Status tuned = Tuned::load(settings.choices, &job->tuned_, &message);
+    if (!tuned.ok()) {
+      log(LogLevel::error, "TUTTI_CHOICES: %s", message.c_str());
+      return tuned;
+    }
+  }
   TUTTI_TRY(Directory::create(*job->fabric_, &job->directory_));
   TUTTI_TRY(job->messages_.open());
   job->messages_.answer();
@@ -139,7 +146,7 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.fixed_order = settings_.fixed_order;
       shape.block_bytes = blocks_.block_bytes();
       const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] =
-          ChoiceTable(shape, forced_);
+          ChoiceTable(shape, forced_, &tuned_);
       if (c == kDivisible && say && team.rank() == 0 && !said_where_not_forced_) {
         const std::string where = where_not_forced(shape, forced_, table);
         if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());

@@ -15,6 +15,7 @@
 #include "offload/server.hpp"
 #include "p2p/messages.hpp"
 #include "select/select.hpp"
+#include "select/tuned.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -69,6 +70,9 @@ class JobImpl final : public Job {
   const char* algorithm(const Team& team, const Call& call) const noexcept override;
   MemoryUse memory() const noexcept override;
 
+  /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
+  std::uint64_t choices_hash() const noexcept { return tuned_.hash(); }
+
   FramePool& frames() noexcept { return engine_.frames(); }
   Fabric& fabric() noexcept { return *fabric_; }
   Engine& engine() noexcept { return engine_; }
@@ -89,6 +93,7 @@ class JobImpl final : public Job {
 
   Settings settings_;
   Forced forced_;
+  Tuned tuned_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;
   Engine engine_;

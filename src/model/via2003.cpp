@@ -1,34 +1,15 @@
 #include "model/via2003.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+
+#include "model/terms.hpp"
 
 namespace tutti::model {
 namespace {
 
-double us(sim::Time time) { return static_cast<double>(time) / sim::kMicrosecond; }
-
-int stages(int nodes) {
-  int count = 0;
-  for (std::int64_t reach = 1; reach < nodes; reach *= 2) ++count;
-  return count;
-}
-
 /// One put from posting to being visible, without what is transmitted.
-double put(const sim::Network& n) { return us(n.Tm + n.Td + 2 * (n.Ts + n.Tn) + n.Tl); }
-
-double wire(const sim::Network& n, std::size_t bytes) {
-  return static_cast<double>(bytes + n.counter_bytes) * n.Tt.microseconds();
-}
-
-double copy(const sim::Network& n, std::size_t bytes) {
-  return static_cast<double>(bytes) * n.Tc.microseconds();
-}
-
-double registered_copy(const sim::Network& n, std::size_t bytes) {
-  return bytes <= n.copied_bytes ? copy(n, bytes) : 0;
-}
+double put(const sim::Network& n) { return posting(n) + passage(n); }
 
 }  // namespace
 
@@ -50,17 +31,17 @@ double send_receive(const sim::Network& n, std::size_t bytes, std::size_t packet
 double allreduce(const sim::Network& n, int nodes, std::size_t bytes, int degree, Case which) {
   if (nodes < 2) return 0;
   const double fold = us(n.To) + static_cast<double>(bytes) * n.To_byte.microseconds();
-  const double overlapped = std::max(us(n.Tn), wire(n, bytes) + us(n.Tg));
+  const double overlapped = std::max(us(n.Tn), wire_counted(n, bytes) + us(n.Tg));
   const double gap = which == Case::best ? std::max(overlapped, fold)
-                                         : us(n.Ts + n.Tn) + wire(n, bytes) + us(n.Tg);
+                                         : us(n.Ts + n.Tn) + wire_counted(n, bytes) + us(n.Tg);
   double up = 0;
   for (std::int64_t reach = 1; reach < nodes; reach *= degree + 1) {
     const auto children = std::min<std::int64_t>(degree, (nodes - 1) / reach);
     const double folds = static_cast<double>(which == Case::best ? 1 : children) * fold;
-    up += registered_copy(n, bytes) + put(n) + wire(n, bytes) +
+    up += registered_copy(n, bytes) + put(n) + wire_counted(n, bytes) +
           static_cast<double>(children - 1) * gap + folds;
   }
-  return up + registered_copy(n, bytes) + stages(nodes) * (put(n) + wire(n, bytes)) +
+  return up + registered_copy(n, bytes) + stages(nodes) * (put(n) + wire_counted(n, bytes)) +
          copy(n, bytes);
 }
 
@@ -76,10 +57,6 @@ std::size_t optimal_block(const sim::Network& n, int nodes, std::size_t bytes,
   return *std::min_element(blocks.begin(), blocks.end(), [&](std::size_t a, std::size_t b) {
     return broadcast(n, nodes, bytes, a) < broadcast(n, nodes, bytes, b);
   });
-}
-
-double recursive_doubling(double ts, double tw, double m, int p) {
-  return ts * std::log2(p) + (p - 1) * m * tw;
 }
 
 }  // namespace tutti::model

@@ -35,7 +35,4 @@ int optimal_degree(const sim::Network& n, int nodes, std::size_t bytes,
 std::size_t optimal_block(const sim::Network& n, int nodes, std::size_t bytes,
                           const std::vector<std::size_t>& blocks);
 
-/// Recursive-doubling allgather (ALLGATHER-2006, equation 1): ts log2 p + (p - 1) m tw.
-double recursive_doubling(double ts, double tw, double m, int p);
-
 }  // namespace tutti::model

@@ -96,7 +96,10 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts) n
   const Tail tail{area_there + flag_at, value};
   // The mirror is not written again before the peer has consumed the packet, so no completion is
   // needed.
-  return site.fabric.put(arena, area_there + begin, mirror + begin, end - begin, &tail, nullptr);
+  TUTTI_TRY(
+      site.fabric.put(arena, area_there + begin, mirror + begin, end - begin, &tail, nullptr));
+  if (interrupts) site.fabric.ring(rank);
+  return Status::success();
 }
 
 void Peer::wake(bool interrupts) noexcept {

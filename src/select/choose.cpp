@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "select/select.hpp"
+#include "select/tuned.hpp"
 
 namespace tutti {
 namespace {
@@ -102,9 +103,12 @@ std::vector<Preference> preferences(const Shape& s) {
 
 }  // namespace
 
-Choice choose(const Shape& shape, const Forced& forced) {
+Choice choose(const Shape& shape, const Forced& forced, const Tuned* tuned) {
   if (const Choice* wanted = forced.of(shape.coll)) {
     if (wanted->algorithm->restriction(shape, wanted->parameters) == nullptr) return *wanted;
+  }
+  if (tuned != nullptr) {
+    if (const Tuned::Rule* rule = tuned->of(shape)) return rule->choice;
   }
   for (const Preference& preference : preferences(shape)) {
     if (shape.bytes > preference.up_to) continue;
@@ -117,7 +121,7 @@ Choice choose(const Shape& shape, const Forced& forced) {
   return {};
 }
 
-ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
+ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Tuned* tuned) {
   // Choices change only where a limit is; the limits are found by bisection between powers of two.
   const auto same = [](const Choice& a, const Choice& b) {
     return a.algorithm == b.algorithm &&
@@ -127,7 +131,7 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced) {
   const auto at_bytes = [&](std::size_t bytes) {
     shape.bytes = bytes;
     shape.longest_block = bytes;
-    return choose(shape, forced);
+    return choose(shape, forced, tuned);
   };
   std::size_t low = 0;
   Choice current = at_bytes(0);

@@ -41,16 +41,19 @@ class Forced {
   Choice choices_[kColls];
 };
 
-/// The choice for a shape: the forced one where it can run there, else by measured thresholds. The
-/// algorithm is nullptr when none can run (the collective is then left to the host).
-Choice choose(const Shape& shape, const Forced& forced);
+class Tuned;
+
+/// The choice for a shape: the forced one where it can run there, else the site's (`tuned` may be
+/// nullptr), else by measured thresholds. The algorithm is nullptr when none can run (the
+/// collective is then left to the host).
+Choice choose(const Shape& shape, const Forced& forced, const Tuned* tuned = nullptr);
 
 /// The choices of one team for one collective and operator class by message size, made once.
 class ChoiceTable {
  public:
   ChoiceTable() = default;
   /// `shape.bytes` is ignored.
-  ChoiceTable(Shape shape, const Forced& forced);
+  ChoiceTable(Shape shape, const Forced& forced, const Tuned* tuned = nullptr);
   const Choice& at(std::size_t bytes) const noexcept {
     if (bytes <= smallest_.last) return smallest_.choice;
     for (const Entry& entry : entries_) {

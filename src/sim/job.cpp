@@ -46,12 +46,14 @@ std::string gib(std::size_t bytes) {
 
 /// What a rank is made of. The fabric is the world's.
 struct SimJob::Rank {
-  Rank(SimFabric& its_fabric, FramePool& frames, std::size_t heap_begin)
+  Rank(SimFabric& its_fabric, FramePool& frames, std::size_t heap_begin, bool layered)
       : fabric(its_fabric),
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, heap_begin),
         blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks} {}
+        resources{engine, heap, directory, blocks, &SimJob::run_layer} {
+    resources.symmetric_layers = layered;
+  }
   FramePool& frames() noexcept { return engine.frames(); }
 
   SimFabric& fabric;
@@ -65,6 +67,7 @@ struct SimJob::Rank {
   Task behind;   // a collective that runs while the program computes
   Word over{0};  // how many of them are over
   Call call;
+  Ticket ticket;  // of `task`
   Time started = 0;
   Time finished = 0;
 };
@@ -75,8 +78,6 @@ std::size_t SimJob::bytes_per_rank() noexcept {
 
 SimJob::~SimJob() {
   for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(ranks_ + rank);
-  if (ranks_ != nullptr)
-    std::allocator<Rank>().deallocate(ranks_, static_cast<std::size_t>(size()));
 }
 
 Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::string* message) {
@@ -85,7 +86,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     return Status::error(Code::invalid_argument, "ranks");
   }
   const int size = spec.nodes * spec.ranks_per_node;
-  const bool mapped = spec.nodes == 1;
+  const bool layered = spec.layered && spec.nodes > 1 && spec.ranks_per_node > 1;
+  const bool mapped = spec.nodes == 1 || layered;  // somebody shares memory with somebody
   std::size_t per_rank = bytes_per_rank();
   if (!spec.elided || mapped)
     per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided, !mapped);
@@ -107,10 +109,14 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
-  job->ranks_ = std::allocator<Rank>().allocate(static_cast<std::size_t>(size));
+  if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank))) {
+    *message = "no address space for " + std::to_string(size) + " ranks";
+    return Status::error(Code::no_memory, "ranks");
+  }
+  job->ranks_ = reinterpret_cast<Rank*>(job->memory_.data());
   for (int i = 0; i < size; ++i) {
-    Rank& rank = *new (job->ranks_ + i)
-                     Rank(job->world_->fabric(i), job->frames_, mapped ? Directory::bytes() : 0);
+    Rank& rank = *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_,
+                                             mapped ? Directory::bytes() : 0, layered);
     ++job->constructed_;
     rank.resources.multicast_receives = spec.multicast_receives;
     Status status = mapped ? Directory::create(rank.fabric, &rank.directory) : Status::success();
@@ -141,6 +147,7 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.bytes = call.bytes;
   shape.size = team.size();
   shape.mapped = team.mapped();
+  shape.layered = team.layers() != nullptr;
   shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
   shape.datagram = fabric.traits().datagram_bytes;
   shape.segments = !team.mapped() && team.size() <= kMostWithSegments;
@@ -158,7 +165,34 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   return shape;
 }
 
+std::uint64_t items_of(const Choice& choice, const Shape& shape) noexcept {
+  return choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
+}
+
 }  // namespace
+
+bool SimJob::needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept {
+  if (nodes < 2 || ranks_per_node < 2) return false;
+  Shape shape;
+  shape.coll = choice.algorithm->coll;
+  shape.size = nodes * ranks_per_node;
+  shape.mapped = false;
+  shape.layered = true;
+  shape.block_bytes = kBlockBytes;
+  return choice.algorithm->restriction(shape, choice.parameters) == nullptr;
+}
+
+/// A collective of a layer, by what selection takes there.
+Task SimJob::run_layer(Team& team, const Call& call) {
+  if (moves_nothing(call)) co_return Status::success();
+  const Shape shape = shape_of(team, team.fabric(), call);
+  const Choice choice = choose(shape, Forced{});
+  if (choice.algorithm == nullptr)
+    co_return Status::error(Code::unsupported, "no algorithm can run in a layer");
+  const Ticket ticket = team.take_ticket(items_of(choice, shape));
+  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
+  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+}
 
 const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {
   return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call),
@@ -215,16 +249,15 @@ Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of
     return Status::error(Code::unsupported, why);
   }
   if (size() == 1 || moves_nothing(ranks_[0].call)) return run_without_algorithm();
-  const std::uint64_t items =
-      choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
+  const std::uint64_t items = items_of(choice, shape);
   for (int i = 0; i < size() && choice.algorithm->casts; ++i) TUTTI_TRY(team(i).open_multicast());
   for (int i = 0; i < size(); ++i) {
     Rank& rank = ranks_[i];
     rank.fabric.advance_to(world_->now());  // nobody acts in the past
     rank.started = rank.fabric.clock();
     if (repeat == 1 && program.compute == 0 && rank.team->connected()) {  // a frame less to touch
-      rank.task = choice.algorithm->run(*rank.team, rank.call, rank.team->take_ticket(items),
-                                        choice.parameters);
+      rank.ticket = rank.team->take_ticket(items);
+      rank.task = choice.algorithm->run(*rank.team, rank.call, rank.ticket, choice.parameters);
     } else {
       rank.task = run_rank(rank, choice, items, repeat, program);
     }
@@ -253,7 +286,9 @@ Status SimJob::check_result(std::string* message) noexcept {
     if (!task.done()) {
       if (waiting++ == 0) first = i;
     } else if (const Status status = task.result(); !status.ok()) {
-      *message = "rank " + std::to_string(i) + ": " + name(status.code);
+      *message = status.code == Code::unsupported
+                     ? "it cannot run here"
+                     : "rank " + std::to_string(i) + ": " + name(status.code);
       if (status.detail != nullptr) *message += std::string(": ") + status.detail;
       return status;
     }

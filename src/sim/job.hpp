@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/sim/large_memory.hpp"
 #include "fabric/sim/sim.hpp"
 #include "fabric/sim/world.hpp"
 #include "select/select.hpp"
@@ -23,6 +24,9 @@ struct JobSpec {
   Noise noise{};
   bool trace = false;          // World::deliveries()
   int multicast_receives = 5;  // that each member of a multicast group pre-posts
+  /// The team has layers, a team on each node and one of the leaders, where nodes have several
+  /// ranks. Else all ranks are members of one flat team, whatever node they are on.
+  bool layered = false;
 };
 
 /// How a program uses a collective in each iteration.
@@ -49,6 +53,9 @@ class SimJob {
   int size() const noexcept { return world_->ranks(); }
   World& world() noexcept { return *world_; }
   Team& team(int rank) noexcept;
+
+  /// True when the algorithm runs only on a team with layers: what JobSpec::layered is to be.
+  static bool needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept;
 
   /// nullptr when the algorithm can run this call here, else why not.
   const char* restriction(const Choice& choice, const Call& call) noexcept;
@@ -88,11 +95,13 @@ class SimJob {
   Status check_result(std::string* message) noexcept;
   static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                        Program program) noexcept;
+  static Task run_layer(Team& team, const Call& call);
   static Task run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept;
 
   std::unique_ptr<World> world_;
   FramePool frames_;
   std::vector<std::int32_t> members_;
+  LargeMemory memory_;  // of the ranks
   Rank* ranks_ = nullptr;
   int constructed_ = 0;
 };

@@ -60,12 +60,16 @@ Inbox::~Inbox() = default;
 FramePool& Inbox::frames() noexcept { return team_.frames(); }
 
 int Inbox::reduce_blocks(int size) noexcept {
+  // Asked several times in each collective, mostly for the same team.
+  static thread_local int last_size = 0, last_blocks = 0;
+  if (size == last_size) return last_blocks;
   int blocks = kBcastBlocks * steps_of_degree(size, 1);
   for (const int degree : {1, 3, 7, 15}) {
     const int children = std::min(degree * steps_of_degree(size, degree), size - 1);
     blocks = std::max(blocks, children);
   }
-  return blocks;
+  last_size = size;
+  return last_blocks = blocks;
 }
 
 std::size_t Inbox::bytes(int size, bool elided, bool ring) noexcept {
@@ -128,8 +132,22 @@ Word& Inbox::tail(const Ticket& ticket, int index) noexcept {
   return word_at(block_offset(ticket, index) + stride_ - sizeof(Word));
 }
 
+/// Without a frame where there is nothing to wait for.
 Task Inbox::enter(const Ticket& ticket, bool synchronising) noexcept {
-  if (base_ == nullptr) TUTTI_CO_TRY(open());
+  if (base_ == nullptr) {
+    if (const Status opened = open(); !opened.ok()) return Task::completed(opened);
+  }
+  const std::uint64_t epoch = ticket.epoch;
+  if (team_.mapped_ || in_order_.load(std::memory_order_acquire) < epoch ||
+      (epoch % kWindow == 0 && epoch != 0)) {
+    return wait_to_enter(ticket, synchronising);
+  }
+  if (epoch == 0) synchronised_ = false;
+  if (synchronising) synchronised_ = true;
+  return Task::completed(Status::success());
+}
+
+Task Inbox::wait_to_enter(const Ticket& ticket, bool synchronising) noexcept {
   const std::uint64_t epoch = ticket.epoch;
   if (team_.mapped_) {
     for (int member = 0; member < team_.size(); ++member) {

@@ -89,6 +89,7 @@ class Inbox {
   friend class Team;
   friend class Ring;
   Status open() noexcept;
+  Task wait_to_enter(const Ticket& ticket, bool synchronising) noexcept;
   void clear() noexcept;
   void clear_ring() noexcept;
   bool has_ring() const noexcept;

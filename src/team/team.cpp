@@ -15,7 +15,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->id_[1] = id[1];
   team->symmetric_ = symmetric;
   team->elided_ = team->fabric().traits().elided_payload;
-  if (!symmetric) {
+  if (!symmetric || watched != nullptr) {
     team->members_.assign(members, members + size);
     members = team->members_.data();
   }
@@ -29,6 +29,9 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   if (team->mapped_) {
     status = team->create_mapped();
   } else if (symmetric) {
+    if (resources.symmetric_layers) status = team->create_layers();
+    // Leaders: now, while all of them have allocated the same. Their nodes may go different ways.
+    if (status.ok() && watched != nullptr) status = team->inbox_.open();
     team->connected_ = true;  // nothing to look up: offsets are the same everywhere
   } else if (!std::all_of(members, members + size,
                           [&](std::int32_t peer) { return fabric.reaches(peer); })) {
@@ -128,7 +131,7 @@ Status Team::create_layers() {
   }
   if (local == 0) {
     derive(0, id);
-    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), false,
+    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), symmetric_,
                      &membership_, &layers->leaders));
   }
   connected_ = true;  // its layers look after themselves

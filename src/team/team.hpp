@@ -57,6 +57,8 @@ struct TeamResources {
   /// Runs a collective of a team of a layer, by whatever algorithm is best there. Set by the core.
   Task (*run_layer)(Team& team, const Call& call) = nullptr;
   int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
+  /// Symmetric teams have layers too, where some nodes have several members.
+  bool symmetric_layers = false;
 };
 
 /// The layers of a team, as this rank sees them.

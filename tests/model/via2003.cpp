@@ -53,10 +53,6 @@ TEST(Models, AllreduceBoundsByHand) {
               copy + put + 2 * (3.52 + 0.05) + 3 * fold + copy + 2 * put + copy, 1e-9);
 }
 
-TEST(Models, RecursiveDoublingByHand) {
-  EXPECT_DOUBLE_EQ(model::recursive_doubling(5, 0.001, 1000, 8), 15 + 7);
-}
-
 TEST(Models, OptimalBlockAndDegreeAreThePublishedOnes) {
   const sim::Network n = sim::test::profile("via2003");
   for (const std::size_t bytes : {std::size_t{2500}, std::size_t{4608}}) {

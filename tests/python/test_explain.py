@@ -5,7 +5,7 @@ import xml.etree.ElementTree
 
 import pytest
 import tutti
-from tutti import cli, explain, machine, sim, sim_output
+from tutti import choices, cli, explain, machine, sim, sim_output
 from tutti.bench import jitter
 from tutti.errors import UserError
 
@@ -48,10 +48,64 @@ def test_explain_says_that_multicast_must_get_through():
 
 
 def test_explain_does_not_compare_what_was_not_simulated():
-    rows = explain.candidates("alltoall", 8, 4, 1, "infiniband")
+    rows = [{"op": "alltoall", "alg": "direct", "us": None, "why": "too large", "chosen": True, "reason": "by order",
+             "cheapest": False, "nodes": 4},
+            {"op": "alltoall", "alg": "other", "us": 1.0, "why": "", "chosen": False, "reason": "", "cheapest": True,
+             "nodes": 4}]
+    assert "not simulated (too large)" in explain.verdict(rows)
+
+
+@pytest.mark.parametrize("op", ["allreduce", "alltoall", "bcast"])
+def test_algorithms_that_send_keys_are_simulated_with_their_data(op):
+    """What is chosen between nodes is among what is simulated."""
+    rows = explain.candidates(op, 100000, 4, 1, "infiniband")
     [chosen] = [row for row in rows if row["chosen"]]
-    assert chosen["us"] is None and chosen["why"]
-    assert f"not simulated ({chosen['why']})" in explain.verdict(rows)
+    assert chosen["us"] is not None and chosen["us"] > 0 and chosen["reason"]
+
+
+def test_the_choice_of_a_site_is_explained(tmp_path, capsys):
+    file = tmp_path / "choices"
+    file.write_text("allreduce nodes 2-64 * degree_k:degree=7  # predicted: 5 us\n")
+    code, text, _ = run(["explain", "allreduce", "--nodes", "16", "--choices", str(file)], capsys)
+    assert code == 0
+    assert "degree_k:degree=7 runs: chosen by line 1 of" in text.replace("\n", "") and "predicted: 5 us" in text
+    file.write_text("allreduce nowhere 2-64 * degree_k\n")
+    code, _, error = run(["explain", "allreduce", "--choices", str(file)], capsys)
+    assert code != 0 and "node or nodes" in error and len(error.strip().splitlines()) == 1
+
+
+def test_rules_cover_all_sizes_and_numbers_of_ranks():
+    point = choices.Point
+    points = [point("bcast", "node", ranks, size, alg, "x") for ranks in (2, 4)
+              for size, alg in ((8, "flat"), (64, "flat"), (512, "blocks:block=4096"))]
+    lines = [line.split("#")[0].split() for line in choices.rules(points)]
+    assert lines == [["bcast", "node", "2-2", "181", "flat"], ["bcast", "node", "2-2", "*", "blocks:block=4096"],
+                     ["bcast", "node", "3-4", "181", "flat"], ["bcast", "node", "3-4", "*", "blocks:block=4096"]]
+
+
+def test_the_built_in_choice_stays_unless_another_is_clearly_faster():
+    costs = [choices.Cost("flat", 1.0, True), choices.Cost("blocks", 0.95, False), choices.Cost("memory", None, False)]
+    assert choices.decide("bcast", "node", 2, 8, costs, 0.9, "measured").alg == "flat"
+    assert choices.decide("bcast", "node", 2, 8, costs, 0.97, "measured").alg == "blocks"
+    assert choices.decide("bcast", "node", 2, 8, costs[2:], 0.9, "measured") is None
+
+
+def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(choices, "OPS", ("bcast", "allreduce"))
+    monkeypatch.setattr(choices, "SIZES", (8, 8192))
+    monkeypatch.setattr(choices, "SIMULATED_SIZES", (8, 65536))
+    monkeypatch.setattr(choices, "ROUNDS", 1)
+    file = tmp_path / "machine.choices"
+    code, text, _ = run(["tune", str(tmp_path / "machine.toml"), "--choices", str(file), "--np", "2", "--nodes", "4,16",
+                         "--net", "infiniband"], capsys)
+    assert code == 0 and "rules written to" in text
+    for nodes, ppn in ((1, 2), (4, 1), (16, 1)):
+        for size in (8, 65536):
+            rows = explain.candidates("allreduce", size, nodes, ppn, "infiniband", choices=str(file))
+            [chosen] = [row for row in rows if row["chosen"]]
+            assert "by line" in chosen["reason"]
+            if nodes > 1:  # decided by the same model
+                assert chosen["us"] <= min(row["us"] for row in rows if row["us"] is not None) / choices.PREDICTED
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -60,6 +114,9 @@ def test_explain_does_not_compare_what_was_not_simulated():
     (["explain", "bcast", "--nodes", "0"], "--nodes and --ppn are whole numbers from 1"),
     (["explain", "bcast", "--net", "nope"], "there is no network profile 'nope'"),
     (["tune", "x.txt"], "must end in .toml"),
+    (["tune", "x.toml", "--np", "2"], "--np, --nodes and --net go with --choices"),
+    (["tune", "x.toml", "--choices", "c", "--nodes", "4"], "--nodes and --net go together"),
+    (["explain", "bcast", "--choices", "/nonexistent"], "/nonexistent: cannot be read"),
     (["bench", "jitter", "--noise", "5"], "--noise takes PERIOD:DURATION"),
     (["bench", "jitter", "--noise", "5:6"], "the duration must be above 0 and below the period"),
     (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--progress", "x"], "progress is blocking, host or interrupt"),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tutti import cli, model, networks, paper, sim
+from tutti import cli, model, networks, paper, paper_rendezvous, sim
 from tutti.errors import UserError
 
 
@@ -81,6 +81,52 @@ def test_claims_are_evaluated_and_not_believed():
     assert paper.evaluate(claim)["holds"]
     assert not paper.evaluate({**claim, "benefit": claim["benefit"] + 0.1})["holds"]
     assert not paper.evaluate({**claim, "benefit": claim["benefit"] - 0.1})["holds"]
+
+
+def claim_of(name):
+    return next(claim for claim in paper.claims() if claim["id"] == name)
+
+
+def test_claims_of_overlap_are_evaluated_and_not_believed():
+    claim = claim_of("rndv.sender")
+    assert paper.evaluate(claim)["holds"]
+    for protocol, word in (("write", "nearly complete"), ("read", "poor"), ("read_interrupt", "poor")):
+        wrong = {**claim, "sender_overlap": {**claim["sender_overlap"], protocol: word}}
+        assert not paper.evaluate(wrong)["holds"], protocol
+
+
+def test_without_interrupts_a_receiver_overlaps_little_and_with_them_much():
+    found = paper_rendezvous.overlaps("ib2006", 65536, "receiver")
+    assert max(found["write"], found["read"]) < 0.2 and found["read_interrupt"] > 0.7
+
+
+def test_claims_of_the_shared_buffer_are_evaluated_and_not_believed():
+    claim = claim_of("allgather.B.32x2")
+    assert paper.evaluate(claim)["holds"]
+    for wrong in (0.4, -0.3):
+        assert not paper.evaluate({**claim, "factor": claim["factor"] + wrong})["holds"]
+    calibration = paper.evaluate(claim_of("allgather.B.16x2"))
+    assert calibration["holds"] and "calibrates Tc" in calibration["why"]
+
+
+@pytest.mark.parametrize(("op", "more", "algorithms"), [
+    ("allgather", ["--nodes", "4", "--ppn", "2"], ["sendrecv_recursive_doubling", "shared_buffer", "shared_buffer:overlap=0"]),
+    ("send", ["--nodes", "2"], ["read", "read_interrupt", "write"])])
+def test_models_of_the_other_papers(op, more, algorithms, tmp_path, capsys):
+    file = tmp_path / "rows.json"
+    code, _, _ = run(["model", op, *more, "--bytes", "4096", "--net", "ib2006", "--json", str(file)], capsys)
+    rows = json.loads(file.read_text())
+    assert code == 0 and sorted(row["alg"] for row in rows) == algorithms and all(row["us"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["model", "bcast", "--nodes", "4", "--ppn", "2"], "one process on each node"),
+    (["model", "allgather", "--nodes", "3"], "of powers of two"),
+    (["model", "send", "--nodes", "3"], "between 2 nodes"),
+])
+def test_models_say_what_they_are_not_of(arguments, said, capsys):
+    code, _, error = run(arguments, capsys)
+    assert code == 2 and said in error and len(error.strip().splitlines()) == 1
 
 
 def test_what_is_not_built_does_not_hold():

@@ -24,7 +24,7 @@ struct Layout {
 
 // Every number up to 9, then around powers of two and of the degrees' bases, and up to 300.
 const std::vector<int> kRanks = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 300};
-const std::vector<Layout> kClusters = {{3, 2}, {5, 3}, {30, 10}};
+const std::vector<Layout> kClusters = {{2, 2}, {3, 2}, {5, 3}, {7, 4}, {30, 10}};
 const std::vector<std::size_t> kCounts = {0, 1, 254, 256, 1279, 1281};
 
 class Simulated : public ::testing::TestWithParam<Combination> {};
@@ -47,7 +47,8 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
   std::string message;
   const Status status = job.run(
       choice, [&](int rank) { return cases[static_cast<std::size_t>(rank)].call; }, 1, &message);
-  ASSERT_TRUE(status.ok()) << message;
+  ASSERT_TRUE(status.ok()) << message << "; " << job.size() << " ranks, root " << model.root()
+                           << ", count " << model.count() << (in_place ? " in place" : "");
   for (int rank = 0; rank < job.size(); ++rank) {
     const auto expected = model.expected(rank);
     ASSERT_EQ(cases[static_cast<std::size_t>(rank)].result(expected.size()), expected)
@@ -60,6 +61,7 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
 /// reused.
 int run_layout(const Layout& layout, const Choice& choice) {
   JobSpec spec{layout.nodes, layout.ranks_per_node, test::profile("via2003"), false};
+  spec.layered = SimJob::needs_layers(choice, layout.nodes, layout.ranks_per_node);
   std::unique_ptr<SimJob> job;
   std::string message;
   EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
@@ -98,16 +100,7 @@ TEST_P(Simulated, MatchesTheModel) {
   EXPECT_GT(ran, 0) << "no case could run: nothing was tested";
 }
 
-/// Layered algorithms need nodes that are told apart; tests/coll/nodes.cpp runs them.
-std::vector<Combination> flat_combinations() {
-  std::vector<Combination> all = tutti::test::combinations();
-  std::erase_if(all, [](const Combination& one) {
-    return std::string(one.algorithm->name).starts_with("layered");
-  });
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(flat_combinations()),
+INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(tutti::test::combinations()),
                          [](const auto& combination) {
                            std::string text = combination.param.forced;
                            for (char& c : text) {

@@ -86,10 +86,9 @@ void World::cast(int from, Flight* flight, Time time) {
   Message* message = make();
   message->kind = Message::Kind::datagram;
   message->from = message->to = from;
-  message->bytes = message->wire_bytes = flight->data.size();
+  message->bytes = flight->data.size();
   message->word = nullptr;
   message->completion = nullptr;
-  message->source = nullptr;
   message->flight = flight;
   flight->copies = 1;
   post(message, time);
@@ -100,10 +99,9 @@ Message* World::copy_of(const Message& message, int to) {
   copy->kind = Message::Kind::datagram;
   copy->from = message.from;
   copy->to = to;
-  copy->bytes = copy->wire_bytes = message.bytes;
+  copy->bytes = message.bytes;
   copy->word = nullptr;
   copy->completion = nullptr;
-  copy->source = nullptr;
   copy->flight = message.flight;
   ++message.flight->copies;
   return copy;

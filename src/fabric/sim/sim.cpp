@@ -106,6 +106,11 @@ bool SimFabric::maps(std::int32_t peer) const noexcept {
   return peer >= 0 && peer < size_ && world_.node_of(peer) == world_.node_of(rank_);
 }
 
+void SimFabric::ring(std::int32_t peer) noexcept {
+  if (last_put_ != nullptr && last_put_event_ == world_.events() && last_put_->to == peer)
+    last_put_->rings = true;
+}
+
 bool SimFabric::alive(std::int32_t peer) noexcept {
   return peer >= 0 && peer < size_ && !world_.fabric(peer).lost_;
 }
@@ -143,31 +148,28 @@ Status SimFabric::put(const Remote& target, std::size_t offset, const void* sour
   const Network& network = world_.network();
   Message& message = *world_.make();
   message.kind = Message::Kind::put;
+  message.rings = false;
   message.from = rank_;
   message.to = target.peer;
   message.bytes = bytes;
-  message.wire_bytes = bytes + (tail != nullptr ? network.counter_bytes : 0);
   message.word = tail != nullptr ? word_of(target, tail->offset) : nullptr;
   message.value = tail != nullptr ? tail->value : 0;
   message.completion = completion;
-  message.source = static_cast<const std::byte*>(source);
-  message.destination = reinterpret_cast<std::byte*>(target.handle) + offset;
+  world_.load(message, source, reinterpret_cast<std::byte*>(target.handle) + offset);
   // Small messages leave from registered memory (VIA-2003, section 3.1: the static scheme).
   if (bytes != 0 && bytes <= network.copied_bytes && !world_.in_arenas(source)) {
     copy_to_registered(message, completion);
   }
   occupy(network.Tm + network.Td);
+  last_put_ = &message;
+  last_put_event_ = world_.events();
   world_.post(&message, clock_);
   return Status::success();
 }
 
 void SimFabric::copy_to_registered(Message& message, Completion* completion) noexcept {
   occupy(world_.network().Tc.of(message.bytes));
-  if (!traits_.elided_payload) {
-    message.staged = new std::byte[message.bytes];
-    std::memcpy(message.staged, message.source, message.bytes);
-  }
-  message.source = nullptr;
+  if (message.baggage != nullptr) world_.read_now(message);
   message.completion = nullptr;
   count(completion);
 }
@@ -204,11 +206,9 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   message.from = rank_;
   message.to = source.peer;
   message.bytes = bytes;
-  message.wire_bytes = 0;
   message.word = nullptr;
   message.completion = completion;
-  message.source = from;
-  message.destination = static_cast<std::byte*>(destination);
+  world_.load(message, from, destination);
   occupy(world_.network().Tm + world_.network().Td);
   world_.post(&message, clock_);
   return Status::success();
@@ -261,7 +261,7 @@ void SimFabric::unlink(Waiter& waiter) noexcept {
 
 void SimFabric::prefetch() const noexcept {
   const auto* begin = reinterpret_cast<const std::byte*>(this);
-  for (std::size_t i = 0; i < sizeof(SimFabric); i += kCacheLine) __builtin_prefetch(begin + i);
+  for (std::size_t i = 0; i < kHot; i += kCacheLine) __builtin_prefetch(begin + i);
 }
 
 void SimFabric::prefetch_task() const noexcept {
@@ -279,7 +279,7 @@ void SimFabric::prefetch_task() const noexcept {
 }
 
 void SimFabric::resume(Waiter& waiter, Time time) noexcept {
-  if (foreground_ != nullptr && waiter.word != foreground_ &&
+  if (foreground_ != nullptr && waiter.word != foreground_ && (!selective_ || rung_) &&
       std::max(time, handlers_free_) < clock_) {
     return interrupt(waiter, time);
   }

@@ -13,7 +13,7 @@
 
 namespace tutti::sim {
 
-class SimFabric final : public Fabric {
+class alignas(kCacheLine) SimFabric final : public Fabric {
  public:
   SimFabric(World& world, int rank) noexcept;
   ~SimFabric() override = default;
@@ -32,6 +32,9 @@ class SimFabric final : public Fabric {
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
 
+  /// The put before it, to the same peer on another node, is one that interrupts (solicited event).
+  void ring(std::int32_t peer) noexcept override;
+
   bool alive(std::int32_t peer) noexcept override;
   /// Made with the first call.
   Datagrams* datagrams() noexcept override;
@@ -47,10 +50,12 @@ class SimFabric final : public Fabric {
   /// The application computes. What becomes ready meanwhile is looked at afterwards; with
   /// `foreground` (the word that the application itself will wait for) an interrupt runs it at once
   /// instead, for Ti each, and the computation takes longer by that. foreground == nullptr ends it.
-  void compute(Time duration, const Word* foreground = nullptr) noexcept {
+  /// `selective`: only puts that were followed by ring() interrupt.
+  void compute(Time duration, const Word* foreground = nullptr, bool selective = false) noexcept {
     handlers_free_ = clock_;
     occupy(duration);
     foreground_ = foreground;
+    selective_ = selective;
   }
   /// Number of tasks of this rank that wait.
   int waiting() const noexcept;
@@ -87,14 +92,20 @@ class SimFabric final : public Fabric {
   void fail_waits_on(std::int32_t lost, Time time) noexcept;
   void unlink(Waiter& waiter) noexcept;
 
+  // First what every event touches: with Fabric's members, kHot bytes.
   World& world_;
   Time clock_ = 0;
-  Waiter waiters_;  // head of the circular list of this rank's waits
-  bool lost_ = false;
+  Time worked_ = 0;                   // by the processor so far, without detours
   const Word* foreground_ = nullptr;  // interrupts are on, except for who waits for this
   Time handlers_free_ = 0;            // when the last interrupt handler was through
+  bool lost_ = false;
+  bool selective_ = false;  // only what was rung for interrupts
+  bool rung_ = false;       // what is being settled was
+  Waiter waiters_;          // head of the circular list of this rank's waits
+  static constexpr std::size_t kHot = 3 * kCacheLine;
+  Message* last_put_ = nullptr;       // the newest, to another node ...
+  std::uint64_t last_put_event_ = 0;  // ... and during which event: afterwards it may be gone
   std::uint64_t interrupts_ = 0;
-  Time worked_ = 0;  // by the processor so far, without detours
   std::unique_ptr<SimDatagrams> datagrams_;
   Region arena_;
 };

@@ -1,11 +1,10 @@
 #include "fabric/sim/world.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "fabric/sim/sim.hpp"
 
@@ -13,7 +12,6 @@ namespace tutti::sim {
 namespace {
 
 constexpr std::uintptr_t kStepMask = 15;
-constexpr std::size_t kSlab = 1024;  // messages
 constexpr std::size_t kPage = 4096;
 constexpr Time kNoticed =
     100'000'000'000;  // 100 ms, as often as an engine looks after its peers' health
@@ -24,8 +22,6 @@ World::World(const WorldSpec& spec) : spec_(spec), ranks_(spec.nodes * spec.rank
 
 World::~World() {
   for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(fabrics_ + rank);
-  std::allocator<SimFabric>().deallocate(fabrics_, static_cast<std::size_t>(ranks_));
-  if (pool_ != nullptr) munmap(pool_, pool_bytes_);
 }
 
 Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::string* message) {
@@ -52,7 +48,12 @@ Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::st
     world->down_.resize(world->up_.size());
   }
   TUTTI_TRY(world->map_arenas(message));
-  world->fabrics_ = std::allocator<SimFabric>().allocate(static_cast<std::size_t>(world->ranks_));
+  if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) *
+                                      sizeof(SimFabric))) {
+    *message = "no address space for " + std::to_string(world->ranks_) + " ranks";
+    return Status::error(Code::no_memory, "ranks");
+  }
+  world->fabrics_ = reinterpret_cast<SimFabric*>(world->fabric_memory_.data());
   for (int rank = 0; rank < world->ranks_; ++rank, ++world->constructed_) {
     new (world->fabrics_ + rank) SimFabric(*world, rank);
   }
@@ -64,15 +65,13 @@ Status World::map_arenas(std::string* message) {
   const auto ranks = static_cast<std::size_t>(ranks_);
   pool_bytes_ = spec_.arena_bytes * ranks;
   if (spec_.elided && spec_.nodes > 1 && spec_.ranks_per_node == 1) arena_scale_ = ranks;
-  void* memory = mmap(nullptr, pool_bytes_, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
+  if (!arenas_.allocate(pool_bytes_)) {
     *message = "no address space for the arenas of " + std::to_string(ranks_) + " ranks of " +
                std::to_string(spec_.arena_bytes) + " bytes";
     pool_bytes_ = 0;
     return Status::error(Code::no_memory, "arenas");
   }
-  pool_ = static_cast<std::byte*>(memory);
+  pool_ = arenas_.data();
   return Status::success();
 }
 
@@ -83,24 +82,13 @@ std::byte* World::arena_base(int rank) const noexcept {
          static_cast<std::size_t>(rank) * (arena_scale_ == 1 ? spec_.arena_bytes : sizeof(Word));
 }
 
-Message* World::make() {
-  if (free_ == nullptr) {
-    slabs_.push_back(std::make_unique<Message[]>(kSlab));
-    for (std::size_t i = kSlab; i-- > 0;) {
-      slabs_.back()[i].next_free = free_;
-      free_ = &slabs_.back()[i];
-    }
-  }
-  Message* message = free_;
-  free_ = message->next_free;
-  return message;
-}
-
 void World::give(Message* message) noexcept {
-  delete[] message->staged;
-  message->staged = nullptr;
-  message->next_free = free_;
-  free_ = message;
+  if (Baggage* baggage = std::exchange(message->baggage, nullptr)) {
+    delete[] baggage->staged;
+    *baggage = Baggage{};
+    baggage_.give(baggage);
+  }
+  messages_.give(message);
 }
 
 void World::run() {
@@ -117,7 +105,6 @@ void World::prefetch_ahead() noexcept {
   };
   if (const Message* message = message_ahead(24)) {
     __builtin_prefetch(message);
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(message) + kCacheLine);
   }
   if (const Message* message = message_ahead(18)) {
     __builtin_prefetch(&nics_[static_cast<std::size_t>(node_of(message->to))]);
@@ -184,10 +171,10 @@ void World::send(Message* message, Time time) {
   const Time processed = std::max(time + n.Ts, nic.send_nic) + n.Tn;
   nic.send_nic = processed;
   const Time begin = std::max(processed, nic.send_link);
-  const Time end = begin + n.Tt.of(message->wire_bytes);
+  const Time end = begin + n.Tt.of(wire_bytes(*message));
   nic.send_link = end + n.Ta;
   if (message->kind == Message::Kind::datagram) return spread(message, begin + n.Tl);
-  const bool carries = !spec_.elided && message->bytes != 0 && message->source != nullptr;
+  const bool carries = message->baggage != nullptr && message->baggage->staged == nullptr;
   const bool counts = message->kind == Message::Kind::put && message->completion != nullptr;
   if (message->kind != Message::Kind::request && (carries || counts)) at(end, message, kRead);
   const bool through_spine =
@@ -195,11 +182,13 @@ void World::send(Message* message, Time time) {
   at(begin + n.Tl, message, through_spine ? kUp : kArrive);
 }
 
+void World::read_now(Message& message) {
+  message.baggage->staged = new std::byte[message.bytes];
+  std::memcpy(message.baggage->staged, message.baggage->source, message.bytes);
+}
+
 void World::read_by_nic(Message* message, Time time) {
-  if (!spec_.elided && message->bytes != 0 && message->source != nullptr) {
-    message->staged = new std::byte[message->bytes];
-    std::memcpy(message->staged, message->source, message->bytes);
-  }
+  if (message->baggage != nullptr && message->baggage->staged == nullptr) read_now(*message);
   if (message->kind != Message::Kind::put || message->completion == nullptr) return;
   Completion* completion = message->completion;
   message->completion = nullptr;
@@ -214,7 +203,7 @@ void World::go_up(Message* message, Time time) {
   const auto leaf = static_cast<std::size_t>(leaf_of(node_of(message->from)));
   Time& link = up_[leaf * uplinks + static_cast<std::size_t>(node_of(message->to)) % uplinks];
   const Time begin = std::max(time, link);
-  link = begin + spec_.network.Tt.of(message->wire_bytes);
+  link = begin + spec_.network.Tt.of(wire_bytes(*message));
   if (message->kind == Message::Kind::datagram)
     return spread_to_leaves(message, begin + spec_.network.hop);
   at(begin + spec_.network.hop, message, kDown);
@@ -226,7 +215,7 @@ void World::go_down(Message* message, Time time) {
   Time& link =
       down_[static_cast<std::size_t>(leaf_of(node_of(message->to))) * uplinks + node % uplinks];
   const Time begin = std::max(time, link);
-  link = begin + spec_.network.Tt.of(message->wire_bytes);
+  link = begin + spec_.network.Tt.of(wire_bytes(*message));
   at(begin + spec_.network.hop, message,
      message->kind == Message::Kind::datagram ? kLeaf : kArrive);
 }
@@ -235,7 +224,7 @@ void World::arrive(Message* message, Time time) {
   const Network& n = spec_.network;
   Nic& nic = nics_[static_cast<std::size_t>(node_of(message->to))];
   const Time begin = std::max(time, nic.receive_link);
-  const Time end = begin + n.Tt.of(message->wire_bytes);
+  const Time end = begin + n.Tt.of(wire_bytes(*message));
   nic.receive_link = end + n.Tg;
   const Time processed = std::max(end, nic.receive_nic) + n.Tn;
   nic.receive_nic = processed;
@@ -249,7 +238,6 @@ void World::arrive(Message* message, Time time) {
 void World::turn_around(Message* message, Time time) {
   message->kind = Message::Kind::response;
   std::swap(message->from, message->to);
-  message->wire_bytes = message->bytes;
   send(message, time);
 }
 
@@ -258,8 +246,8 @@ void World::make_visible(Message* message, Time time) {
   if (spec_.trace && message->kind == Message::Kind::put) {
     deliveries_.push_back({message->from, message->to, message->bytes, message->posted, time});
   }
-  if (message->staged != nullptr)
-    std::memcpy(message->destination, message->staged, message->bytes);
+  if (const Baggage* baggage = message->baggage)
+    std::memcpy(baggage->destination, baggage->staged, message->bytes);
   // A word only grows, but the end of a rank's run-ahead may have stored a later value already.
   if (message->word != nullptr && message->word->load(std::memory_order_relaxed) < message->value) {
     message->word->store(message->value, std::memory_order_release);
@@ -271,8 +259,11 @@ void World::make_visible(Message* message, Time time) {
                                std::memory_order_release);
   }
   message->completion = nullptr;
+  const bool rings = message->rings && message->kind == Message::Kind::put;
   give(message);
+  fabric(rank).rung_ = rings;
   settle_node_of(rank, time);
+  fabric(rank).rung_ = false;
 }
 
 void World::settle_node_of(int rank, Time time) {

@@ -17,6 +17,7 @@
 #include "fabric/fabric.hpp"
 #include "fabric/sim/datagrams.hpp"
 #include "fabric/sim/event_queue.hpp"
+#include "fabric/sim/large_memory.hpp"
 #include "fabric/sim/network.hpp"
 #include "fabric/sim/noise.hpp"
 
@@ -42,23 +43,63 @@ struct WorldSpec {
   bool trace = false;  // remember deliveries
 };
 
-/// A message on its way, or a store to shared memory. From a pool.
-struct alignas(16) Message {
-  enum class Kind : std::uint8_t { put, request, response, store, datagram };
-  Kind kind = Kind::put;
-  std::int32_t from = 0;
-  std::int32_t to = 0;
-  std::size_t bytes = 0;       // of data
-  std::size_t wire_bytes = 0;  // as transmitted
-  Word* word = nullptr;        // the counter behind the data, or nullptr
-  std::uint64_t value = 0;
-  Completion* completion = nullptr;   // still to be counted
+/// What a message needs only where bytes are carried. From a pool.
+struct Baggage {
   const std::byte* source = nullptr;  // until the NIC has read it
   std::byte* destination = nullptr;
   std::byte* staged = nullptr;  // the data as the NIC has read it
-  Time posted = 0;              // by the processor
-  Flight* flight = nullptr;     // of a datagram
-  Message* next_free = nullptr;
+  Baggage* next_free = nullptr;
+};
+
+/// A message on its way, or a store to shared memory: one cache line, since a million of them may
+/// be under way. From a pool.
+struct alignas(kCacheLine) Message {
+  enum class Kind : std::uint8_t { put, request, response, store, datagram };
+  Kind kind = Kind::put;
+  bool rings = false;  // interrupts a receiver that has selective interrupts on
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::size_t bytes = 0;  // of data
+  Word* word = nullptr;   // the counter behind the data, or nullptr
+  union {
+    std::uint64_t value = 0;
+    Flight* flight;  // of a datagram
+  };
+  union {
+    Completion* completion = nullptr;  // still to be counted
+    Message* next_free;
+  };
+  Time posted = 0;  // by the processor
+  Baggage* baggage = nullptr;
+};
+static_assert(sizeof(Message) == kCacheLine);
+
+/// Objects that are taken and given back in any order; memory comes in slabs. `T::next_free` links
+/// the free ones.
+template <class T>
+class Pool {
+ public:
+  T* take() {
+    if (free_ == nullptr) {
+      slabs_.push_back(std::make_unique<T[]>(next_slab_));
+      for (std::size_t i = next_slab_; i-- > 0;) give(&slabs_.back()[i]);
+      if (next_slab_ < kLargestSlab) next_slab_ *= 2;
+    }
+    T* object = free_;
+    free_ = object->next_free;
+    object->next_free = nullptr;
+    return object;
+  }
+  void give(T* object) noexcept {
+    object->next_free = free_;
+    free_ = object;
+  }
+
+ private:
+  static constexpr std::size_t kLargestSlab = 1 << 16;
+  std::size_t next_slab_ = 64;
+  T* free_ = nullptr;
+  std::vector<std::unique_ptr<T[]>> slabs_;
 };
 
 class World {
@@ -119,8 +160,22 @@ class World {
   }
   std::byte* arena_base(int rank) const noexcept;
 
-  Message* make();
+  Message* make() { return messages_.take(); }
   void give(Message* message) noexcept;
+  /// Bytes as transmitted: a request carries none, a counter travels behind the data.
+  std::size_t wire_bytes(const Message& message) const noexcept {
+    if (message.kind == Message::Kind::request) return 0;
+    const bool counted = message.kind == Message::Kind::put && message.word != nullptr;
+    return message.bytes + (counted ? spec_.network.counter_bytes : 0);
+  }
+  /// Takes `bytes` at `source` along: as the NIC finds them when it reads them.
+  void load(Message& message, const void* source, void* destination) {
+    if (spec_.elided || message.bytes == 0) return;
+    message.baggage = baggage_.take();
+    message.baggage->source = static_cast<const std::byte*>(source);
+    message.baggage->destination = static_cast<std::byte*>(destination);
+  }
+  void read_now(Message& message);
   void at(Time time, Message* message, Step step) {
     queue_.push(time, reinterpret_cast<std::uintptr_t>(message) | step);
   }
@@ -150,6 +205,7 @@ class World {
 
   WorldSpec spec_;
   int ranks_;
+  LargeMemory arenas_, fabric_memory_;
   std::byte* pool_ = nullptr;  // all arenas
   std::size_t pool_bytes_ = 0;
   std::size_t arena_scale_ = 1;
@@ -164,8 +220,8 @@ class World {
   std::vector<Delivery> deliveries_;
   std::uint64_t draws_ = 0;  // random numbers drawn so far
   std::uint64_t events_ = 0;
-  Message* free_ = nullptr;
-  std::vector<std::unique_ptr<Message[]>> slabs_;
+  Pool<Message> messages_;
+  Pool<Baggage> baggage_;
 };
 
 }  // namespace tutti::sim

@@ -1,0 +1,137 @@
+#include "sim/messages.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "fabric/sim/sim.hpp"
+#include "fabric/sim/world.hpp"
+#include "sim/job.hpp"
+#include "team/team.hpp"
+
+namespace tutti::sim {
+namespace {
+
+constexpr std::uint64_t kTeamId[2] = {0x73696d, 2};
+constexpr std::int32_t kMembers[2] = {0, 1};
+constexpr int kTag = 1;
+
+p2p::Options options_of(const Exchange& exchange) noexcept {
+  p2p::Options options;
+  options.eager = 0;
+  options.protocol = exchange.protocol;
+  return options;
+}
+
+struct Process {
+  Process(SimFabric& its_fabric, const p2p::Options& options)
+      : fabric(its_fabric),
+        engine(its_fabric, WaitPolicy{}, HostPump{}, false),
+        heap(its_fabric, Directory::bytes()),
+        messages(engine, heap, options),
+        blocks(heap, std::size_t{64} << 10, std::size_t{1} << 20),
+        resources{engine, heap, directory, blocks} {}
+  Status open() noexcept {
+    TUTTI_TRY(Directory::create(fabric, &directory));
+    TUTTI_TRY(messages.open());
+    return Team::create(resources, kTeamId, fabric.rank(), 2, kMembers, true, &team);
+  }
+  FramePool& frames() noexcept { return engine.frames(); }
+
+  SimFabric& fabric;
+  Engine engine;
+  ArenaHeap heap;
+  Directory directory;
+  p2p::Messages messages;
+  BlockPool blocks;
+  TeamResources resources;
+  std::unique_ptr<Team> team;
+  Task task;
+  Word over{0};  // transfers that are over: what the program itself waits for
+  std::vector<std::byte> data;
+  Time data_there = 0;
+  Time waited = 0;
+};
+
+/// Says when the transfer is over, also while the program computes.
+Task follow(Process& process, p2p::Transfer& transfer) noexcept {
+  co_await process.messages.ended(transfer);
+  process.data_there = process.fabric.clock();
+  process.over.store(process.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  co_return transfer.receipt().status;
+}
+
+/// Start, compute, wait.
+Task side(Process& process, bool sends, Time computes, bool interrupts) noexcept {
+  p2p::Transfer* transfer = nullptr;
+  const std::uint64_t wanted = process.over.load(std::memory_order_relaxed) + 1;
+  if (sends) {
+    TUTTI_CO_TRY(process.messages.start_send(*process.team, process.data.data(),
+                                             process.data.size(), 1, kTag, SendMode::standard,
+                                             &transfer));
+  } else {
+    TUTTI_CO_TRY(process.messages.start_receive(*process.team, process.data.data(),
+                                                process.data.size(), 0, kTag, &transfer));
+  }
+  Task following = follow(process, *transfer);
+  following.start();
+  if (computes != 0) {
+    process.fabric.compute(computes, interrupts ? &process.over : nullptr, true);
+  }
+  Status status = co_await process.engine.reached(process.over, wanted, process.team->membership());
+  process.fabric.compute(0);
+  if (status.ok()) status = following.result();
+  process.waited = process.fabric.clock();
+  process.messages.release(transfer);
+  co_return status;
+}
+
+}  // namespace
+
+Status run_exchange(const Network& network, const Exchange& exchange, ExchangeTimes* out,
+                    std::string* message) {
+  std::unique_ptr<World> world;
+  WorldSpec spec{2, 1, network, false, std::size_t{64} << 20};
+  TUTTI_TRY(World::create(spec, &world, message));
+  world->on_lost = SimJob::depends_on;
+  std::vector<std::unique_ptr<Process>> processes;
+  for (int rank = 0; rank < 2; ++rank) {
+    processes.push_back(std::make_unique<Process>(world->fabric(rank), options_of(exchange)));
+    TUTTI_TRY(processes.back()->open());
+    processes.back()->data.resize(exchange.bytes);
+  }
+  const bool selective = exchange.protocol == p2p::Protocol::read_interrupt;
+  Time begin = 0;
+  // The first round connects the two.
+  for (const bool counts : {false, true}) {
+    begin = std::max({world->now(), processes[0]->fabric.clock(), processes[1]->fabric.clock()});
+    for (const int rank : {1, 0}) {
+      Process& process = *processes[static_cast<std::size_t>(rank)];
+      const bool sends = rank == 0;
+      const Time computes = sends ? exchange.sender_computes : exchange.receiver_computes;
+      process.fabric.advance_to(begin);
+      process.task = side(process, sends, counts ? computes : 0, selective && !sends);
+      process.task.start();
+      world->settle(rank);
+    }
+    world->run();
+  }
+  Status status;
+  for (const auto& process : processes) {
+    if (!process->task.done()) status = Status::error(Code::internal, "a side waits for ever");
+    if (status.ok()) status = process->task.result();
+  }
+  if (status.ok()) {
+    out->sender = processes[0]->waited - begin;
+    out->receiver = processes[1]->waited - begin;
+    out->arrived = processes[1]->data_there - begin;
+    out->sender_interrupts = processes[0]->fabric.interrupts();
+    out->receiver_interrupts = processes[1]->fabric.interrupts();
+  } else {
+    *message = status.detail != nullptr ? status.detail : name(status.code);
+  }
+  for (const auto& process : processes) process->messages.forget(*process->team);
+  return status;
+}
+
+}  // namespace tutti::sim
