@@ -130,8 +130,7 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
       log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all the same");
     return Status::error(Code::invalid_argument, "the ranks have different TUTTI_CHOICES");
   }
-  if (host.apps != 0 && host.apps < host.size)
-    TUTTI_TRY(job->dedicate(host.apps, bootstrap));
+  if (host.apps != 0 && host.apps < host.size) TUTTI_TRY(job->dedicate(host.apps, bootstrap));
   *out = std::move(job);
   return Status::success();
 }
