@@ -42,7 +42,8 @@ def test_collectives(program, libraries, mpi, ranks):
 @pytest.mark.parametrize("source,ranks,arguments", [
     ("requests.c", 2, []), ("requests.c", 3, []), ("deadlock.c", 2, []), ("deadlock.c", 4, []),
     ("datatypes.c", 2, []), ("datatypes.c", 3, []), ("reductions.c", 2, []), ("reductions.c", 3, []),
-    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("threads.c", 3, [])])
+    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("threads.c", 3, []),
+    ("window.c", 2, [])])
 @pytest.mark.parametrize("mpi", ALL)
 def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
     check(program, libraries, mpi, ranks, source, arguments or ["0"], tutti)

@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0x02d4d2ceu
+#define TUTTI_MPI_TABLE_SIGNATURE 0x699071bbu
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -95,6 +95,7 @@
   X(Request_f2c) \
   X(Request_toint) \
   X(Request_fromint) \
+  X(Win_test) \
   X(Send) \
   X(Send_c) \
   X(Bsend) \

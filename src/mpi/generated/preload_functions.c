@@ -986,6 +986,17 @@ EXPORT handle MPI_Request_fromint(int request) {
 }
 EXPORT type_Request_fromint PMPI_Request_fromint __attribute__((alias("MPI_Request_fromint")));
 
+typedef int type_Win_test(handle, void*);
+static __attribute__((noinline, cold)) int choose_Win_test(handle win, void* flag, void* caller) {
+  return ((type_Win_test*)tutti_choose(TUTTI_MPI_Win_test, caller))(win, flag);
+}
+EXPORT int MPI_Win_test(handle win, void* flag) {
+  void* target = TARGET(TUTTI_MPI_Win_test);
+  if (LIKELY(target != NULL)) return ((type_Win_test*)target)(win, flag);
+  return choose_Win_test(win, flag, __builtin_return_address(0));
+}
+EXPORT type_Win_test PMPI_Win_test __attribute__((alias("MPI_Win_test")));
+
 typedef int type_Send(const void*, int, handle, int, int, handle);
 static __attribute__((noinline, cold)) int choose_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
   return ((type_Send*)tutti_choose(TUTTI_MPI_Send, caller))(buf, count, datatype, dest, tag, comm);

@@ -365,6 +365,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_free), int (
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_get_status), int (*)(MPI_Request, int*, MPI_Status*)), "MPI_Request_get_status");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_c2f), MPI_Fint (*)(MPI_Request)), "MPI_Request_c2f");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_f2c), MPI_Request (*)(MPI_Fint)), "MPI_Request_f2c");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_test), int (*)(MPI_Win, int*)), "MPI_Win_test");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Send), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Send");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Bsend), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Bsend");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ssend), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Ssend");

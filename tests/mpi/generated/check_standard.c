@@ -408,6 +408,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_get_status_a
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_get_status_some), int (*)(int, const MPI_Request*, int*, int*, MPI_Status*)), "MPI_Request_get_status_some");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_toint), int (*)(MPI_Request)), "MPI_Request_toint");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_fromint), MPI_Request (*)(int)), "MPI_Request_fromint");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_test), int (*)(MPI_Win, int*)), "MPI_Win_test");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Send), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Send");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Send_c), int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm)), "MPI_Send_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Bsend), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Bsend");
