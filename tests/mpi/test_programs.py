@@ -42,8 +42,7 @@ def test_collectives(program, libraries, mpi, ranks):
 @pytest.mark.parametrize("source,ranks,arguments", [
     ("requests.c", 2, []), ("requests.c", 3, []), ("deadlock.c", 2, []), ("deadlock.c", 4, []),
     ("datatypes.c", 2, []), ("datatypes.c", 3, []), ("reductions.c", 2, []), ("reductions.c", 3, []),
-    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("threads.c", 3, []),
-    ("window.c", 2, [])])
+    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("threads.c", 3, [])])
 @pytest.mark.parametrize("mpi", ALL)
 def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
     check(program, libraries, mpi, ranks, source, arguments or ["0"], tutti)
@@ -55,6 +54,12 @@ def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
                                     "communicators.c", "threads.c"])
 def test_program_with_debians_mpich(program, libraries, source):
     check(program, libraries, "mpich-debian", 2, source, ["70000" if source == "collectives.c" else "0"], True)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_windows_see_an_epoch_end(program, libraries, mpi):
+    check(program, libraries, mpi, 2, "window.c", ["0"], True)
 
 
 @pytest.mark.mpi

@@ -1,5 +1,5 @@
-/* What MPI_Win_test says after a barrier that follows an epoch's end: natively the barrier has let
- * the MPI see it. */
+/* What MPI_Win_test says after a barrier that follows an epoch's end: natively the barrier has
+ * often let the MPI see it, and programs count on that. */
 #include "check.h"
 
 int main(int argc, char** argv) {
