@@ -82,7 +82,7 @@ def read_constants(path):
     for line in path.read_text().splitlines():
         words = line.split("#")[0].split()
         if words:
-            values = dict(zip(ABIS, (None if w == "-" else w for w in words[2:5])))
+            values = dict(zip(ABIS, (None if w == "-" else w for w in words[2:5]), strict=True))
             constants.append(Constant(words[0], words[1], values, words[5] if len(words) > 5 else ""))
     return constants
 
@@ -316,7 +316,7 @@ def preload_abis(constants):
              '#include "mpi/preload/preload.h"', "",
              "static const struct tutti_abi abis[] = {"]
     for abi in ABIS:
-        def fact(name):
+        def fact(name, abi=abi):
             value = by_name[name].values[abi]
             return f'{{"{value}", 0}}' if abi == "openmpi" else f"{{NULL, {value}}}"
         sonames = ", ".join(f'"{s}"' for s in SONAMES[abi])

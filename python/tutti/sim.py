@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional, Union
+from typing import Annotated, Any, Optional
 
 import typer
 from rich.console import Console
@@ -54,7 +54,7 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 
         raise UserError(str(error).split("\n")[0]) from None
 
 
-def arrays(op: str, alg: str, nodes: Union[int, Iterable[int]], bytes: Union[int, Iterable[int]] = 4,  # noqa: A002
+def arrays(op: str, alg: str, nodes: int | Iterable[int], bytes: int | Iterable[int] = 4,  # noqa: A002
            net: str = "via2003", ppn: int = 1, root: int = 0, repeat: int = 1,
            around: Surroundings = QUIET) -> dict[str, Any]:
     """A sweep as NumPy arrays: `nodes`, `bytes`, and by (nodes, bytes) `us` and `events`; `per_rank_us` is a list of

@@ -23,7 +23,7 @@ class Background:
     kept = []
 
     def __init__(self, lab, node, words):
-        self.out = tempfile.NamedTemporaryFile()
+        self.out = tempfile.NamedTemporaryFile()  # noqa: SIM115 - as long as this object
         self.command = lab.start(words, node=node, stdout=self.out, stderr=self.out)
         self.kept.append(self)
         self.expect("ready")

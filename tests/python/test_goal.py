@@ -4,7 +4,6 @@ the terms L, o, g and G give, message by message."""
 import re
 
 import pytest
-
 from tutti.sim import simulate
 from tutti.sim_output import goal
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # In this order; what they need is loaded before them.
-MODULES = ("virtio_pci 9pnet_virtio 9p overlay veth bridge crc32_generic crc32_pclmul ib_uverbs rdma_ucm "
-           "ib_umad rdma_rxe").split()
+MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "veth", "bridge", "crc32_generic", "crc32_pclmul",
+           "ib_uverbs", "rdma_ucm", "ib_umad", "rdma_rxe"]
 # Programs, and the Debian packages that have them.
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "modprobe": "kmod",
          "depmod": "kmod", "rdma": "iproute2", "ip": "iproute2", "ibv_devices": "ibverbs-utils", "dpkg-deb": "dpkg"}
@@ -182,7 +182,8 @@ def _environment() -> dict[str, str]:
 # writes an aligned word whole.
 def _boot(image: Path, initrd: Path, shared: Path, limit_s: float) -> str:
     command = [
-        _find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max,erms=off,fsrm=off", "-M", "q35", "-m", str(MEMORY_MB),
+        _find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max,erms=off,fsrm=off", "-M", "q35",
+        "-m", str(MEMORY_MB),
         "-smp", "2", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-kernel", str(image),
         "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on",
         "-serial", "stdio", "-monitor", "none",

@@ -6,6 +6,7 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 
 FIRST, LAST = 20000, 32000
 
@@ -13,7 +14,7 @@ FIRST, LAST = 20000, 32000
 def groups():
     """(address, port) of the sockets that are bound to a group here."""
     found = []
-    with open("/proc/net/udp") as sockets:
+    with Path("/proc/net/udp").open() as sockets:
         for line in list(sockets)[1:]:
             address, port = line.split()[1].split(":")
             ip = socket.inet_ntoa(struct.pack("<I", int(address, 16)))
