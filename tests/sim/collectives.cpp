@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profile.hpp"
@@ -100,7 +101,16 @@ TEST_P(Simulated, MatchesTheModel) {
   EXPECT_GT(ran, 0) << "no case could run: nothing was tested";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(tutti::test::combinations()),
+/// All but those that need dedicated processors beside the ranks (tests/offload).
+std::vector<tutti::test::Combination> combinations() {
+  auto all = tutti::test::combinations();
+  std::erase_if(all, [](const auto& combination) {
+    return std::string_view(combination.forced).ends_with("=dcp");
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Simulated, ::testing::ValuesIn(combinations()),
                          [](const auto& combination) {
                            std::string text = combination.param.forced;
                            for (char& c : text) {
