@@ -135,7 +135,8 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Tuned* tuned) 
   };
   std::size_t low = 0;
   Choice current = at_bytes(0);
-  for (int bit = 0; bit < 48; ++bit) {
+  const int bits = shape.coll == Coll::barrier ? 0 : 48;  // a barrier has no bytes
+  for (int bit = 0; bit < bits; ++bit) {
     const std::size_t high = std::size_t{1} << bit;
     const Choice next = at_bytes(high);
     if (!same(current, next)) {
