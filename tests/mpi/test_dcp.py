@@ -151,7 +151,7 @@ def test_a_ratio_that_is_none_is_one_line(program, libraries, text):
 @pytest.mark.mpi
 def test_from_the_job_is_refused_in_one_line(program, libraries):
     mpi = mpis.MPIS["openmpi"]
-    result = mpis.start(mpi, 3, [program(mpi, "latency.c")], True, {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1"})
+    result = mpis.start(mpi, 2, [program(mpi, "collectives.c"), "4"], True, {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1"})
     assert result.text.count("not built yet") == 1, result.text
 
 
