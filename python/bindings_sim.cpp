@@ -69,6 +69,8 @@ std::string text_of(const tutti::Choice& choice) {
   std::string text = choice.algorithm->name;
   for (int i = 0; i < tutti::Parameters::kMost; ++i) {
     if (choice.algorithm->parameters[i] == nullptr || choice.parameters.value[i] == 0) continue;
+    // Of the lesser ones only those that differ from the default.
+    if (i > 0 && choice.parameters.value[i] == choice.algorithm->defaults.value[i]) continue;
     text += std::string(":") + choice.algorithm->parameters[i] + "=" +
             std::to_string(choice.parameters.value[i]);
   }

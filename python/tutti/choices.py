@@ -81,7 +81,7 @@ def measure_node(op: str, ranks: int, size: int) -> Point | None:
                 times.setdefault(text, []).append(core.measure_collective(f"{op}={text}", size, ranks, calls))
             except ValueError:
                 out.add(text)  # it cannot run there
-    costs = [Cost(text, statistics.median(found), text == chosen) for text, found in times.items()]
+    costs = [Cost(text, statistics.median(found), text == chosen) for text, found in times.items() if found]
     return decide(op, "node", ranks, size, costs, CLEARLY, "measured")
 
 
