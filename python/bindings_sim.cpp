@@ -68,11 +68,11 @@ tutti::Coll parse_collective(const std::string& op) {
 std::string text_of(const tutti::Choice& choice) {
   std::string text = choice.algorithm->name;
   for (int i = 0; i < tutti::Parameters::kMost; ++i) {
-    if (choice.algorithm->parameters[i] == nullptr || choice.parameters.value[i] == 0) continue;
+    const auto value = choice.parameters.value[i];
     // Of the lesser ones only those that differ from the default.
-    if (i > 0 && choice.parameters.value[i] == choice.algorithm->defaults.value[i]) continue;
-    text += std::string(":") + choice.algorithm->parameters[i] + "=" +
-            std::to_string(choice.parameters.value[i]);
+    const auto unsaid = i == 0 ? 0 : choice.algorithm->defaults.value[i];
+    if (choice.algorithm->parameters[i] == nullptr || value == unsaid) continue;
+    text += std::string(":") + choice.algorithm->parameters[i] + "=" + std::to_string(value);
   }
   return text;
 }
