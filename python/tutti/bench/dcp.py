@@ -13,7 +13,7 @@ import statistics
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from tutti import command as command_of_tutti
 from tutti import machine, mpis
-from tutti.bench import coll, peers, program
+from tutti.bench import coll, options, peers, program
 from tutti.dcp import options_of
 from tutti.errors import Failure, UserError
 from tutti.mpis import Mpi
@@ -161,8 +161,8 @@ def command(
     own_cores: Annotated[bool, typer.Option(
         "--own-cores", help="Give the last cores to the dedicated processors and the others to all programs, the "
         "peers' too (Linux's taskset).")] = False,
-    seed: Annotated[Optional[int], typer.Option(help="Of the order of the runs.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    seed: options.Seed = None,
+    json_path: options.Json = None,
 ) -> None:
     """Dedicated processors: latency and overhead, beside MPI_Iallreduce of each MPI."""
     if json_path is not None and not json_path.absolute().parent.is_dir():

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import random
 import statistics
-from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from tutti import mpis
-from tutti.bench import coll, rounds
+from tutti.bench import coll, options, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.bench.table import size_text, time_text
 from tutti.errors import UserError
@@ -85,12 +84,12 @@ def command(
     = "1.25",
     np: Annotated[int, typer.Option("--np", min=2, help="Ranks; messages pass between the first two.")] = 2,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 3,
-    seed: Annotated[Optional[int], typer.Option(help="Of the order of the runs.")] = None,
-    lab: Annotated[Optional[int], typer.Option(min=2, metavar="NODES", help="Measure in a cluster in a box.")] = None,
-    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
-    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, and stop.")] = False,
+    seed: options.Seed = None,
+    lab: options.LabNodes = None,
+    latency: options.Latency = None,
+    rate: options.Rate = None,
+    json_path: options.Json = None,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Overlap of transfers with computation: each MPI, with its own progress threads, and tutti's three protocols."""
     ops, wanted = coll._words(op, "--op"), coll._sizes(sizes)

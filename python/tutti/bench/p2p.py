@@ -6,14 +6,13 @@ import json
 import random
 import statistics
 import sys
-from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 from rich.console import Console
 
 from tutti import mpis
-from tutti.bench import coll, rounds, table
+from tutti.bench import coll, options, rounds, table
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
 
@@ -48,12 +47,12 @@ def command(
     np: Annotated[int, typer.Option("--np", help="Ranks: always 2, between which the messages pass.")] = RANKS,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 5,
     time_ms: Annotated[Optional[float], typer.Option(min=0.1, help="Time for each cell in each round.")] = None,
-    seed: Annotated[Optional[int], typer.Option(help="Of the order of the runs.")] = None,
-    lab: Annotated[Optional[int], typer.Option(min=2, metavar="NODES", help="Measure in a cluster in a box.")] = None,
-    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
-    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command lines, and stop.")] = False,
+    seed: options.Seed = None,
+    lab: options.LabNodes = None,
+    latency: options.Latency = None,
+    rate: options.Rate = None,
+    json_path: options.Json = None,
+    dry_run: options.DryRun = False,
 ) -> None:
     """Messages between two ranks: each MPI alone and with tutti (TUTTI_P2P=1), interleaved; time for one message."""
     if np != RANKS:
