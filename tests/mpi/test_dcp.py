@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   for (int i = 0; i < 1000; ++i) MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   if (strcmp(argv[1], "abort") == 0 && rank == 1) MPI_Abort(MPI_COMM_WORLD, 3);
-  if (strcmp(argv[1], "exit") == 0) _exit(rank == 1 ? 4 : 0);
+  if (strcmp(argv[1], "exit") == 0 && rank == 1) _exit(4);
   if (strcmp(argv[1], "kill") == 0 && rank == 1) raise(9);
   for (int i = 0; i < 1000000000; ++i) MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();
