@@ -143,7 +143,7 @@ def test_barotropic(libraries, tmp_path, mpi, form):
 @pytest.mark.parametrize("text", ["0", "1:", "x", "4:1:1", "-1"])
 def test_a_ratio_that_is_none_is_one_line(program, libraries, text):
     mpi = mpis.MPIS["openmpi"]
-    result = mpis.start(mpi, 2, [program(mpi, "latency.c")], True, {"TUTTI_DCP": text})
+    result = mpis.start(mpi, 2, [program(mpi, "latency.c"), "1000"], True, {"TUTTI_DCP": text})
     lines = [line for line in result.text.splitlines() if "TUTTI_DCP" in line]
     assert len(lines) == 1 and "expected" in lines[0], result.text
 
