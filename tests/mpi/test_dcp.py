@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mpis
 import pytest
-from test_mpi4py import outcomes, suite  # noqa: F401
+from test_mpi4py import same_outcomes, suite  # noqa: F401
 
 ALL = list(mpis.MPIS)
 OFFLOADED = {"Bcast", "Reduce", "Allreduce", "Allgather", "Alltoall", "Barrier"}
@@ -235,17 +235,5 @@ def test_a_dcp_that_is_killed_is_reported(ending, libraries, mpi):
 @pytest.mark.slow
 @pytest.mark.timeout(2600)
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
-def test_mpi4py(libraries, suite, mpi):  # noqa: F811
-    description = mpis.MPIS[mpi]
-    if reason := description.missing():
-        pytest.skip(reason)
-    native, _ = outcomes(description, suite, 2, False)
-    mpi_with = mpis.MPIS[mpi]
-    command = [str(mpi_with.python), str(suite / "test" / "main.py"), "-v", "--no-builddir", "-x",
-               "spawn", "-x", "dynproc"]
-    served = mpis.start(mpi_with, 2, command, True, {"TUTTI_DCP": "1"}, limit_s=1200)
-    assert served.status == native.status, served.text[-3000:]
-    counts = [sorted(re.findall(r"^(?:Ran \d+ tests|OK.*|FAILED.*)", run.text, re.MULTILINE))
-              for run in (native, served)]
-    assert counts[1] == counts[0]
-    assert counts[0]
+def test_mpi4py(libraries, suite, tmp_path, mpi):  # noqa: F811
+    same_outcomes(mpi, suite, 2, tmp_path, {"TUTTI_DCP": "1"})

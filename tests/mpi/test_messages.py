@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mpis
 import pytest
-from test_mpi4py import OUTCOME, suite  # noqa: F401 (a fixture)
+from test_mpi4py import same_outcomes, suite  # noqa: F401 (a fixture)
 
 ALL = list(mpis.MPIS)
 PROTOCOLS = ["write", "read", "read_interrupt"]
@@ -77,19 +77,11 @@ def test_fortran(program, libraries, mpi, kind):
 @pytest.mark.slow
 @pytest.mark.timeout(2600)
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
-def test_mpi4py(libraries, suite, mpi, ranks):  # noqa: F811
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_mpi4py(libraries, suite, tmp_path, mpi, ranks):  # noqa: F811
     """The part of mpi4py's own suite that is about messages."""
-    description = mpis.MPIS[mpi]
-    if reason := description.missing():
-        pytest.skip(reason)
-    command = [str(description.python), str(suite / "test" / "main.py"), "-v", "--no-builddir"]
-    command += [word for name in ("p2p", "msgspec", "pickle", "request", "status", "threads", "objmodel")
-                for word in ("-i", name)]
-    native = mpis.start(description, ranks, command, False, limit_s=600)
-    served = mpis.start(description, ranks, command, True, {"TUTTI_P2P": "1"}, limit_s=600)
-    assert len(OUTCOME.findall(native.text)) > 100
-    assert served.status == native.status == 0, served.text[-3000:]
+    same_outcomes(mpi, suite, ranks, tmp_path, {"TUTTI_P2P": "1"},
+                  only=("p2p", "msgspec", "pickle", "request", "status", "threads", "objmodel"))
 
 
 @pytest.mark.mpi

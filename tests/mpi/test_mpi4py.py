@@ -35,11 +35,36 @@ def suite(tmp_path_factory) -> Path:
     return folder / f"mpi4py-{VERSION}"
 
 
-def outcomes(mpi: mpis.Mpi, suite: Path, ranks: int, tutti: bool) -> tuple[mpis.Result, list[tuple[str, str]]]:
-    command = [str(mpi.python), str(suite / "test" / "main.py"), "-v", "--no-builddir"]
+# Each rank's report into a file of its own: on one terminal their lines run into each other.
+APART = 'exec "$@" 2> "$0.${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"'
+
+
+def outcomes(mpi: mpis.Mpi, suite: Path, ranks: int, folder: Path, settings: dict[str, str] | None,
+             only: tuple[str, ...] = ()) -> tuple[int | None, list[list[tuple[str, str]]]]:
+    """The exit status, and the outcomes of all tests, or those of some modules, a list for each process that ran any.
+    `settings`: tutti's; None: without it."""
+    report = folder / ("native" if settings is None else "served")
+    command = ["sh", "-c", APART, str(report), str(mpi.python), str(suite / "test" / "main.py"), "-v", "--no-builddir"]
     command += [word for name in LEFT_OUT for word in ("-x", name)]
-    result = mpis.start(mpi, ranks, command, tutti, limit_s=1200)
-    return result, sorted(OUTCOME.findall(result.text))
+    command += [word for name in only for word in ("-i", name)]
+    result = mpis.start(mpi, ranks, command, settings is not None, settings, limit_s=1200)
+    found = [sorted(OUTCOME.findall(path.read_text(errors="replace"))) for path in folder.glob(f"{report.name}.*")]
+    return result.status, sorted(tests for tests in found if tests)
+
+
+def same_outcomes(name: str, suite: Path, ranks: int, folder: Path, settings: dict[str, str], more: int = 0,
+                  only: tuple[str, ...] = ()) -> None:
+    """With tutti (and so many processes more, which the program does not see) every rank has the outcomes that it has
+    without."""
+    mpi = mpis.MPIS[name]
+    if reason := mpi.missing():
+        pytest.skip(reason)
+    native_status, native = outcomes(mpi, suite, ranks, folder, None, only)
+    status, served = outcomes(mpi, suite, ranks + more, folder, settings, only)
+    assert len(native) == ranks and all(len(tests) > 100 for tests in native)
+    for mine, own in zip(served, native, strict=True):
+        assert mine == own
+    assert status == native_status
 
 
 @pytest.mark.mpi
@@ -47,17 +72,5 @@ def outcomes(mpi: mpis.Mpi, suite: Path, ranks: int, tutti: bool) -> tuple[mpis.
 @pytest.mark.timeout(2600)
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
-def test_same_outcomes(libraries, suite, mpi, ranks):
-    if ranks == 1 and "TUTTI_TEST_LONG" not in os.environ:
-        pytest.skip("takes long; make test-mpi4py runs it")
-    description = mpis.MPIS[mpi]
-    if reason := description.missing():
-        pytest.skip(reason)
-    native, native_outcomes = outcomes(description, suite, ranks, False)
-    served, served_outcomes = outcomes(description, suite, ranks, True)
-    assert len(native_outcomes) > 500
-    assert served.status == native.status
-    counts = [sorted(re.findall(r"^(?:Ran \d+ tests|OK.*|FAILED.*)", run.text, re.MULTILINE)) for run in (native, served)]
-    assert counts[1] == counts[0]
-    if ranks == 1:  # with more, the lines of the ranks run into each other
-        assert served_outcomes == native_outcomes
+def test_same_outcomes(libraries, suite, tmp_path, mpi, ranks):
+    same_outcomes(mpi, suite, ranks, tmp_path, {})
