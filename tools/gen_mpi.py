@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates everything about the MPI ABIs that tutti needs from tools/mpi/{constants,functions}.txt.
+"""Generates everything about the MPI ABIs that tutti needs from tools/mpi/{constants,functions,world}.txt.
 
 Usage: gen_mpi.py [--check] [--output ROOT]
 
@@ -8,6 +8,7 @@ Writes, below ROOT (the repository by default):
   src/mpi/generated/function_index.h            one number per exported function
   src/mpi/generated/preload_abis.h              what the preload needs to know about each ABI
   src/mpi/generated/preload_functions.c         the exported wrappers
+  src/mpi/generated/split_functions.c           those that put another communicator in the place of the world
   src/mpi/generated/native.inc                  table of the MPI's own functions, as the plugin sees it
   src/mpi/generated/predefined_types.inc        predefined datatypes and their classes
   src/mpi/generated/predefined_ops.inc          predefined operators
@@ -334,6 +335,57 @@ def preload_abis(constants):
     return "\n".join(lines + ["};"]) + "\n"
 
 
+# ---------------------------------------------------------------- split
+
+def takes_world(function):
+    return any(p.type == "MPI_Comm" for p in function.parameters) and function.result == "int"
+
+
+def split_wrapper(function):
+    """The exported function, with the communicator of the program's processes in the place of the world."""
+    declared = ", ".join(f"{neutral(p)} {p.name}" for p in function.parameters)
+    types = ", ".join(neutral(p) for p in function.parameters)
+    translated = ", ".join(f"tutti_world({p.name})" if p.type == "MPI_Comm" else p.name for p in function.parameters)
+    name = function.name
+    return (f"typedef int type_{name}({types});\n"
+            f"EXPORT int MPI_{name}({declared}) {{\n"
+            f"  if (LIKELY(tutti_program_calls(CALLER)))\n"
+            f"    return ((type_{name}*)NEXT({name}))({translated});\n"
+            f"  return ((type_{name}*)NATIVE({name}))({function.names()});\n}}\n"
+            f"EXPORT type_{name} PMPI_{name} __attribute__((alias(\"MPI_{name}\")));\n")
+
+
+def split_functions(functions, world):
+    every = [f for f in exported(functions) if takes_world(f)] + [f for f in world if f.section == "all"]
+    large = [f for f in world if f.section == "large"]
+    lines = [f"/* {BANNER} */",
+             "/* Every function that takes a communicator, but for those in src/mpi/split. */",
+             '#include "mpi/split/split.h"', "",
+             "#define CALLER __builtin_return_address(0)",
+             "#define LIKELY(condition) __builtin_expect(condition, 1)",
+             "#define NEXT(name) tutti_next(INDEX_##name)",
+             "#define NATIVE(name) tutti_split_native(INDEX_##name)", "",
+             "#define FUNCTIONS(X) \\"]
+    lines += [f"  X({f.name}) \\" for f in every] + ["  LARGE_FUNCTIONS(X)", "",
+              "#ifdef TUTTI_SPLIT_OPENMPI", "#define LARGE_FUNCTIONS(X)", "#else", "#define LARGE_FUNCTIONS(X) \\"]
+    lines += [f"  X({f.name}) \\" for f in large[:-1]] + [f"  X({large[-1].name})", "#endif", "",
+              "enum {", "#define ENUMERATOR(name) INDEX_##name,", "  FUNCTIONS(ENUMERATOR)", "  COUNT", "};", "",
+              "static const char* const names[COUNT] = {",
+              "#define NAME(name) \"PMPI_\" #name,", "    FUNCTIONS(NAME)", "};",
+              "static void* nexts[COUNT];", "static void* natives[COUNT];", "",
+              "static inline void* tutti_next(int index) {",
+              "  void* function = __atomic_load_n(&nexts[index], __ATOMIC_RELAXED);",
+              "  return LIKELY(function != NULL) ? function : tutti_find_next(names[index] + 1, &nexts[index]);",
+              "}",
+              "static inline void* tutti_split_native(int index) {",
+              "  void* function = __atomic_load_n(&natives[index], __ATOMIC_RELAXED);",
+              "  return LIKELY(function != NULL) ? function : tutti_find_native(names[index], &natives[index]);",
+              "}", ""]
+    lines += [split_wrapper(f) for f in every]
+    lines += ["#ifndef TUTTI_SPLIT_OPENMPI", ""] + [split_wrapper(f) for f in large] + ["#endif"]
+    return "\n".join(lines) + "\n"
+
+
 # ---------------------------------------------------------------- plugin
 
 def native_table(functions):
@@ -476,14 +528,23 @@ def check_program(abi, constants, functions):
     return "\n".join(lines) + "\n"
 
 
+WITHDRAWN = ("Errhandler_get",)  # by MPI-3; libraries still have it, headers do not
+
+
 def declared_by(abi, function):
     """Whether the oldest mpi.h that the test is compiled with declares a function."""
     if function.name in ("Request_c2f", "Request_f2c", "Message_c2f", "Message_f2c"):
         return abi != "standard"
     if function.name in ("Request_toint", "Request_fromint", "Message_toint", "Message_fromint"):
         return abi == "standard"
+    if function.name in WITHDRAWN:
+        return False
+    if function.section == "large" and abi == "mpich":
+        return not function.name.endswith("_buffer") and not function.name.endswith("_buffer_c")
     if abi == "openmpi":
         return not (function.large or function.optional or function.form == "persistent"
+                    or function.section == "large" or function.name.endswith("_init")
+                    and function.section == "all" or function.name == "Comm_idup_with_info"
                     or function.name.startswith(("Request_get_status_", "Isendrecv")))
     if abi == "mpich":
         return not function.name.startswith("Request_get_status_")
@@ -494,13 +555,16 @@ def generate():
     source = ROOT / "tools" / "mpi"
     constants = read_constants(source / "constants.txt")
     functions = read_functions(source / "functions.txt")
+    world = read_functions(source / "world.txt")
     signature = zlib.crc32(repr([(f.name, f.abstract()) for f in exported(functions)]).encode())
     files = {f"src/mpi/abi/{abi}.h": abi_header(abi, constants) for abi in ABIS}
-    files |= {f"tests/mpi/generated/check_{abi}.c": check_program(abi, constants, functions) for abi in ABIS}
+    files |= {f"tests/mpi/generated/check_{abi}.c": check_program(abi, constants, functions + world)
+              for abi in ABIS}
     files |= {
         "src/mpi/generated/function_index.h": function_index(functions, signature),
         "src/mpi/generated/preload_abis.h": preload_abis(constants),
         "src/mpi/generated/preload_functions.c": preload_functions(functions),
+        "src/mpi/generated/split_functions.c": split_functions(functions, world),
         "src/mpi/generated/native.inc": native_table(functions),
         "src/mpi/generated/predefined_types.inc": predefined_types(constants),
         "src/mpi/generated/predefined_ops.inc": predefined_ops(constants),

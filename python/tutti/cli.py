@@ -65,7 +65,7 @@ def run(
         metavar="N|D:P", help="Dedicated collective processors, started beside the program's processes: N on "
         "each node, or D for each P processes of the program.")] = None,
     dcp_from_job: Annotated[bool, typer.Option(
-        "--dcp-from-job", help="Take them from the job's own processes instead (not built yet).")] = False,
+        "--dcp-from-job", help="Take them from the job's own processes instead; needs --dcp.")] = False,
 ) -> None:
     """Run an MPI program with tutti: in front of the launcher, nothing else changes."""
     from tutti.dcp import options_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +13,15 @@ from tutti.errors import UserError
 
 def options_of(wanted: str | None, from_job: bool) -> dict[str, str]:
     """The settings for `--dcp` and `--dcp-from-job`. Raises UserError where they ask for what cannot be."""
-    if from_job:
-        raise UserError("--dcp-from-job is not built yet; --dcp alone starts processes beside the program's")
+    if from_job and wanted is None and not os.environ.get("TUTTI_DCP"):
+        raise UserError("--dcp-from-job says where dedicated processors come from; --dcp says how many (1, or 1:4)")
+    taken = {"TUTTI_DCP_FROM_JOB": "1"} if from_job else {}
     if wanted is None:
-        return {}
+        return taken
     if not re.fullmatch(r"0*[1-9][0-9]*(:0*[1-9][0-9]*)?", wanted):
         raise UserError(f"--dcp is '{wanted}'; expected a number of dedicated processors for each node (1), or a "
                         "ratio to the program's processes (1:4)")
-    return {"TUTTI_DCP": wanted}
+    return {"TUTTI_DCP": wanted, **taken}
 
 
 # ---- choosing a ratio ------------------------------------------------------------------------------------------------

@@ -101,7 +101,8 @@ constexpr std::array kRows = {
         "dedicated collective processors beside the program's: a number for each node (1), or a "
         "ratio to the program's processes (1:4)"},
     Row{"DCP_FROM_JOB", &Settings::dcp_from_job,
-        "take them from the job's own processes instead of starting more (not built yet)"},
+        "take them from the job's own processes instead of starting more (tutti run "
+        "--dcp-from-job)"},
     Row{"DCP_CPUS", &Settings::dcp_cpus,
         "CPUs that the dedicated processors of a node have for themselves, such as 7 or 6,7; by "
         "default those that the program's processes leave free"},

@@ -116,8 +116,9 @@ class Job {
   /// round.
   virtual p2p::Messages& messages() noexcept = 0;
 
-  /// On a dedicated processor: serves the program's ranks until all of them have left.
-  virtual void serve() noexcept = 0;
+  /// On a dedicated processor: serves the program's ranks until all of them have left. True when
+  /// all that it served left in good order.
+  virtual bool serve() noexcept = 0;
   /// On the first of the ranks that a dedicated processor of this node serves: what that has done.
   /// False on all others. The times need a report (settings).
   virtual bool processor_counts(ProcessorCounts* out) const noexcept = 0;

@@ -78,10 +78,11 @@ bool JobImpl::processor_counts(ProcessorCounts* out) const noexcept {
   return true;
 }
 
-void JobImpl::serve() noexcept {
-  if (!server_) return;
+bool JobImpl::serve() noexcept {
+  if (!server_) return true;
   Engine::Guard guard(engine_);
   engine_.wait_until([this] { return server_->over(); }, guard);
+  return !server_->lost();
 }
 
 }  // namespace tutti

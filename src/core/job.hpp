@@ -62,7 +62,7 @@ class JobImpl final : public Job {
   void progress() noexcept override;
   void release(Operation* operation) noexcept override;
   p2p::Messages& messages() noexcept override { return messages_; }
-  void serve() noexcept override;
+  bool serve() noexcept override;
   bool processor_counts(ProcessorCounts* out) const noexcept override;
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.

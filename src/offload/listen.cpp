@@ -57,7 +57,10 @@ Task Server::listen(App& app) noexcept {
     const auto& line = *reinterpret_cast<const RequestLine*>(app.ring + request_offset(app.next));
     const Request& request = line.request;
     const std::byte* data = app.ring + data_offset(app.next);
-    if (!(co_await engine_.reached(line.flag, app.next + 1, app.self, app.rank)).ok()) break;
+    if (!(co_await engine_.reached(line.flag, app.next + 1, app.self, app.rank)).ok()) {
+      lost_ = true;
+      break;
+    }
     add(counts_->requests, 1);
     fabric_.spend(Work::match, 0);
     if (request.kind == kLeave) break;

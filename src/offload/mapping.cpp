@@ -1,7 +1,9 @@
 #include "offload/mapping.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
+#include <utility>
 
 namespace tutti::offload {
 namespace {
@@ -48,6 +50,47 @@ std::vector<int> processors_of_nodes(const Ratio& ratio, const std::vector<int>&
     given = until;
   }
   return result;
+}
+
+Status processors_among(const Ratio& ratio, const std::vector<int>& processes,
+                        std::vector<int>* out, bool* even, std::string* message) {
+  long long all = 0, room = 0;
+  for (const int count : processes) {
+    all += count;
+    room += count - 1;
+  }
+  if (room == 0) {
+    *message =
+        processes.size() == 1
+            ? "dedicated processors cannot be taken from a job of one process"
+            : "dedicated processors cannot be taken from a job with one process on each node";
+    *message += "; start more (mpiexec -n), or leave --dcp-from-job out";
+    return Status::error(Code::invalid_argument, "no process is left for the program");
+  }
+  const auto nodes = static_cast<long long>(processes.size());
+  const long long whole = ratio.processors + ratio.per;
+  const long long asked =
+      ratio.per == 0 ? ratio.processors * nodes : (all * ratio.processors + whole - 1) / whole;
+  const long long wanted = std::min(asked, room);
+  std::vector<int> result;
+  long long seen = 0, given = 0;
+  for (const int count : processes) {
+    seen += count;
+    const long long until = (seen * wanted + all - 1) / all;
+    const long long here = ratio.per == 0 ? ratio.processors : until - given;
+    result.push_back(static_cast<int>(std::min<long long>(here, count - 1)));
+    given += result.back();
+  }
+  // What a full node could not give comes from others.
+  for (std::size_t node = 0; node < result.size() && ratio.per != 0; ++node) {
+    const long long more = std::min<long long>(wanted - given, processes[node] - 1 - result[node]);
+    result[node] += static_cast<int>(more);
+    given += more;
+  }
+  *even =
+      given == asked && (ratio.per == 0 || given * ratio.per == (all - given) * ratio.processors);
+  *out = std::move(result);
+  return Status::success();
 }
 
 std::vector<std::int32_t> map_apps(const std::vector<std::int32_t>& node_of, int apps) {

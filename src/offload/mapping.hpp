@@ -24,6 +24,13 @@ Status parse_ratio(const std::string& text, Ratio* out, std::string* message);
 /// How many DCPs each node gets, evenly; `apps` by node. Together at least one.
 std::vector<int> processors_of_nodes(const Ratio& ratio, const std::vector<int>& apps);
 
+/// How many of each node's processes become DCPs where these are taken from the job
+/// (--dcp-from-job): as few as the ratio allows, evenly, and never all of a node's. `even` says
+/// whether the ratio divides the processes without rest. Where none is left for the program, or
+/// none to be a DCP, `*message` says so in one line.
+Status processors_among(const Ratio& ratio, const std::vector<int>& processes,
+                        std::vector<int>* out, bool* even, std::string* message);
+
 /// The job ranks of the DCPs that serve each APP. `node_of`: of every job rank; the first `apps`
 /// are APPs, the rest DCPs. An APP is served on its own node where there is a DCP, evenly; the APPs
 /// of nodes without one are spread over all.

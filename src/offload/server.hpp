@@ -46,6 +46,8 @@ class Server {
   Status start(const std::uint64_t* taken) noexcept;
   /// True when every APP has left, in good order or not.
   bool over() const noexcept { return present_ == 0; }
+  /// True when an APP has left without a word.
+  bool lost() const noexcept { return lost_; }
 
   FramePool& frames() noexcept { return engine_.frames(); }
 
@@ -99,6 +101,7 @@ class Server {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::unique_ptr<Group>> groups_;
   const bool timed_;
   int present_ = 0;
+  bool lost_ = false;
   std::uint32_t under_way_ = 0;
   Counts* counts_ = nullptr;  // in the arena
 };

@@ -92,12 +92,18 @@ def preload() -> Path:
     return LIBRARIES / "libtutti-preload.so"
 
 
+def split(mpi: Mpi) -> Path:
+    """What tutti run --dcp-from-job puts in front of the preload."""
+    return LIBRARIES / f"libtutti-split-{'openmpi' if mpi.name.startswith('openmpi') else 'mpich'}.so"
+
+
 def start(mpi: Mpi, ranks: int, command: list[str], tutti: bool, settings: dict[str, str] | None = None,
           limit_s: float = LIMIT_S) -> Result:
     """Runs `command` with so many ranks, with or without the preload; never longer than the limit."""
     variables = [f"{name}={value}" for name, value in {**mpi.environment, **(settings or {})}.items()]
     if tutti:
-        variables.append(f"LD_PRELOAD={preload()}")
+        libraries = [preload()] if "TUTTI_DCP_FROM_JOB" not in (settings or {}) else [split(mpi), preload()]
+        variables.append("LD_PRELOAD=" + ":".join(map(str, libraries)))
     return run([*mpi.launcher, "-n", str(ranks), "env", *variables, *command], mpi.environment, limit_s)
 
 

@@ -59,5 +59,62 @@ TEST(MapApps, BalancesWhatDoesNotDivide) {
   }
 }
 
+TEST(Among, AsFewAsTheRatioAllows) {
+  struct Case {
+    Ratio ratio;
+    std::vector<int> processes, taken;
+    bool even;
+  };
+  const Case cases[] = {
+      {{1, 4}, {10}, {2}, true},
+      {{1, 4}, {5}, {1}, true},
+      {{1, 4}, {9}, {2}, false},
+      {{1, 4}, {2}, {1}, false},
+      {{2, 6}, {16}, {4}, true},
+      {{1, 0}, {3}, {1}, true},
+      {{1, 0}, {4, 4}, {1, 1}, true},
+      {{2, 0}, {2}, {1}, false},
+      {{1, 0}, {1, 3}, {0, 1}, false},
+      {{1, 4}, {5, 5, 5, 5}, {1, 1, 1, 1}, true},
+      {{1, 9}, {5, 5, 5, 5}, {1, 0, 1, 0}, true},
+      {{4, 1}, {5, 1}, {4, 0}, false},
+      {{1, 1}, {1, 7}, {0, 4}, true},
+      {{1, 1}, {7, 1}, {4, 0}, true},
+  };
+  for (const Case& one : cases) {
+    std::vector<int> taken;
+    bool even = !one.even;
+    std::string message;
+    ASSERT_TRUE(processors_among(one.ratio, one.processes, &taken, &even, &message).ok());
+    EXPECT_EQ(taken, one.taken) << one.ratio.processors << ':' << one.ratio.per;
+    EXPECT_EQ(even, one.even) << one.ratio.processors << ':' << one.ratio.per;
+    EXPECT_TRUE(message.empty());
+  }
+}
+
+TEST(Among, SomethingIsAlwaysLeftForTheProgram) {
+  for (int processes = 2; processes < 40; ++processes) {
+    for (const Ratio ratio : {Ratio{1, 0}, Ratio{7, 0}, Ratio{1, 1}, Ratio{9, 1}, Ratio{1, 8}}) {
+      std::vector<int> taken;
+      bool even = false;
+      std::string message;
+      ASSERT_TRUE(processors_among(ratio, {processes}, &taken, &even, &message).ok());
+      EXPECT_GE(taken[0], 1);
+      EXPECT_LT(taken[0], processes);
+    }
+  }
+}
+
+TEST(Among, OneProcessOnEachNodeIsRefused) {
+  for (const std::vector<int>& processes : {std::vector<int>{1}, std::vector<int>{1, 1, 1}}) {
+    std::vector<int> taken{7};
+    bool even = false;
+    std::string message;
+    EXPECT_FALSE(processors_among({1, 4}, processes, &taken, &even, &message).ok());
+    EXPECT_NE(message.find("start more"), std::string::npos);
+    EXPECT_EQ(taken, std::vector<int>{7}) << "set only on success";
+  }
+}
+
 }  // namespace
 }  // namespace tutti::offload

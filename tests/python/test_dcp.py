@@ -34,9 +34,11 @@ def test_what_is_no_ratio(wanted):
         options_of(wanted, False)
 
 
-def test_from_the_job_is_refused():
-    with pytest.raises(UserError, match="not built yet"):
-        options_of("1:4", True)
+def test_from_the_job_needs_a_number(monkeypatch):
+    monkeypatch.delenv("TUTTI_DCP", raising=False)
+    with pytest.raises(UserError, match="says how many"):
+        options_of(None, True)
+    assert options_of("1:4", True) == {"TUTTI_DCP": "1:4", "TUTTI_DCP_FROM_JOB": "1"}
     assert options_of(None, False) == {}
 
 

@@ -17,6 +17,7 @@ from tutti.launch.program import Program, Reach, examine, missing
 
 PRELOAD = "LD_PRELOAD"
 LIBRARY = "libtutti-preload.so"  # finds out by itself which MPI a process has
+SPLIT = "libtutti-split-{}.so"   # in front of it with --dcp-from-job; has only the functions that the MPI has, too
 HOST_OPTIONS = ("hosts", "host", "H", "f", "file", "hostfile", "machinefile", "default-hostfile", "w",
                 "nodelist", "hosts-group")
 
@@ -48,8 +49,9 @@ def make_plan(words: list[str], settings: dict[str, str], environment: dict[str,
         return plan  # mpiexec --version: nothing is started
     if not _within_reach(plan, launcher):
         return plan
-    plan.preload = _library(library_folder)
-    job = _Job(words, segments, at, settings, environment.get(PRELOAD), plan.preload)
+    plan.preload = _library(library_folder, LIBRARY)
+    libraries = [*_split_library(plan, settings, library_folder), plan.preload]
+    job = _Job(words, segments, at, settings, environment.get(PRELOAD), libraries)
     plan.command = {Kind.HYDRA: _for_hydra, Kind.OPENMPI: _for_openmpi, Kind.SLURM: _for_slurm}[launcher.kind](job)
     return plan
 
@@ -122,8 +124,20 @@ def _within_reach(plan: Plan, launcher: Launcher) -> bool:
     return True
 
 
-def _library(folder: Path) -> Path:
-    path = folder / LIBRARY
+def _split_library(plan: Plan, settings: dict[str, str], folder: Path) -> list[Path]:
+    """What --dcp-from-job preloads in addition; empty without it."""
+    if settings.get("TUTTI_DCP_FROM_JOB", "").lower() not in ("1", "true", "on", "yes"):
+        return []
+    assert plan.launcher is not None
+    abi = plan.launcher.abi or next((program.abi for program in plan.programs if program.abi), None)
+    if abi is None:
+        raise UserError(f"--dcp-from-job must know the MPI before the job starts, and neither {plan.launcher.path} nor "
+                        f"{plan.programs[0].name} says which it is; use that MPI's own mpiexec")
+    return [_library(folder, SPLIT.format("openmpi" if abi is Abi.OPENMPI else "mpich"))]
+
+
+def _library(folder: Path, name: str) -> Path:
+    path = folder / name
     if not path.is_file():
         raise Failure(f"{path} is missing: tutti is not completely installed (pip install --force-reinstall)")
     if any(character in str(path) for character in " :;,"):
@@ -132,12 +146,12 @@ def _library(folder: Path) -> Path:
     return path
 
 
-def _joined(present: str | None, library: Path) -> str:
+def _joined(present: str | None, libraries: list[Path]) -> str:
     """The value of LD_PRELOAD: what was there first, then tutti. Another one of tutti's (of a
     `tutti run` around this one) would take the same calls twice, and goes."""
     words = [word for word in (present or "").replace(" ", ":").split(":") if word]
-    kept = [word for word in words if not Path(word).name.startswith("libtutti-preload")]
-    return ":".join([*kept, str(library)])
+    kept = [word for word in words if not Path(word).name.startswith(("libtutti-preload", "libtutti-split"))]
+    return ":".join([*kept, *map(str, libraries)])
 
 
 # ---- one function per launcher -------------------------------------------------------------------
@@ -157,8 +171,8 @@ def _plan_bare(words: list[str], settings: dict[str, str], environment: dict[str
         plan.notes.append(f"{program.name} is out of reach ({program.why}): it runs on its own MPI alone; "
                           "link it dynamically")
         return plan
-    plan.preload = _library(library_folder)
-    plan.environment[PRELOAD] = _joined(environment.get(PRELOAD), plan.preload)
+    plan.preload = _library(library_folder, LIBRARY)
+    plan.environment[PRELOAD] = _joined(environment.get(PRELOAD), [plan.preload])
     return plan
 
 
@@ -171,7 +185,7 @@ class _Job:
     launcher: int               # its place in words
     settings: dict[str, str]
     present: str | None         # LD_PRELOAD of this environment
-    library: Path
+    libraries: list[Path]
 
 
 def _preload_in(option: Option) -> str | None:
@@ -196,13 +210,13 @@ def _for_hydra(job: _Job) -> list[str]:
     command = job.words[:job.launcher + 1]
     for name, value in job.settings.items():
         command += ["-genv", name, value]
-    command += ["-genv", PRELOAD, _joined(present, job.library)]
+    command += ["-genv", PRELOAD, _joined(present, job.libraries)]
     for number, segment in enumerate(job.segments):
         own = [option for option in segment.options if option.name == "env" and _preload_in(option) is not None]
         command += [":"] if number else []
         command += _without(job.words, segment.start, segment.program, shared + own)
         if own:
-            command += ["-env", PRELOAD, _joined(_preload_in(own[-1]), job.library)]
+            command += ["-env", PRELOAD, _joined(_preload_in(own[-1]), job.libraries)]
         command += job.words[segment.program:segment.end]
     return command
 
@@ -218,7 +232,7 @@ def _for_openmpi(job: _Job) -> list[str]:
             for name, value in job.settings.items():
                 command += ["-x", f"{name}={value}"]
             present = _preload_in(own[-1]) if own else job.present
-            command += ["-x", f"{PRELOAD}={_joined(present, job.library)}"]
+            command += ["-x", f"{PRELOAD}={_joined(present, job.libraries)}"]
         command += _without(job.words, segment.start, segment.program, own + bare)
         command += job.words[segment.program:segment.end]
     return command
@@ -234,6 +248,6 @@ def _for_slurm(job: _Job) -> list[str]:
     parts = [part for part in parts if part not in own and part != PRELOAD]
     if "ALL" not in parts:
         parts += [name for name in job.settings if name not in parts]
-    parts.append(f"{PRELOAD}={_joined(present, job.library)}")
+    parts.append(f"{PRELOAD}={_joined(present, job.libraries)}")
     rest = _without(job.words, job.launcher + 1, len(job.words), exports)
     return [*job.words[:job.launcher + 1], "--export=" + ",".join(parts), *rest]

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/agree.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
+#include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
 #include "offload/mapping.hpp"
 
@@ -41,29 +43,6 @@ std::string shared_settings(const Settings& s) {
          std::to_string(s.p2p) + '|' + std::to_string(static_cast<int>(s.rendezvous)) + '|' +
          std::to_string(s.eager) + '|' + std::to_string(s.unexpected) + '|' +
          std::to_string(!s.report.empty() || !s.report_json.empty());
-}
-
-bool all_ranks(bool mine) {
-  int in = mine, out = 0;
-  return native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS &&
-         out != 0;
-}
-
-// True when `value` is the same on all ranks.
-bool equal_on_all_ranks(std::uint64_t value) {
-  const long long mine[2] = {static_cast<long long>(value), ~static_cast<long long>(value)};
-  long long least[2] = {0, 0};
-  native.Allreduce(mine, least, 2, MPI_LONG_LONG, MPI_MIN, MPI_COMM_WORLD);
-  return least[0] == ~least[1];
-}
-
-// The lowest rank that has something to say says it: one line for the whole job.
-void say_once(bool mine, const char* text) {
-  int in = mine ? state.rank : INT_MAX, out = INT_MAX;
-  native.Allreduce(&in, &out, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (mine && out == state.rank) {
-    log(LogLevel::error, "%s; the program runs on its own MPI", text);
-  }
 }
 
 Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
@@ -121,9 +100,10 @@ bool agree_on_settings() {
     say_once(true, message.c_str());
     return false;
   }
-  if (state.settings.dcp_from_job) {
+  if (state.settings.dcp_from_job && state.settings.dcp.empty()) {
     say_once(true,
-             "TUTTI_DCP_FROM_JOB is not built yet; without it TUTTI_DCP starts more processes");
+             "TUTTI_DCP_FROM_JOB needs TUTTI_DCP: a number of dedicated processors for each node "
+             "(1), or a ratio to the program's processes (1:4)");
     return false;
   }
   if (!equal_on_all_ranks(hash(shared_settings(state.settings)))) {
@@ -149,7 +129,9 @@ bool create_job(const std::string& folder) {
   host.pump = &host_pump;
   std::string message;
   Status status;
-  if (!state.settings.dcp.empty()) status = start_processors(&host, folder, &message);
+  if (split_off()) status = join_processors(&host, &message);
+  if (!split_off() && !state.settings.dcp.empty())
+    status = start_processors(&host, folder, &message);
   if (status.ok()) status = Job::create(host, state.threads, &state.job);
   const bool created = all_ranks(status.ok());
   if (!created) {
@@ -164,11 +146,11 @@ bool create_job(const std::string& folder) {
 void gather_pids() {
   const int pid = getpid();
   state.pids.resize(static_cast<std::size_t>(state.size));
-  native.Allgather(&pid, 1, MPI_INT, state.pids.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  native.Allgather(&pid, 1, MPI_INT, state.pids.data(), 1, MPI_INT, world_handle);
 }
 
 void free_world_copies() {
-  native.Group_free(&state.world_group);
+  if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);
   native.Comm_free(&state.pump_comm);
 }
 
@@ -188,6 +170,7 @@ void detach() {
   state.job.reset();
   state.processors.reset();
   free_world_copies();
+  end_split();
 }
 
 int on_finalize(MPI_Comm, int, void*, void*) {
@@ -224,27 +207,49 @@ bool fits(const tutti_preload& preload, const char* missing) {
   return false;
 }
 
+// The communicators that everything else is made with. False on all ranks, after a line that says
+// why, when the job cannot be split as asked.
+bool take_world() {
+  if (state.settings.dcp_from_job && !split_job()) return false;
+  if (!split_off()) native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
+  if (world_handle != MPI_COMM_NULL) native.Comm_group(world_handle, &state.world_group);
+  return true;
+}
+
+void give_world_back() {
+  free_world_copies();
+  undo_split();
+  destroy_types();
+}
+
 bool attach(const tutti_preload& preload) {
   state.handlers = preload.handlers;
   state.threads = is_multiple(preload.thread_level);
+  state.world_group = MPI_GROUP_NULL;
+  world_handle = MPI_COMM_WORLD;
   native.Comm_rank(MPI_COMM_WORLD, &state.rank);
   native.Comm_size(MPI_COMM_WORLD, &state.size);
   if (!agree_on_settings()) return false;
+  if (is_spawned()) state.settings.dcp_from_job = false;  // its parents have split already
   state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
-  if (state.size < 2 && !state.report) return false;  // nothing to do, nothing to say
+  if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
+    return false;  // nothing to do, nothing to say
   {
     const ErrorsReturn guard;
     create_types();
   }
-  gather_pids();
-  native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
-  native.Comm_group(MPI_COMM_WORLD, &state.world_group);
-  const std::string plugin = preload.plugin_path;
-  if (state.size > 1 && !create_job(plugin.substr(0, plugin.rfind('/')))) {
-    free_world_copies();
+  if (!take_world()) {
     destroy_types();
     return false;
   }
+  const std::string plugin = preload.plugin_path;
+  const bool alone = state.size < 2 && !split_off();
+  if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
+    give_world_back();
+    return false;
+  }
+  if (split_off()) begin_split(preload);
+  gather_pids();
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);

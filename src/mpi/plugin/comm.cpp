@@ -12,6 +12,7 @@ namespace tutti::mpi {
 
 HandleMap<Comm> comms;
 Comm* world = nullptr;
+MPI_Comm world_handle{};
 
 namespace {
 
@@ -54,7 +55,7 @@ int on_delete(MPI_Comm comm, int, void* value, void*) {
   auto* attachment = static_cast<Attachment*>(value);
   if (attachment->comm != nullptr) {
     comms.erase(key(comm));
-    attachment->comm->handle = MPI_COMM_WORLD;  // who raises errors of what is still under way
+    attachment->comm->handle = world_handle;  // who raises errors of what is still under way
     release(attachment->comm);
   }
   delete attachment;
@@ -324,7 +325,7 @@ void release(Comm* comm) noexcept {
 bool create_world() noexcept {
   native.Comm_create_keyval(&on_copy, &on_delete, &keyval, nullptr);
   const std::uint64_t birth[2] = {0x776f726c64u, 0};
-  world = adopt(MPI_COMM_WORLD, birth, true);
+  world = adopt(world_handle, birth, true);
   return world != nullptr;
 }
 

@@ -34,10 +34,13 @@ struct Comm {
 
 extern HandleMap<Comm> comms;
 extern Comm* world;
+/// What the program means by MPI_COMM_WORLD: that, or where processors were taken from the job
+/// (split.hpp) the communicator of the rest. Written inside MPI_Init.
+extern MPI_Comm world_handle;
 
 /// The state of a communicator, or nullptr for those that are the MPI's own affair. Thread-safe.
 inline Comm* find_comm(MPI_Comm comm) noexcept {
-  if (comm == MPI_COMM_WORLD) return world;
+  if (comm == world_handle) return world;
   return comms.find(key(comm));
 }
 
@@ -54,7 +57,7 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept;
 /// Drops a reference; destroys the state with the last one.
 void release(Comm* comm) noexcept;
 
-/// Takes up MPI_COMM_WORLD. Collective over it. Returns false, on all ranks, when it cannot.
+/// Takes up the program's world. Collective over it. Returns false, on all ranks, when it cannot.
 bool create_world() noexcept;
 /// Lets go of all communicators; the last step before the job is destroyed.
 void destroy_comms() noexcept;

@@ -14,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "mpi/plugin/call_site.hpp"
+#include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -104,12 +105,12 @@ void add_lines(const char* text, Totals* totals) {
 Totals gather() {
   const std::string mine = serialise();
   int length = static_cast<int>(mine.size()) + 1, longest = 0;
-  native.Allreduce(&length, &longest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  native.Allreduce(&length, &longest, 1, MPI_INT, MPI_MAX, world_handle);
   const auto slot = static_cast<std::size_t>(longest);
   std::vector<char> send(slot, '\0');
   std::copy(mine.begin(), mine.end(), send.begin());
   std::vector<char> all(state.rank == 0 ? slot * static_cast<std::size_t>(state.size) : 1);
-  native.Gather(send.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, 0, MPI_COMM_WORLD);
+  native.Gather(send.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, 0, world_handle);
   Totals totals;
   if (state.rank != 0) return totals;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.size); ++i) {
@@ -121,12 +122,12 @@ Totals gather() {
 // What the dedicated processors have done, on rank 0; each is spoken for by one of its ranks.
 std::vector<ProcessorCounts> gather_processors() {
   std::vector<ProcessorCounts> all;
-  if (!state.processors) return all;
+  if (!state.processors && !split_off()) return all;
   ProcessorCounts mine;
   if (!state.job->processor_counts(&mine)) mine = ProcessorCounts{};
   const int bytes = static_cast<int>(sizeof mine);
   all.resize(state.rank == 0 ? static_cast<std::size_t>(state.size) : 1);
-  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, world_handle);
   std::erase_if(all, [](const ProcessorCounts& one) { return one.processor < 0; });
   return all;
 }

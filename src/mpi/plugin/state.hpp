@@ -22,11 +22,12 @@ struct State {
   bool threads = false;                             // MPI_THREAD_MULTIPLE
   bool report = false;                              // count calls
   double began = 0;                                 // now() when MPI_Init was over, with a report
-  int rank = 0;                                     // in MPI_COMM_WORLD, which is the job
+  int rank = 0;  // in the program's world, whose ranks are the first of the job
   int size = 1;
-  std::vector<int> pids;  // of every rank of the job
+  std::vector<int> pids;  // of every rank of the world
   Settings settings;
-  MPI_Comm pump_comm{};  // private duplicate of the world, only ever probed
+  // Private communicator of all processes of the MPI's world, only ever probed once the job exists.
+  MPI_Comm pump_comm{};
   MPI_Group world_group{};
   void** handlers = nullptr;
 };

@@ -50,13 +50,14 @@ static const char* soname(struct link_map* map) {
   return strings != NULL && offset != 0 ? strings + offset : basename_of(map->l_name);
 }
 
-/* Accepts `symbol` when it is PMPI_Init of a real MPI. */
+/* Accepts `symbol` when it is PMPI_Init of a real MPI, not another library of tutti's. */
 static int accept(void* symbol) {
   Dl_info info;
   if (symbol == NULL || is_own(symbol) || dladdr(symbol, &info) == 0) return 0;
   void* opened = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   struct link_map* map = NULL;
   if (opened == NULL || dlinfo(opened, RTLD_DI_LINKMAP, &map) != 0) return 0;
+  if (strncmp(soname(map), "libtutti-", 9) == 0) return 0;
   abi = abi_of(soname(map));
   snprintf(path, sizeof path, "%s", info.dli_fname);
   __atomic_store_n(&library, opened, __ATOMIC_RELEASE);

@@ -1,28 +1,12 @@
 /* The MPI's own functions, looked up when first needed. */
 #include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "mpi/preload/preload.h"
 
 void* tutti_handlers[TUTTI_MPI_FUNCTION_COUNT];
 void* tutti_natives[TUTTI_MPI_FUNCTION_COUNT];
-
-void tutti_say(const char* format, ...) {
-  char line[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = snprintf(line, sizeof line, "tutti: ");
-  length += vsnprintf(line + length, sizeof line - (size_t)length - 1, format, arguments);
-  va_end(arguments);
-  if (length > (int)sizeof line - 2) length = (int)sizeof line - 2;
-  line[length++] = '\n';
-  ssize_t written = write(STDERR_FILENO, line, (size_t)length);
-  (void)written; /* nothing can be done about it */
-}
 
 void* tutti_native(enum tutti_mpi_function index, void* caller) {
   void* function = __atomic_load_n(&tutti_natives[index], __ATOMIC_RELAXED);

@@ -107,6 +107,8 @@ static inline void* tutti_target(enum tutti_mpi_function index, void* caller) {
 /* The same, slowly: classifies the caller, looks up the MPI's function. Never NULL. Thread-safe. */
 void* tutti_choose(enum tutti_mpi_function index, void* caller);
 
+/* ---- say.c */
+
 /* One line on standard error, "tutti: ..." */
 void tutti_say(const char* format, ...) __attribute__((format(printf, 1, 2)));
 

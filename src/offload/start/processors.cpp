@@ -1,7 +1,6 @@
 #include "offload/start/processors.hpp"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -14,7 +13,6 @@
 #include <map>
 #include <new>
 
-#include "fabric/shm/shm.hpp"
 #include "offload/mapping.hpp"
 #include "offload/start/socket.hpp"
 
@@ -24,13 +22,6 @@ namespace tutti::offload {
 namespace {
 
 constexpr int kLeaveMs = 10'000;  // that helpers have to leave in
-
-/// What each rank of the program tells the others first.
-struct Introduction {
-  std::uint64_t node, machine;
-  std::uint64_t cpus[16];
-  std::uint64_t code;  // Code
-};
 
 /// The environment of a helper: this one's, without what would make it a program of the MPI's.
 std::vector<char*> helper_environment() {
@@ -46,14 +37,9 @@ std::vector<char*> helper_environment() {
 
 Status Processors::plan(const Settings& settings, std::string* message) {
   Ratio ratio;
-  Introduction me{};
+  Introduction me = introduce(settings);
   const Status parsed = parse_ratio(settings.dcp, &ratio, message);
   me.code = static_cast<std::uint64_t>(parsed.code);
-  me.node = shm::node_identity(settings.node);
-  me.machine = shm::machine_identity();
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    std::memcpy(me.cpus, &set, std::min(sizeof me.cpus, sizeof set));
   std::vector<Introduction> all(static_cast<std::size_t>(host_.size));
   TUTTI_TRY(host_.allgather(host_.self, &me, all.data(), sizeof me));
   std::map<std::uint64_t, std::size_t> numbers;
@@ -62,12 +48,12 @@ Status Processors::plan(const Settings& settings, std::string* message) {
     if (all[rank].code != 0)
       return parsed.ok() ? Status::error(static_cast<Code>(all[rank].code), "another rank failed")
                          : parsed;
-    const auto [place, added] = numbers.try_emplace(all[rank].node, apps.size());
+    const auto [found, added] = numbers.try_emplace(all[rank].node, apps.size());
     if (added) {
       apps.push_back(0);
       leaders.push_back(static_cast<int>(rank));
     }
-    ++apps[place->second];
+    ++apps[found->second];
   }
   const std::vector<int> wanted = processors_of_nodes(ratio, apps);
   helpers_.assign(all.size(), 0);
@@ -77,15 +63,16 @@ Status Processors::plan(const Settings& settings, std::string* message) {
   mine_ = helpers_[mine];
   most_ = *std::max_element(helpers_.begin(), helpers_.end());
   size_ = host_.size;
-  welcome_ = Welcome{kWelcome, host_.size, 0, host_.size, 0, 0, 0, {}};
+  welcome_ = Welcome{kWelcome, host_.size, 0, host_.size, {}};
+  Place& place = welcome_.place;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     size_ += helpers_[rank];
     if (rank < mine) welcome_.rank += helpers_[rank];
     if (all[rank].machine != me.machine) continue;
-    welcome_.machine_helpers += helpers_[rank];
-    if (rank < mine) welcome_.index += helpers_[rank];
-    ++welcome_.machine_ranks;
-    for (int i = 0; i < 16; ++i) welcome_.cpus[i] |= all[rank].cpus[i];
+    place.machine_helpers += helpers_[rank];
+    if (rank < mine) place.index += helpers_[rank];
+    ++place.machine_ranks;
+    for (int i = 0; i < 16; ++i) place.cpus[i] |= all[rank].cpus[i];
   }
   welcome_.size = size_;
   return Status::success();
@@ -137,7 +124,7 @@ Status Processors::welcome() {
     if (!write_all(socket, &next, sizeof next))
       return Status::error(Code::peer_lost, "a dedicated processor ended as soon as it started");
     ++next.rank;
-    ++next.index;
+    ++next.place.index;
   }
   return Status::success();
 }

@@ -12,6 +12,7 @@
 
 #include "base/settings.hpp"
 #include "core/core.hpp"
+#include "offload/start/place.hpp"
 
 namespace tutti::offload {
 
@@ -19,12 +20,9 @@ namespace tutti::offload {
 struct Welcome {
   std::uint32_t magic;
   std::int32_t rank, size, apps;  // in the job
-  std::int32_t index;             // among the helpers of its machine
-  std::int32_t machine_ranks;     // processes of the program on the machine
-  std::int32_t machine_helpers;
-  std::uint64_t cpus[16];  // where those may run
+  Place place;
 };
-inline constexpr std::uint32_t kWelcome = 0x64637031;
+inline constexpr std::uint32_t kWelcome = 0x64637032;
 inline constexpr int kSocket = 3;  // the helper's descriptor of its leader's socket
 
 /// The helpers that this process has started, and the job with them. One per process of the

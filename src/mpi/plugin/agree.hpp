@@ -1,0 +1,15 @@
+// What all processes of the MPI's world must agree on inside MPI_Init. Collective over that world.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::mpi {
+
+/// True when it is true on all ranks.
+bool all_ranks(bool mine);
+/// True when `value` is the same on all ranks.
+bool equal_on_all_ranks(std::uint64_t value);
+/// The lowest rank that has something to say says it: one line for the whole job.
+void say_once(bool mine, const char* text);
+
+}  // namespace tutti::mpi
