@@ -99,4 +99,6 @@ NB_MODULE(_core, module) {
   module.def("fabrics", &fabrics);
   module.def("algorithms", &algorithms);
   bind_simulation(module);
+  bind_dedicated(module);
+  bind_models(module);
 }

@@ -4,3 +4,5 @@
 #include <nanobind/nanobind.h>
 
 void bind_simulation(nanobind::module_& module);
+void bind_dedicated(nanobind::module_& module);
+void bind_models(nanobind::module_& module);

@@ -59,8 +59,7 @@ def decide(op: str, where: str, ranks: int, size: int, costs: Iterable[Cost], ma
 
 
 def _variants(op: str, chosen: str) -> list[str]:
-    lines = native.core().candidates(op)
-    texts = [text for name, parameter, default, _ in lines
+    texts = [text for name, parameter, default, _ in explain.listed(op)
              for text in explain.variants(name, parameter, default, within_a_node=True)]
     return texts if chosen in texts or not chosen else [chosen, *texts]
 

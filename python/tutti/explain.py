@@ -30,6 +30,12 @@ def variants(name: str, parameter: str, default: int, within_a_node: bool = Fals
     return [name]
 
 
+def listed(op: str) -> list[tuple[str, str, int, str]]:
+    """Name, first parameter, its default and source of the algorithms that a choice is made among: all but those that
+    are there to be compared with. Raises ValueError."""
+    return [line for line in native.core().candidates(op) if not line[3].startswith("a rival of ")]
+
+
 def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True,
                choices: str = "", progress: bool = True) -> list[dict[str, Any]]:
     """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
@@ -40,7 +46,7 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     if nodes < 1 or ppn < 1:
         raise UserError("--nodes and --ppn are whole numbers from 1")
     try:
-        lines, (chosen, reason) = core.candidates(op), core.chosen(op, size, nodes, ppn, multicast, choices)
+        lines, (chosen, reason) = listed(op), core.chosen(op, size, nodes, ppn, multicast, choices)
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = [text for name, parameter, default, _ in lines for text in variants(name, parameter, default)]

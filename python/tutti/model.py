@@ -16,6 +16,7 @@ from tutti.sim import numbers, write_json
 
 BLOCKS = (1024, 2048, 3072, 4096, 5120)
 DEGREES = (1, 3, 7, 15)
+RATIOS = (4, 8, 16)  # APPs to a dedicated processor
 PACKET = 1024
 OPS = ("bcast", "allreduce", "allgather", "send")
 
@@ -66,9 +67,15 @@ def _rows(op: str, net: str, nodes: int, ppn: int, size: int) -> list[dict[str, 
     if op == "bcast":
         rows = [{**common, "alg": f"binomial:block={block}", "us": broadcast(net, nodes, size, block)}
                 for block in BLOCKS]
-        return [*rows, {**common, "alg": "sendrecv_binomial", "us": extrapolated_send_receive(net, nodes, size)}]
-    return [{**common, "alg": f"degree_k:degree={degree}", "us": allreduce(net, nodes, size, degree, False),
+        rows.append({**common, "alg": "sendrecv_binomial", "us": extrapolated_send_receive(net, nodes, size)})
+        cast = native.core().model_multicast(networks.path_of(net), nodes, size)
+        return rows + [{**common, "alg": alg, "us": us, "us_worst": last} for alg, (us, last) in cast.items()]
+    rows = [{**common, "alg": f"degree_k:degree={degree}", "us": allreduce(net, nodes, size, degree, False),
              "us_worst": allreduce(net, nodes, size, degree, True)} for degree in DEGREES if degree < nodes]
+    for ratio in (ratio for ratio in RATIOS if ratio <= nodes):
+        us = native.core().model_dedicated(networks.path_of(net), -(-nodes // ratio), ratio, size)
+        rows.append({**common, "alg": f"dcp:ratio={ratio}", "us": us, "us_worst": us})
+    return rows
 
 
 def command(
@@ -79,7 +86,8 @@ def command(
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
 ) -> None:
-    """Analytical models (VIA-2003, section 5; ALLGATHER-2006; RNDV-2006): every variant, the best marked."""
+    """Analytical models (VIA-2003, section 5; MCAST-2007; ALLGATHER-2006; RNDV-2006; CDCP-2008): every variant, the best
+    marked. For multicast: the mean of the members, and the last of them as the worst case."""
     if op not in OPS:
         raise UserError(f"there are models of {', '.join(OPS)}, not of '{op}'")
     if ppn != 1 and op != "allgather":

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import model, native, networks, paper_allgather, paper_rendezvous
+from tutti import model, native, networks, paper_allgather, paper_cdcp, paper_rendezvous
 from tutti.outcome import POINTS, Outcome
 from tutti.outcome import benefit as _benefit
 from tutti.sim import Surroundings, simulate, write_json
@@ -235,7 +235,10 @@ def claims() -> list[dict[str, Any]]:
 def evaluate(claim: dict[str, Any]) -> dict[str, Any]:
     """One row: id, paper, ours, holds, why, role."""
     evaluation = EVALUATIONS.get(claim["id"])
-    outcome = evaluation(claim) if evaluation else NOT_BUILT
+    if dedicated := paper_cdcp.EVALUATIONS.get(claim["id"]):
+        outcome = Outcome(*dedicated(claim))
+    else:
+        outcome = evaluation(claim) if evaluation else NOT_BUILT
     return {"id": claim["id"], "paper": claim["paper"], "ours": outcome.ours, "holds": outcome.holds,
             "why": outcome.why, "role": claim["role"]}
 

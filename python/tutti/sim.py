@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import native, networks
+from tutti import dcp_sim, native, networks
 from tutti.errors import UserError
 
 PROGRESS = ("blocking", "host", "interrupt")
@@ -45,6 +45,11 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 
     of the simulation and `interrupts` taken; with `per_rank` both of each rank (`per_rank_us`,
     `per_rank_interrupts`), with `trace` the puts between nodes
     (`messages`: from, to, bytes, posted, visible)."""
+    if dcp_sim.is_dedicated(alg):
+        if per_rank or trace or root:
+            raise UserError(f"--alg {alg}: dedicated processors are simulated without --timeline, --goal and --root")
+        return dcp_sim.simulate(op, alg, net, nodes, ppn, size, repeat, around.compute,
+                                (around.noise_period, around.noise), around.skew, around.seed)
     core = native.core()
     try:
         return core.simulate(f"{op}={alg}", networks.path_of(net), nodes, ppn, size, root, repeat, per_rank, trace,

@@ -29,6 +29,7 @@ struct Shape {
                           // writes to (team/node_segment.hpp)
   bool alone = false;     // every member is on a node of its own
   bool mail = true;       // members have mail slots for each other (networks; not without payload)
+  bool acks = true;       // members have words for each other, in mail slots or alone
   std::size_t datagram = 0;  // largest datagram of a multicast between the members; 0: none
   bool user_memory = true;   // cross-memory attach, or threads
   bool divisible = true;     // the vector may be cut between elements

@@ -54,7 +54,7 @@ void Engine::Guard::take() noexcept {
 }
 
 void Engine::link(Waiter& waiter) noexcept {
-  if (waiter.word == &clock_) ++timed_;
+  if (timed(waiter, clock_)) ++timed_;
   waiter.previous = waiters_.previous;
   waiter.next = &waiters_;
   waiters_.previous->next = &waiter;
@@ -62,7 +62,7 @@ void Engine::link(Waiter& waiter) noexcept {
 }
 
 void Engine::unlink(Waiter& waiter) noexcept {
-  if (waiter.word == &clock_) --timed_;
+  if (!virtual_time_ && timed(waiter, clock_)) --timed_;
   waiter.previous->next = waiter.next;
   waiter.next->previous = waiter.previous;
   waiter.next = nullptr;

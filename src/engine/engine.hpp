@@ -95,6 +95,9 @@ class Engine {
   Reached reached_either(const Word* first, std::uint32_t span, std::uint32_t stride,
                          std::uint64_t sum, const Word& other, std::uint64_t other_value,
                          Membership& members) noexcept;
+  /// As reached(), or until clock() has come to `deadline_ns`: who awaits it looks which it was.
+  Reached reached_by(const Word& word, std::uint64_t value, std::uint64_t deadline_ns,
+                     Membership& members, std::int32_t peer = -1) noexcept;
   /// Lets the others go first: resumed by a later poll().
   class Later;
   Later later() noexcept;
@@ -202,6 +205,13 @@ class Engine {
   bool any_reached() noexcept;
   void read_clock() noexcept {
     if (timed_ != 0) clock_.store(fabric_.now_ns(), std::memory_order_relaxed);
+  }
+  static bool timed(const Waiter& waiter, const Word& clock) noexcept {
+    return waiter.word == &clock || waiter.other == &clock;
+  }
+  void set_alarm(const Waiter& waiter) noexcept {
+    if (timed(waiter, clock_))
+      fabric_.alarm(clock_, waiter.word == &clock_ ? waiter.value : waiter.other_value);
   }
   void check_health() noexcept;
   void call_progress_thread() noexcept;
@@ -314,6 +324,7 @@ class Engine::Reached {
     waiter_.handle = handle;
     if (engine_.virtual_time_) {
       engine_.fabric_.watch(waiter_);
+      engine_.set_alarm(waiter_);
     } else {
       engine_.link(waiter_);
     }
@@ -338,6 +349,12 @@ inline Engine::Reached Engine::reached_either(const Word* first, std::uint32_t s
                                               const Word& other, std::uint64_t other_value,
                                               Membership& members) noexcept {
   return Reached(*this, *first, sum, members, -1, span, stride, &other, other_value);
+}
+
+inline Engine::Reached Engine::reached_by(const Word& word, std::uint64_t value,
+                                          std::uint64_t deadline_ns, Membership& members,
+                                          std::int32_t peer) noexcept {
+  return Reached(*this, word, value, members, peer, 1, 1, &clock_, deadline_ns);
 }
 
 inline Engine::Reached Engine::reached_any(const Word* first, std::uint32_t span, std::uint64_t sum,

@@ -64,13 +64,16 @@ class FramePool {
   };
   static constexpr std::size_t kStep = 64;
   static constexpr std::size_t kClasses = 64;
-  static constexpr std::size_t kFirstSlab = 8192, kLargestSlab = std::size_t{1} << 20;
+  static constexpr std::size_t kFirstSlab = 8192, kLargestSlab = std::size_t{1} << 25;
+
+  /// For free().
+  static void* take_slab(std::size_t bytes) noexcept;
 
   /// A piece of a slab. Slabs double, so that a process has little and a simulation does not call
   /// malloc for each of a million frames.
   void* cut(std::size_t bytes) noexcept {
     if (bytes > left_) {
-      auto* slab = static_cast<Slab*>(std::malloc(next_slab_));
+      auto* slab = static_cast<Slab*>(take_slab(next_slab_));
       if (slab == nullptr) return nullptr;
       slab->next = std::exchange(slabs_, slab);
       unused_ = reinterpret_cast<std::byte*>(slab + 1);

@@ -246,6 +246,12 @@ class Fabric {
   /// Called by the engine when a task starts to wait, where traits().virtual_time: the fabric sets
   /// waiter.outcome and resumes waiter.handle when the word has reached the value.
   virtual void watch(Waiter& waiter) noexcept { static_cast<void>(waiter); }
+  /// Where traits().virtual_time: raises `clock`, a word of this rank, to `at_ns` when it is that
+  /// late here, so that waits with a deadline end. `clock` lives as long as the fabric is driven.
+  virtual void alarm(Word& clock, std::uint64_t at_ns) noexcept {
+    static_cast<void>(clock);
+    static_cast<void>(at_ns);
+  }
   /// Charges CPU work to this rank's clock.
   void spend(Work work, std::size_t bytes) noexcept {
     if (traits_.virtual_time) spend_virtually(work, bytes);

@@ -170,6 +170,13 @@ const char* casts_fragments(const Shape& s, const Parameters& p) {
                                                        : "larger than the slots of the ring";
 }
 
+/// The classical ways to make a multicast reliable: only where they are asked for.
+const char* acknowledges_casts(const Shape& s, const Parameters& p) {
+  if (p.value[0] < 1 || p.value[0] > 10'000'000) return "timeout: 1 to 10000000 us";
+  if (const char* why = casts_fragments(s, Parameters{{1}})) return why;
+  return s.acks ? nullptr : "too many members to acknowledge to one";
+}
+
 const char* folds_in_layers(const Shape& s, const Parameters& p) {
   if (const char* why = in_layers(s, p)) return why;
   return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
@@ -226,6 +233,7 @@ constexpr const char* kDoubling = "recursive doubling";
 constexpr const char* kBruck = "Bruck et al. 1997";
 constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
 constexpr const char* kMulticast = "MCAST-2007";
+constexpr const char* kRival = "a rival of MCAST-2007";
 constexpr const char* kEveryone = "every member to every other one";
 constexpr const char* kSharedBuffer = "ALLGATHER-2006, section 4";
 constexpr const char* kShared = "shared memory";
@@ -237,7 +245,7 @@ std::vector<Algorithm> make_list() {
   const Parameters radix2{{2, 0}}, block16k{{16384, 0}};
   const Parameters overlapped{{1, 1, 0}};
   const Parameters degree3{{3, 1}}, degree1{{1, 1}}, block3072{{3072, 1, 0}}, packet1024{{1024, 0}},
-      packet5120{{5120, 0}}, chords32{{32, 0}};
+      packet5120{{5120, 0}}, chords32{{32, 0}}, timeout1000{{1000, 0}};
   // One line for each.
   // clang-format off
   return {
@@ -253,6 +261,10 @@ std::vector<Algorithm> make_list() {
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block", "degree", "early"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
       {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chords32, kMulticast, true},
+      {"multicast_linear_ack", Coll::bcast, bcast_multicast_linear_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
+      {"multicast_tree_ack", Coll::bcast, bcast_multicast_tree_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
+      {"multicast_coroot_ack", Coll::bcast, bcast_multicast_coroot_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
+      {"multicast_nack", Coll::bcast, bcast_multicast_nack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
       {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block", "degree"}, block64k, kDirect},
       {"scatter_allgather", Coll::bcast, bcast_scatter_allgather, nullptr, parts_by_everyone, {"block"}, block16k, "van de Geijn 1994, pipelined"},
       {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},

@@ -9,6 +9,8 @@
 #include <new>
 #include <numeric>
 
+#include "sim/shape.hpp"
+
 namespace tutti::sim {
 namespace {
 
@@ -18,7 +20,6 @@ constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 constexpr std::size_t kFramesPerRank =
     1024;  // measured: coroutine frames of a collective that waits
 constexpr std::size_t kEventsPerRank = 256;  // messages and queue entries under way
-constexpr int kMostWithSegments = 4096;      // ranks: every arena has room for a segment
 constexpr std::size_t kPayloadArena = std::size_t{1} << 26;
 
 std::size_t free_memory() noexcept {
@@ -51,23 +52,26 @@ struct SimJob::Rank {
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, heap_begin),
         blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks, &SimJob::run_layer} {
+        resources{engine, heap, directory, blocks, &run_selected} {
     resources.symmetric_layers = layered;
   }
   FramePool& frames() noexcept { return engine.frames(); }
 
+  // First what every event touches: kHot bytes.
   SimFabric& fabric;
+  Call call;
+  Ticket ticket;  // of `task`
+  Task task;
   Engine engine;
+  static constexpr std::size_t kHot = 4 * kCacheLine;
+
   ArenaHeap heap;
   Directory directory;
   BlockPool blocks;
   TeamResources resources;
   std::unique_ptr<Team> team;
-  Task task;
   Task behind;   // a collective that runs while the program computes
   Word over{0};  // how many of them are over
-  Call call;
-  Ticket ticket;  // of `task`
   Time started = 0;
   Time finished = 0;
 };
@@ -109,11 +113,12 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
-  if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank))) {
+  if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank), true)) {
     *message = "no address space for " + std::to_string(size) + " ranks";
     return Status::error(Code::no_memory, "ranks");
   }
   job->ranks_ = reinterpret_cast<Rank*>(job->memory_.data());
+  job->world_->touches(job->ranks_, sizeof(Rank), Rank::kHot);
   for (int i = 0; i < size; ++i) {
     Rank& rank = *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_,
                                              mapped ? Directory::bytes() : 0, layered);
@@ -139,38 +144,6 @@ Team& SimJob::team(int rank) noexcept { return *ranks_[rank].team; }
 Time SimJob::started(int rank) const noexcept { return ranks_[rank].started; }
 Time SimJob::finished(int rank) const noexcept { return ranks_[rank].finished; }
 
-namespace {
-
-Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcept {
-  Shape shape;
-  shape.coll = call.coll;
-  shape.bytes = call.bytes;
-  shape.size = team.size();
-  shape.mapped = team.mapped();
-  shape.layered = team.layers() != nullptr;
-  shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
-  shape.datagram = fabric.traits().datagram_bytes;
-  shape.segments = !team.mapped() && team.size() <= kMostWithSegments;
-  shape.alone = shape.segments && fabric.node_of(0) != fabric.node_of(1);
-  shape.user_memory = fabric.traits().user_memory;
-  shape.block_bytes = team.block_bytes();
-  if (call.reduction != nullptr) {
-    shape.element_bytes = call.reduction->element_bytes;
-    shape.divisible = call.reduction->divisible;
-    shape.commutative = call.reduction->commutative;
-  }
-  if (call.coll == Coll::allgatherv) {
-    shape.longest_block = *std::max_element(call.counts, call.counts + team.size());
-  }
-  return shape;
-}
-
-std::uint64_t items_of(const Choice& choice, const Shape& shape) noexcept {
-  return choice.algorithm->items == nullptr ? 0 : choice.algorithm->items(shape, choice.parameters);
-}
-
-}  // namespace
-
 bool SimJob::needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept {
   if (nodes < 2 || ranks_per_node < 2) return false;
   Shape shape;
@@ -180,18 +153,6 @@ bool SimJob::needs_layers(const Choice& choice, int nodes, int ranks_per_node) n
   shape.layered = true;
   shape.block_bytes = kBlockBytes;
   return choice.algorithm->restriction(shape, choice.parameters) == nullptr;
-}
-
-/// A collective of a layer, by what selection takes there.
-Task SimJob::run_layer(Team& team, const Call& call) {
-  if (moves_nothing(call)) co_return Status::success();
-  const Shape shape = shape_of(team, team.fabric(), call);
-  const Choice choice = choose(shape, Forced{});
-  if (choice.algorithm == nullptr)
-    co_return Status::error(Code::unsupported, "no algorithm can run in a layer");
-  const Ticket ticket = team.take_ticket(items_of(choice, shape));
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
 }
 
 const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {

@@ -95,7 +95,6 @@ class SimJob {
   Status check_result(std::string* message) noexcept;
   static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                        Program program) noexcept;
-  static Task run_layer(Team& team, const Call& call);
   static Task run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept;
 
   std::unique_ptr<World> world_;

@@ -23,10 +23,12 @@ struct alignas(kCacheLine) MailSlot {
   Key key;
 };
 
+std::size_t slot_bytes(bool elided) noexcept { return elided ? sizeof(Word) : sizeof(MailSlot); }
+
 std::size_t mail_bytes(int size, bool elided) noexcept {
-  return elided || size > Inbox::kMostMail
+  return size > (elided ? Inbox::kMostElidedMail : Inbox::kMostMail)
              ? 0
-             : Inbox::kGenerations * static_cast<std::size_t>(size) * sizeof(MailSlot);
+             : Inbox::kGenerations * static_cast<std::size_t>(size) * slot_bytes(elided);
 }
 std::size_t table_bytes(int size, bool elided) noexcept {
   return elided ? 0 : static_cast<std::size_t>(size) * sizeof(std::uint64_t);
@@ -110,8 +112,8 @@ Status Inbox::open() noexcept {
 
 void Inbox::clear() noexcept {
   for (std::size_t word = 0; word < kHead; word += sizeof(Word)) new (base_ + word) Word(0);
-  for (std::uint64_t epoch = 0;
-       epoch < kGenerations && mail_bytes(team_.size(), capacity_ == 0) != 0; ++epoch) {
+  for (std::uint64_t epoch = 0; epoch < kGenerations && mail_bytes(team_.size(), false) != 0;
+       ++epoch) {
     for (int member = 0; member < team_.size(); ++member)
       new (base_ + mail_offset(Ticket{epoch, 0, 0}, member)) MailSlot{};
   }
@@ -215,13 +217,16 @@ Status Inbox::remote(int member, Remote* out) noexcept {
   return team_.fabric().arena_of(team_.job_rank(member), out);
 }
 
+std::size_t Inbox::counter_of(const Ticket& ticket, int member, int index) const noexcept {
+  return inbox_of(member) + block_offset(ticket, index) + stride_ - sizeof(Word);
+}
+
 Status Inbox::put(const Ticket& ticket, int member, int index, const void* data, std::size_t bytes,
                   Completion* completion) noexcept {
   if (bytes > kBlockBytes) return Status::error(Code::truncated, "larger than an inbox block");
   Remote peer;
   TUTTI_TRY(remote(member, &peer));
-  const std::size_t counter =
-      inbox_of(member) + block_offset(ticket, index) + stride_ - sizeof(Word);
+  const std::size_t counter = counter_of(ticket, member, index);
   const Tail tail{counter, ticket.epoch + 1};
   const std::size_t start = capacity_ == 0 ? counter : counter - bytes;
   return team_.fabric().put(peer, start, data, bytes, &tail, completion);
@@ -237,30 +242,64 @@ std::byte* Inbox::data(const Ticket& ticket, int index, std::size_t bytes) noexc
   return capacity_ == 0 ? base_ : counter - bytes;
 }
 
+void Inbox::fill(const Ticket& ticket, int index) noexcept {
+  team_.fabric().signal(team_.job_rank(team_.rank()), tail(ticket, index), ticket.epoch + 1);
+}
+
+Status Inbox::fetch_counter(const Ticket& ticket, int member, int index, std::uint64_t* out,
+                            Completion* completion) noexcept {
+  Remote peer;
+  TUTTI_TRY(remote(member, &peer));
+  return team_.fabric().get(peer, counter_of(ticket, member, index), out, sizeof *out, completion);
+}
+
+Status Inbox::fetch(const Ticket& ticket, int member, int index, void* out, std::size_t bytes,
+                    Completion* completion) noexcept {
+  Remote peer;
+  TUTTI_TRY(remote(member, &peer));
+  const std::size_t counter = counter_of(ticket, member, index);
+  return team_.fabric().get(peer, capacity_ == 0 ? counter : counter - bytes, out, bytes,
+                            completion);
+}
+
 // ---- mail
 // ----------------------------------------------------------------------------------------
+
+std::uint64_t Inbox::mail_value(const Ticket& ticket, std::uint64_t step) noexcept {
+  return (ticket.epoch + 1) << kStepBits | step;
+}
 
 std::size_t Inbox::mail_offset(const Ticket& ticket, int member) const noexcept {
   const std::size_t blocks = kGenerations * static_cast<std::size_t>(blocks_) * stride_;
   const std::uint64_t place =
       ticket.epoch % kGenerations * static_cast<std::uint64_t>(team_.size()) +
       static_cast<std::uint64_t>(member);
-  return kHead + blocks + place * sizeof(MailSlot);
+  return kHead + blocks + place * slot_bytes(capacity_ == 0);
 }
 
 Status Inbox::mail(const Ticket& ticket, int member, std::uint64_t step, const Key* key) noexcept {
   Remote peer;
   TUTTI_TRY(remote(member, &peer));
   const std::size_t slot = inbox_of(member) + mail_offset(ticket, team_.rank());
-  const Tail tail{slot, (ticket.epoch + 1) << kStepBits | step};
+  const Tail tail{slot, mail_value(ticket, step)};
   return team_.fabric().put(peer, slot + offsetof(MailSlot, key), key,
                             key == nullptr ? 0 : sizeof *key, &tail, nullptr);
 }
 
 Engine::Reached Inbox::mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept {
-  return team_.engine().reached(word_at(mail_offset(ticket, from)),
-                                (ticket.epoch + 1) << kStepBits | step, team_.membership_,
-                                team_.job_rank(from));
+  return team_.engine().reached(word_at(mail_offset(ticket, from)), mail_value(ticket, step),
+                                team_.membership_, team_.job_rank(from));
+}
+
+bool Inbox::has_mail(const Ticket& ticket, int from, std::uint64_t step) noexcept {
+  return word_at(mail_offset(ticket, from)).load(std::memory_order_acquire) >=
+         mail_value(ticket, step);
+}
+
+Engine::Reached Inbox::mailed_by(const Ticket& ticket, int from, std::uint64_t step,
+                                 std::uint64_t deadline_ns) noexcept {
+  return team_.engine().reached_by(word_at(mail_offset(ticket, from)), mail_value(ticket, step),
+                                   deadline_ns, team_.membership_, team_.job_rank(from));
 }
 
 const Key& Inbox::mail_key(const Ticket& ticket, int from) noexcept {

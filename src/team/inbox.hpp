@@ -38,6 +38,7 @@ class Inbox {
   static constexpr std::size_t kBlockBytes = 5 * 1024;  // data bytes of a block (VIA-2003: 5 KB)
   static constexpr int kBcastBlocks = 5;                // blocks for the broadcast part of an epoch
   static constexpr int kMostMail = 4096;                // members of teams that have mail slots
+  static constexpr int kMostElidedMail = 1 << 17;       // ... without payload: words, no keys
 
   explicit Inbox(Team& team) noexcept : team_(team) {}
   ~Inbox();
@@ -67,10 +68,23 @@ class Inbox {
   /// For Team::finish: all epochs below `epoch` have finished on this rank.
   void finished(std::uint64_t epoch) noexcept { in_order_.store(epoch, std::memory_order_release); }
 
+  /// Raises the counter of an own block that was filled from here, for members that fetch it.
+  void fill(const Ticket& ticket, int index) noexcept;
+  /// Reads the counter of a block of `member`: ticket.epoch + 1 where it is filled. Then the data,
+  /// of which there are `bytes`. Both get(): `completion` counts.
+  Status fetch_counter(const Ticket& ticket, int member, int index, std::uint64_t* out,
+                       Completion* completion) noexcept;
+  Status fetch(const Ticket& ticket, int member, int index, void* out, std::size_t bytes,
+               Completion* completion) noexcept;
+
   /// Mail: `step` (from 1, growing within the epoch) and, unless nullptr, a key. Seen no earlier
   /// than what this rank has put to that member before. Every mail must be awaited by its receiver.
   Status mail(const Ticket& ticket, int member, std::uint64_t step, const Key* key) noexcept;
   Engine::Reached mailed(const Ticket& ticket, int from, std::uint64_t step) noexcept;
+  bool has_mail(const Ticket& ticket, int from, std::uint64_t step) noexcept;
+  /// As mailed(), until `deadline_ns` of the engine's clock.
+  Engine::Reached mailed_by(const Ticket& ticket, int from, std::uint64_t step,
+                            std::uint64_t deadline_ns) noexcept;
   const Key& mail_key(const Ticket& ticket, int from) noexcept;
 
   /// On networks without symmetric memory: where the inboxes of the others are.
@@ -97,6 +111,8 @@ class Inbox {
   std::size_t ring_place() const noexcept;  // of its area, from the start of the inbox
   Task look_up(int member, std::size_t* offset) noexcept;
   std::size_t inbox_of(int member) const noexcept;
+  static std::uint64_t mail_value(const Ticket& ticket, std::uint64_t step) noexcept;
+  std::size_t counter_of(const Ticket& ticket, int member, int index) const noexcept;
   std::size_t mail_offset(const Ticket& ticket, int member) const noexcept;
   Status signal(int member, std::size_t place, std::uint64_t value) noexcept;
   Status remote(int member, Remote* out) noexcept;

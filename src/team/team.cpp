@@ -9,7 +9,7 @@ namespace tutti {
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                     const std::int32_t* members, bool symmetric, const Membership* watched,
                     std::unique_ptr<Team>* out) {
-  std::unique_ptr<Team> team(new (std::nothrow) Team(resources, rank, size));
+  std::unique_ptr<Team> team(new (resources.engine.frames()) Team(resources, rank, size));
   if (!team) return Status::error(Code::no_memory, "out of memory");
   team->id_[0] = id[0];
   team->id_[1] = id[1];

@@ -80,6 +80,15 @@ class Team {
     return create(resources, id, rank, size, members, symmetric, nullptr, out);
   }
   ~Team();
+  /// Teams lie among the engine's frames, which outlives them: those of a million simulated ranks
+  /// side by side. Under the engine's lock.
+  static void* operator new(std::size_t bytes, FramePool& pool) noexcept {
+    return pool.allocate(bytes);
+  }
+  static void operator delete(void* team) noexcept {
+    if (team != nullptr) FramePool::release(team);
+  }
+  static void operator delete(void* team, FramePool&) noexcept { operator delete(team); }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -339,6 +348,7 @@ class Team {
     Piece piece;
   };
 
+  // First what every collective touches: on networks, in this order, five cache lines.
   Engine& engine_;
   Fabric& fabric_;
   TeamResources& resources_;
@@ -348,11 +358,21 @@ class Team {
   bool elided_ = false;
   bool symmetric_ = false;
   bool connected_ = false;
-  std::uint64_t id_[2] = {0, 0};
-  std::vector<std::int32_t> members_;    // the copy, if one was made
+  friend class Inbox;
+  friend class NodeSegment;
+  bool inbox_in_use_ = false;
   const std::int32_t* ranks_ = nullptr;  // job ranks of the members
+  std::uint64_t next_epoch_ = 0;
+  std::uint64_t next_item_ = 0;
+  std::uint64_t next_done_ = 0;
+  std::unique_ptr<Layers> layers_;
+  Word layers_turn_{0};  // epochs below are over on this rank; local
   Membership membership_;
+  std::vector<std::uint64_t> finished_early_;  // epochs that finished before an earlier one
+  Inbox inbox_{*this};
 
+  std::uint64_t id_[2] = {0, 0};
+  std::vector<std::int32_t> members_;  // the copy, if one was made
   Board* own_board_ = nullptr;
   std::size_t own_offset_ = 0;
   std::size_t shared_bytes_ = 0;
@@ -361,28 +381,14 @@ class Team {
   std::vector<std::byte*> arenas_;        // by member
   std::vector<DirectoryEntry*> entries_;  // by member; for the release
   int found_ = 0;                         // members [0, found_) have been found
-  int released_to_ = 0;  // members [0, released_to_) know that this end is released
-
-  std::uint64_t next_epoch_ = 0;
-  std::uint64_t next_item_ = 0;
-  std::uint64_t next_done_ = 0;
-  std::vector<std::uint64_t> finished_early_;  // epochs that finished before an earlier one
-  std::uint64_t done_floor_ = 0;          // all members are known to have finished epochs below
-  std::uint64_t drained_floor_ = 0;       // all members are known to have drained items below
-  Word stream_turn_{0};                   // first item whose collective may use the streams; local
+  int released_to_ = 0;              // members [0, released_to_) know that this end is released
+  std::uint64_t done_floor_ = 0;     // all members are known to have finished epochs below
+  std::uint64_t drained_floor_ = 0;  // all members are known to have drained items below
+  Word stream_turn_{0};              // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
-
-  std::unique_ptr<Layers> layers_;
-  Word layers_turn_{0};  // epochs below are over on this rank; local
-
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
-
-  friend class Inbox;
-  friend class NodeSegment;
-  bool inbox_in_use_ = false;
-  Inbox inbox_{*this};
   std::unique_ptr<Multicast> multicast_;
 };
 

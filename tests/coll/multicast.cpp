@@ -66,9 +66,12 @@ TEST_P(MulticastNodes, EveryByteArrives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MulticastNodes,
-                         ::testing::Values("bcast=multicast", "bcast=multicast:chords=1"),
+                         ::testing::Values("bcast=multicast", "bcast=multicast:chords=1",
+                                           "bcast=multicast_coroot_ack:timeout=20000",
+                                           "bcast=multicast_nack:timeout=20000"),
                          [](const auto& one) {
-                           return std::string(one.index == 0 ? "Chords" : "Ring");
+                           const char* const names[] = {"Chords", "Ring", "CoRootAck", "Nack"};
+                           return std::string(names[one.index]);
                          });
 
 TEST(MulticastTeams, IsWhatRuns) {

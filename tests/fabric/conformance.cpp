@@ -748,6 +748,31 @@ Task clocks(Node& n) {
 
 TEST_P(Conformance, TimeDoesNotGoBack) { run(2, clocks); }
 
+Task deadlines(Node& n) {
+  constexpr std::uint64_t kSoon = 3'000'000, kFar = 10'000'000'000;
+  // A word that nobody writes.
+  const std::uint64_t until = n.fabric.now_ns() + kSoon;
+  TUTTI_REQUIRE_OK(co_await n.engine.reached_by(n.word(kData), 1, until, n.members));
+  EXPECT_GE(n.fabric.now_ns(), until);
+  EXPECT_EQ(n.word(kData).load(), 0u);
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  // One that is written long before.
+  const std::uint64_t before = n.fabric.now_ns();
+  Remote peer;
+  TUTTI_REQUIRE_OK(n.fabric.arena_of(1 - n.rank(), &peer));
+  const Tail tail{kData + kCacheLine, 1};
+  Completion sent;
+  TUTTI_REQUIRE_OK(n.fabric.put(peer, 0, nullptr, 0, &tail, &sent));
+  Word& word = n.word(kData + kCacheLine);
+  TUTTI_REQUIRE_OK(co_await n.engine.reached_by(word, 1, before + kFar, n.members, 1 - n.rank()));
+  EXPECT_EQ(word.load(), 1u);
+  EXPECT_LT(n.fabric.now_ns(), before + kFar);
+  TUTTI_REQUIRE_OK(co_await n.completed(sent));
+  co_return co_await n.barrier();
+}
+
+TEST_P(Conformance, WaitsEndAtTheirDeadlines) { run(2, deadlines); }
+
 // ---- ends
 // ----------------------------------------------------------------------------------------
 

@@ -174,5 +174,5 @@ def test_jitter_costs_something_and_is_the_same_again():
     rows = jitter.measure("via2003", "degree_k:degree=3", 16, 8, 200.0, (2000.0, 50.0), 0.0, 2)
     by = {row["progress"]: row for row in rows}
     assert by["blocking"]["cost"] > 0 and by["host"]["us"] > by["host"]["quiet_us"]
-    assert by["dedicated"]["us"] is None and by["dedicated"]["why"] == "not built yet"
+    assert by["dedicated"]["us"] >= by["dedicated"]["quiet_us"] > 200.0
     assert jitter.measure("via2003", "degree_k:degree=3", 16, 8, 200.0, (2000.0, 50.0), 0.0, 2) == rows

@@ -156,6 +156,91 @@ TEST(Multicast, OneThatComesLateHoldsUpNobody) {
   EXPECT_LT(job->finished(7), kLate + kLate / 100) << "its datagram was waiting for it";
 }
 
+// ---- the rivals
+
+class Rivals : public ::testing::TestWithParam<std::tuple<Weather, const char*>> {};
+
+TEST_P(Rivals, DeliverEveryByte) {
+  const auto& [weather, name] = GetParam();
+  Network network = test::profile("odin2007");
+  network.loss = weather.loss;
+  network.duplicate = weather.duplicate;
+  network.corrupt = weather.corrupt;
+  network.reorder = weather.reorder;
+  network.reorder_by = 30'000'000;
+  const Choice choice = choice_of(std::string(name) + ":timeout=100");
+  int round = 0;
+  for (const int ranks : {2, 3, 8, 17, 33}) {
+    const auto job = job_of(ranks, network, false, static_cast<std::uint64_t>(ranks));
+    for (const std::size_t size : {1, 2025, 8096}) {
+      for (const int root : {0, ranks - 1}) {
+        broadcast(*job, choice, root, size, ++round);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Rivals,
+    ::testing::Combine(::testing::Values(kWeathers[0], kWeathers[3], kWeathers[8]),
+                       ::testing::Values("multicast_linear_ack", "multicast_tree_ack",
+                                         "multicast_coroot_ack", "multicast_nack")),
+    [](const auto& one) {
+      return std::string(std::get<0>(one.param).name) + "_" + std::get<1>(one.param);
+    });
+
+TEST(Rival, NackBringsWhatNoMulticastDoes) {
+  Network network = test::profile("odin2007");
+  network.loss = 1;
+  const auto job = job_of(17, network, false);
+  for (int round = 0; round < 3; ++round)
+    broadcast(*job, choice_of("multicast_nack:timeout=50"), round, 5000, round);
+  EXPECT_EQ(repaired(*job), 3U * 16 * 3) << "three fragments each";
+}
+
+/// When the ranks are through with a broadcast of a byte, in order of their places.
+std::vector<Time> ends(int nodes, const std::string& algorithm, double loss, Time late_root = 0) {
+  Network network = test::profile("odin2007");
+  network.loss = loss;
+  const auto job = job_of(nodes, network, true);
+  job->delay(0, late_root);
+  std::string why;
+  const Status status = job->run(
+      choice_of(algorithm), [&](int) { return call_of(0, nullptr, 1); }, 1, &why);
+  EXPECT_TRUE(status.ok()) << why;
+  std::vector<Time> times;
+  for (int rank = 0; rank < nodes; ++rank) times.push_back(job->finished(rank));
+  return times;
+}
+
+TEST(Rival, NackOfALateRootAsksInVain) {
+  // The root is late by many timeouts: nobody may take what it has not saved.
+  constexpr Time kLate = 1'000'000'000;
+  for (const double loss : {0.0, 0.5}) {
+    const auto times = ends(8, "multicast_nack:timeout=20", loss, kLate);
+    for (const Time time : times) EXPECT_GT(time, kLate);
+  }
+}
+
+TEST(Rival, TheRootOfLinearAcknowledgementsIsAHotSpot) {
+  const Time few = ends(16, "multicast_linear_ack", 0)[0];
+  const Time many = ends(1024, "multicast_linear_ack", 0)[0];
+  EXPECT_GT(many, 20 * few);
+  // Trees take log N, groups sqrt N, the ring nothing at all.
+  EXPECT_LT(ends(1024, "multicast_tree_ack", 0)[0], many / 5);
+  EXPECT_LT(ends(1024, "multicast_coroot_ack", 0)[0], many / 5);
+  EXPECT_LT(ends(1024, "multicast", 0)[0], ends(1024, "multicast_tree_ack", 0)[0] / 5);
+}
+
+TEST(Rival, ALostDatagramCostsATimeout) {
+  for (const char* name : {"multicast_linear_ack", "multicast_tree_ack", "multicast_coroot_ack"}) {
+    const Time clear = ends(64, std::string(name) + ":timeout=500", 0)[0];
+    const Time lossy = ends(64, std::string(name) + ":timeout=500", 0.3)[0];
+    EXPECT_GT(lossy, clear + 500'000'000 / 2) << name;
+  }
+}
+
 /// Mean completion in microseconds of one broadcast of a byte, over a few losses.
 double mean(int nodes, const char* algorithm, double loss, int runs = 8) {
   Network network = test::profile("odin2007");

@@ -184,7 +184,7 @@ inline std::vector<Combination> combinations() {
         all.push_back({&algorithm, base + ":degree=" + degree});
     } else if (key == "chords") {
       for (const char* chords : {"1", "2"}) all.push_back({&algorithm, base + ":chords=" + chords});
-    } else {
+    } else if (key != "timeout") {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
     }
     for (const char* further : algorithm.parameters) {

@@ -72,7 +72,7 @@ Status SimFabric::reserve(std::size_t offset, std::size_t bytes) noexcept {
 
 Status SimFabric::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
   if (peer < 0 || peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
-  if (world_.fabric(peer).lost_) return Status::peer_lost(peer, "the rank is lost");
+  if (world_.lost(peer)) return Status::peer_lost(peer, "the rank is lost");
   if (key.words[3] != static_cast<std::uint64_t>(peer)) {
     return Status::error(Code::invalid_argument, "the key belongs to another rank");
   }
@@ -112,7 +112,7 @@ void SimFabric::ring(std::int32_t peer) noexcept {
 }
 
 bool SimFabric::alive(std::int32_t peer) noexcept {
-  return peer >= 0 && peer < size_ && !world_.fabric(peer).lost_;
+  return peer >= 0 && peer < size_ && !world_.lost(peer);
 }
 
 Status SimFabric::check(const Remote& remote, std::size_t offset,
@@ -123,8 +123,8 @@ Status SimFabric::check(const Remote& remote, std::size_t offset,
   if (!traits_.elided_payload && (offset > remote.bytes || bytes > remote.bytes - offset)) {
     return Status::error(Code::truncated, "outside the remote region");
   }
-  return world_.fabric(remote.peer).lost_ ? Status::peer_lost(remote.peer, "the rank is lost")
-                                          : Status::success();
+  return world_.lost(remote.peer) ? Status::peer_lost(remote.peer, "the rank is lost")
+                                  : Status::success();
 }
 
 Word* SimFabric::word_of(const Remote& remote, std::size_t offset) const noexcept {
@@ -192,7 +192,10 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   TUTTI_TRY(check(source, offset, bytes));
   if (completion == nullptr)
     return Status::error(Code::invalid_argument, "a get needs a completion");
-  const auto* from = reinterpret_cast<const std::byte*>(source.handle) + offset;
+  // Without payload there are still counters: what is as long as one is taken for one.
+  const bool counter = traits_.elided_payload && bytes == sizeof(Word);
+  const auto* from = counter ? reinterpret_cast<const std::byte*>(word_of(source, offset))
+                             : reinterpret_cast<const std::byte*>(source.handle) + offset;
   ++completion->posted;
   if (maps(source.peer)) {
     spend_virtually(Work::copy, bytes);
@@ -208,7 +211,7 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   message.bytes = bytes;
   message.word = nullptr;
   message.completion = completion;
-  world_.load(message, from, destination);
+  world_.load(message, from, destination, counter);
   occupy(world_.network().Tm + world_.network().Td);
   world_.post(&message, clock_);
   return Status::success();
@@ -252,6 +255,15 @@ void SimFabric::watch(Waiter& waiter) noexcept {
   waiters_.previous = &waiter;
 }
 
+void SimFabric::alarm(Word& clock, std::uint64_t at_ns) noexcept {
+  Message& message = *world_.make();
+  message.kind = Message::Kind::store;
+  message.from = message.to = rank_;
+  message.word = &clock;
+  message.value = at_ns;
+  world_.at(std::max(clock_, Time{at_ns} * 1000), &message, World::kVisible);
+}
+
 void SimFabric::unlink(Waiter& waiter) noexcept {
   waiter.previous->next = waiter.next;
   waiter.next->previous = waiter.previous;
@@ -265,17 +277,15 @@ void SimFabric::prefetch() const noexcept {
 }
 
 void SimFabric::prefetch_task() const noexcept {
-  constexpr std::size_t kFrame = 9 * kCacheLine;   // what a small collective's frame has
-  constexpr std::size_t kAround = 4 * kCacheLine;  // the owner's neighbourhood: the team
+  constexpr std::size_t kFrame = 9 * kCacheLine;  // what a small collective's frame has
+  // The hot part of a team, around its membership, which is the owner.
+  constexpr std::size_t kBefore = 2 * kCacheLine, kBehind = 3 * kCacheLine;
   const Waiter& waiter = *waiters_.next;
   if (&waiter == &waiters_) return;
   const auto* frame = static_cast<const std::byte*>(waiter.handle.address());
   for (std::size_t i = 0; i < kFrame; i += kCacheLine) __builtin_prefetch(frame + i);
-  const auto* owner = static_cast<const std::byte*>(waiter.owner);
-  for (std::size_t i = 0; i < kAround; i += kCacheLine) {
-    __builtin_prefetch(owner + i);
-    __builtin_prefetch(owner - i);
-  }
+  const auto* owner = static_cast<const std::byte*>(waiter.owner) - kBefore;
+  for (std::size_t i = 0; i < kBefore + kBehind; i += kCacheLine) __builtin_prefetch(owner + i);
 }
 
 void SimFabric::resume(Waiter& waiter, Time time) noexcept {
@@ -331,8 +341,7 @@ void SimFabric::fail_waits_on(std::int32_t lost, Time time) noexcept {
     }
     waiter->outcome = Status::peer_lost(lost, "the rank is lost");
     unlink(*waiter);
-    advance_to(time);
-    waiter->handle.resume();
+    resume(*waiter, time);
     waiter = waiters_.next;  // the list has changed
   }
 }

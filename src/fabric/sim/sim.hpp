@@ -25,6 +25,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   bool maps(std::int32_t peer) const noexcept override;
+  bool reaches(std::int32_t peer) const noexcept override { return peer >= 0 && peer < size_; }
   std::int32_t node_of(std::int32_t peer) const noexcept override { return world_.node_of(peer); }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
@@ -40,6 +41,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   Datagrams* datagrams() noexcept override;
   std::uint64_t now_ns() const noexcept override { return clock_ / 1000; }
   void watch(Waiter& waiter) noexcept override;
+  void alarm(Word& clock, std::uint64_t at_ns) noexcept override;
 
   /// This rank's own time. It is never before the event clock when the rank runs.
   Time clock() const noexcept { return clock_; }

@@ -48,8 +48,8 @@ Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::st
     world->down_.resize(world->up_.size());
   }
   TUTTI_TRY(world->map_arenas(message));
-  if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) *
-                                      sizeof(SimFabric))) {
+  if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) * sizeof(SimFabric),
+                                      true)) {
     *message = "no address space for " + std::to_string(world->ranks_) + " ranks";
     return Status::error(Code::no_memory, "ranks");
   }
@@ -75,6 +75,8 @@ Status World::map_arenas(std::string* message) {
   return Status::success();
 }
 
+bool World::is_lost(int rank) const noexcept { return fabrics_[rank].lost_; }
+
 SimFabric& World::fabric(int rank) noexcept { return fabrics_[rank]; }
 
 std::byte* World::arena_base(int rank) const noexcept {
@@ -98,21 +100,32 @@ void World::run() {
 
 /// The state of a million ranks is not in the caches. Many events of a collective have the same
 /// time, so what the next of them will touch can be asked for in steps: the message, what it points
-/// to, what that points to.
+/// to, what that points to. Only what becomes visible resumes somebody.
 void World::prefetch_ahead() noexcept {
-  const auto message_ahead = [this](std::size_t distance) {
-    return reinterpret_cast<const Message*>(queue_.ahead(distance) & ~kStepMask);
+  constexpr std::size_t kMessage = 24, kRank = 18, kOthers = 12, kTask = 6;  // events ahead
+  const auto message_of = [](std::uintptr_t payload) {
+    return reinterpret_cast<const Message*>(payload & ~kStepMask);
   };
-  if (const Message* message = message_ahead(24)) {
-    __builtin_prefetch(message);
+  const auto resumes = [](std::uintptr_t payload) { return (payload & kStepMask) == kVisible; };
+  if (const Message* message = message_of(queue_.ahead(kMessage))) __builtin_prefetch(message);
+  if (const auto event = queue_.ahead(kRank); event != 0) {
+    const Message& message = *message_of(event);
+    __builtin_prefetch(&nics_[static_cast<std::size_t>(node_of(message.to))]);
+    if (resumes(event)) {
+      fabric(message.to).prefetch();
+      if (message.word != nullptr) __builtin_prefetch(message.word);
+    }
   }
-  if (const Message* message = message_ahead(18)) {
-    __builtin_prefetch(&nics_[static_cast<std::size_t>(node_of(message->to))]);
-    fabric(message->to).prefetch();
-    if (message->word != nullptr) __builtin_prefetch(message->word);
+  if (const auto event = queue_.ahead(kOthers); resumes(event)) {
+    const int rank = message_of(event)->to;
+    fabric(rank).prefetch_waiter();
+    for (const Touched& touched : touched_) {
+      const auto* begin = touched.begin + static_cast<std::size_t>(rank) * touched.stride;
+      for (std::size_t i = 0; i < touched.bytes; i += kCacheLine) __builtin_prefetch(begin + i);
+    }
   }
-  if (const Message* message = message_ahead(12)) fabric(message->to).prefetch_waiter();
-  if (const Message* message = message_ahead(6)) fabric(message->to).prefetch_task();
+  if (const auto event = queue_.ahead(kTask); resumes(event))
+    fabric(message_of(event)->to).prefetch_task();
 }
 
 bool World::step() {
@@ -281,6 +294,7 @@ void World::settle(int rank) { fabric(rank).settle(now_); }
 
 void World::lose(int rank) {
   fabric(rank).lost_ = true;
+  anybody_lost_ = true;
   Message* message = make();
   message->to = rank;
   at(std::max(now_, fabric(rank).clock()) + kNoticed, message, kLost);

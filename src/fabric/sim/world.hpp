@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -75,20 +76,19 @@ struct alignas(kCacheLine) Message {
 static_assert(sizeof(Message) == kCacheLine);
 
 /// Objects that are taken and given back in any order; memory comes in slabs. `T::next_free` links
-/// the free ones.
+/// the free ones. Zeroed memory is a T.
 template <class T>
 class Pool {
  public:
   T* take() {
-    if (free_ == nullptr) {
-      slabs_.push_back(std::make_unique<T[]>(next_slab_));
-      for (std::size_t i = next_slab_; i-- > 0;) give(&slabs_.back()[i]);
-      if (next_slab_ < kLargestSlab) next_slab_ *= 2;
+    if (T* const object = free_; object != nullptr) {
+      free_ = object->next_free;
+      object->next_free = nullptr;
+      return object;
     }
-    T* object = free_;
-    free_ = object->next_free;
-    object->next_free = nullptr;
-    return object;
+    if (left_ == 0) grow();
+    --left_;
+    return unused_++;
   }
   void give(T* object) noexcept {
     object->next_free = free_;
@@ -96,10 +96,20 @@ class Pool {
   }
 
  private:
-  static constexpr std::size_t kLargestSlab = 1 << 16;
+  void grow() {
+    slabs_.emplace_back();
+    if (!slabs_.back().allocate(next_slab_ * sizeof(T), true)) throw std::bad_alloc();
+    unused_ = reinterpret_cast<T*>(slabs_.back().data());
+    left_ = next_slab_;
+    if (next_slab_ < kLargestSlab) next_slab_ *= 2;
+  }
+
+  static constexpr std::size_t kLargestSlab = 1 << 18;
   std::size_t next_slab_ = 64;
   T* free_ = nullptr;
-  std::vector<std::unique_ptr<T[]>> slabs_;
+  T* unused_ = nullptr;  // of the newest slab
+  std::size_t left_ = 0;
+  std::vector<LargeMemory> slabs_;
 };
 
 class World {
@@ -132,6 +142,15 @@ class World {
   /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the
   /// others notice, 100 ms later. What it has sent arrives.
   void lose(int rank);
+  /// False as long as nobody has been lost.
+  bool lost(int rank) const noexcept { return anybody_lost_ && is_lost(rank); }
+
+  /// Where else a rank's events find what they touch: `bytes` at `begin` + rank * `stride`, to be
+  /// asked for ahead of time.
+  void touches(const void* begin, std::size_t stride, std::size_t bytes) {
+    touched_.push_back({static_cast<const std::byte*>(begin), stride, bytes});
+  }
+
   /// Whether a wait with this Waiter::owner depends on the lost rank. Set by whoever owns the
   /// engines; without it only waits that name the rank as their peer end.
   std::function<bool(const void* owner, int lost)> on_lost;
@@ -152,7 +171,9 @@ class World {
   explicit World(const WorldSpec& spec);
   Status map_arenas(std::string* message);
 
-  int node_of(int rank) const noexcept { return rank / spec_.ranks_per_node; }
+  int node_of(int rank) const noexcept {
+    return spec_.ranks_per_node == 1 ? rank : rank / spec_.ranks_per_node;
+  }
   int leaf_of(int node) const noexcept { return node / spec_.network.leaf_nodes; }
   bool in_arenas(const void* address) const noexcept {
     const auto* byte = static_cast<const std::byte*>(address);
@@ -168,9 +189,10 @@ class World {
     const bool counted = message.kind == Message::Kind::put && message.word != nullptr;
     return message.bytes + (counted ? spec_.network.counter_bytes : 0);
   }
-  /// Takes `bytes` at `source` along: as the NIC finds them when it reads them.
-  void load(Message& message, const void* source, void* destination) {
-    if (spec_.elided || message.bytes == 0) return;
+  /// Takes `bytes` at `source` along: as the NIC finds them when it reads them. `counter`: also
+  /// without payload.
+  void load(Message& message, const void* source, void* destination, bool counter = false) {
+    if ((spec_.elided && !counter) || message.bytes == 0) return;
     message.baggage = baggage_.take();
     message.baggage->source = static_cast<const std::byte*>(source);
     message.baggage->destination = static_cast<std::byte*>(destination);
@@ -179,6 +201,7 @@ class World {
   void at(Time time, Message* message, Step step) {
     queue_.push(time, reinterpret_cast<std::uintptr_t>(message) | step);
   }
+  bool is_lost(int rank) const noexcept;
   void prefetch_ahead() noexcept;
   /// The sender's processor hands a message to its NIC at `time`.
   void post(Message* message, Time time);
@@ -211,6 +234,12 @@ class World {
   std::size_t arena_scale_ = 1;
   SimFabric* fabrics_ = nullptr;  // by rank
   int constructed_ = 0;
+  bool anybody_lost_ = false;
+  struct Touched {
+    const std::byte* begin;
+    std::size_t stride, bytes;
+  };
+  std::vector<Touched> touched_;
   std::vector<Nic> nics_;  // by node
   std::vector<Time> up_,
       down_;  // fat tree: when each up-link and down-link of each leaf is free again

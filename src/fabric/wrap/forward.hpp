@@ -53,6 +53,7 @@ class Forward : public Fabric {
   bool left(std::int32_t peer) noexcept override { return inner_->left(peer); }
   std::uint64_t now_ns() const noexcept override { return inner_->now_ns(); }
   void watch(Waiter& waiter) noexcept override { inner_->watch(waiter); }
+  void alarm(Word& clock, std::uint64_t at_ns) noexcept override { inner_->alarm(clock, at_ns); }
   Datagrams* datagrams() noexcept override { return inner_->datagrams(); }
 
  protected:

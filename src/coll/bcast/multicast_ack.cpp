@@ -1,0 +1,122 @@
+// Broadcast by multicast with acknowledgements: the classical ways to make it reliable, which
+// MCAST-2007 compares its ring with.
+//
+// The root casts the message. A member that has it, and whose children in a tree of acknowledgements
+// have acknowledged, acknowledges to its parent; who does not get all acknowledgements in time casts
+// again.
+//
+//   linear   every member to the root: a hot spot
+//   tree     a binomial tree: log2 N acknowledgements one after the other
+//   co-root  groups of about sqrt N: the members of a group to its first, these to the root
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/casts.hpp"
+#include "coll/pattern/tree.hpp"
+
+namespace tutti {
+namespace {
+
+enum class Scheme { linear, tree, co_root };
+
+/// Who acknowledges to whom, by place: the distance from the root.
+class Acknowledgements {
+ public:
+  Acknowledgements(Scheme scheme, int place, int size) noexcept
+      : scheme_(scheme), place_(place), size_(size), binomial_(place, size) {
+    if (scheme == Scheme::linear) group_ = size;
+    if (scheme == Scheme::co_root)
+      group_ = std::max(1, static_cast<int>(std::lround(std::sqrt(size))));
+    while (binomial_.child(branches_) >= 0) ++branches_;
+  }
+
+  /// -1 for the root.
+  int parent() const noexcept {
+    if (place_ == 0) return -1;
+    if (scheme_ == Scheme::tree) return binomial_.parent();
+    return place_ == first() ? 0 : first();
+  }
+  /// The i-th of those that acknowledge to this one; -1 when there is none.
+  int child(int i) const noexcept {
+    // The smallest branches first, because they acknowledge first.
+    if (scheme_ == Scheme::tree) return i < branches_ ? binomial_.child(branches_ - 1 - i) : -1;
+    if (place_ != first()) return -1;
+    const int in_group = std::min(group_, size_ - place_) - 1;
+    if (i < in_group) return place_ + 1 + i;
+    if (place_ != 0) return -1;
+    const std::int64_t co_root = static_cast<std::int64_t>(i - in_group + 1) * group_;
+    return co_root < size_ ? static_cast<int>(co_root) : -1;
+  }
+  /// The root, and the co-roots for their groups: whoever else waits knows that they do.
+  bool casts_again() const noexcept {
+    return place_ == 0 || (scheme_ == Scheme::co_root && place_ == first());
+  }
+
+ private:
+  int first() const noexcept { return place_ - place_ % group_; }
+
+  Scheme scheme_;
+  int place_;
+  int size_;
+  int group_ = 1;
+  BinomialTree binomial_;
+  int branches_ = 0;
+};
+
+/// Awaits the acknowledgements of all children; casts again where one is late.
+Task wait_for_acks(Team& t, Casts& casts, const Acknowledgements& acks,
+                   std::uint64_t timeout_ns) noexcept {
+  Inbox& inbox = t.inbox();
+  std::uint64_t deadline = t.fabric().now_ns() + timeout_ns;
+  for (int i = 0; acks.child(i) >= 0; ++i) {
+    const int from = casts.member(acks.child(i));
+    while (!inbox.has_mail(casts.ticket(), from, 1)) {
+      if (!acks.casts_again()) {
+        TUTTI_CO_TRY(co_await inbox.mailed(casts.ticket(), from, 1));
+        break;
+      }
+      TUTTI_CO_TRY(co_await inbox.mailed_by(casts.ticket(), from, 1, deadline));
+      if (t.fabric().now_ns() < deadline) continue;
+      TUTTI_CO_TRY(casts.cast());
+      deadline = t.fabric().now_ns() + timeout_ns;
+    }
+    t.fabric().spend(Work::match, 0);
+  }
+  co_return Status::success();
+}
+
+Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& p,
+                  Scheme scheme) {
+  TUTTI_CO_TRY(t.open_multicast());
+  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  Casts casts(t, call, k);
+  const Acknowledgements acks(scheme, casts.place(), t.size());
+  if (casts.place() == 0) {
+    TUTTI_CO_TRY(casts.cast());
+  } else {
+    TUTTI_CO_TRY(co_await casts.take_all());
+  }
+  TUTTI_CO_TRY(co_await wait_for_acks(t, casts, acks,
+                                      static_cast<std::uint64_t>(p.value[0]) * 1000));
+  if (acks.parent() >= 0) TUTTI_CO_TRY(t.inbox().mail(k, casts.member(acks.parent()), 1, nullptr));
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace
+
+Task bcast_multicast_linear_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  return acknowledged(t, call, k, p, Scheme::linear);
+}
+
+Task bcast_multicast_tree_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  return acknowledged(t, call, k, p, Scheme::tree);
+}
+
+Task bcast_multicast_coroot_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  return acknowledged(t, call, k, p, Scheme::co_root);
+}
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// Broadcast by multicast with negative acknowledgements, which MCAST-2007 compares its ring with.
+//
+// The root saves the message, casts it and leaves. A member that lacks something when its time is up
+// asks the root for it: one-sided, by reading what the root has saved, so that the root need not
+// wait for questions. Whatever the timeout, it is too long for those that lost a fragment, or too
+// short for a root that comes late.
+#include "coll/algorithms.hpp"
+#include "coll/pattern/casts.hpp"
+
+namespace tutti {
+
+Task bcast_multicast_nack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  TUTTI_CO_TRY(t.open_multicast());
+  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  Casts casts(t, call, k);
+  if (casts.place() == 0) {
+    TUTTI_CO_TRY(casts.save());
+    TUTTI_CO_TRY(casts.cast());
+    t.finish(k);
+    co_return Status::success();
+  }
+  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.value[0]) * 1000;
+  TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+  while (!casts.complete()) {
+    bool saved = false;
+    TUTTI_CO_TRY(co_await casts.fetch(&saved));
+    // The root has not come yet: its multicast may still.
+    if (!saved) TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+  }
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti
