@@ -1,15 +1,18 @@
 """The claims of CDCP-2008, from simulation on the profile opteron2008: 4 cores a node, which share its NIC.
 
-What is calibrated: the library's share of a message's published 4 us, so that the overhead of 8 processes is the
-paper's (cdcp.overhead); see the profile. Everything else is a prediction. The blocking allreduce is the binomial one of
-the paper's figure 1 by send and receive. NBC's cost, which is that of its polling, is not modelled: claims about NBC
-are not met, and say so."""
+What is calibrated: what a packet costs its receiver (Tr), so that the blocking allreduce of 8 processes takes the
+paper's 17 us; see the profile. Everything else is a prediction. The blocking allreduce is the binomial one of the
+paper's figure 1 by send/receive. NBC's cost, which is that of its polling, is not modelled: a claim that is also about NBC
+does not hold, and says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from tutti import dcp_sim
+from tutti.sim import simulate
 
 NET, CORES = "opteron2008", 4
 NO_NBC = "NBC polls in the computation, at a cost that is not published and not modelled"
@@ -20,40 +23,50 @@ HIDING = 1000.0  # us of computation that hide everything
 @cache
 def dedicated(apps: int, dcps: int, size: int = 8, compute: float = 0.0) -> float:
     """Start and wait, us."""
-    from tutti.dcp_sim import simulate
-
-    return simulate("allreduce", f"dcp:count={dcps}", NET, apps // CORES, CORES, size, compute=compute)["us"]
+    return dcp_sim.simulate("allreduce", f"dcp:count={dcps}", NET, apps // CORES, CORES, size, compute=compute)["us"]
 
 
 @cache
 def blocking(processes: int, size: int = 8) -> float:
-    from tutti.sim import simulate
-
     return simulate("allreduce", "sendrecv_binomial", NET, processes // CORES, CORES, size=size)["us"]
+
+
+def _blocking_misses() -> str:
+    """Why the baseline at 512 is not the published one."""
+    other = simulate("allreduce", "sendrecv_recursive_doubling", NET, 512 // CORES, CORES, size=8)["us"]
+    return (f"blocking takes {blocking(512):.1f} us here and 51 there: 14 of the 18 steps of figure 1 are between nodes, "
+            f"at 4 us published for each; recursive doubling would take {other:.1f} us at 512 and "
+            f"{_doubling_of_8():.1f} at 8, where 17 are published")
+
+
+def _doubling_of_8() -> float:
+    return simulate("allreduce", "sendrecv_recursive_doubling", NET, 2, CORES, size=8)["us"]
 
 
 def _latency(claim: dict[str, Any]) -> tuple[str, bool, str]:
     ours, baseline = dedicated(512, 128), blocking(512)
     benefit = 1 - ours / baseline
-    why = f"simulated {ours:.1f} us against {baseline:.1f}; {(benefit - 0.30) * 100:+.1f} points; NBC: {NO_NBC}"
-    return f"{benefit:.1%} less", abs(benefit - 0.30) <= POINTS, why
+    why = (f"simulated {ours:.1f} us (published: 40) against {baseline:.1f}; {(benefit - 0.30) * 100:+.1f} points; against "
+           f"the published 51 us it would be {1 - ours / 51:.1%}; {_blocking_misses()}; {NO_NBC}")
+    return f"{benefit:.1%} less", False, why
 
 
 def _overhead(claim: dict[str, Any]) -> tuple[str, bool, str]:
     few, many = dedicated(8, 2, 8, HIDING), dedicated(512, 128, 8, HIDING)
     base = blocking(8), blocking(512)
-    close = abs(few / 1.6 - 1) <= POINTS and abs(many / few - 1) <= POINTS
-    return (f"{few:.2f} us at 8, {many:.2f} at 512; blocking {base[0]:.1f} and {base[1]:.1f}", close,
-            f"calibration: the dedicated overhead is 1.6 us and constant; blocking is a prediction; {NO_NBC}")
+    return (f"{few:.2f} us at 8, {many:.2f} at 512; blocking {base[0]:.1f} and {base[1]:.1f}", False,
+            "calibration: of these only blocking at 8 processes was fitted. Ours is lower than 1.6 us because an APP on "
+            "its DCP's node stores its request and reads the answer, where the paper sends and receives; those of other "
+            f"nodes pay 1 us for their put. {_blocking_misses()}; {NO_NBC}")
 
 
 def _hidden(claim: dict[str, Any]) -> tuple[str, bool, str]:
     """The least computation with which the overhead is within 5 % of its lower bound."""
     bound = dedicated(512, 128, 8, HIDING)
-    times = [us for us in range(0, 125, 4) if dedicated(512, 128, 8, float(us)) <= 1.05 * bound]
-    found = min(times) if times else 999
-    why = f"latency {dedicated(512, 128):.1f} us, in steps of 4 us; {NO_NBC}"
-    return f"{found} us", abs(found / 48 - 1) <= 0.1, why
+    times = [us for us in range(0, 125, 2) if dedicated(512, 128, 8, float(us)) <= 1.05 * bound]
+    found = f"{min(times)} us" if times else "more than 124 us"
+    why = f"latency {dedicated(512, 128):.1f} us; in steps of 2 us; the part about NBC is open: {NO_NBC}"
+    return found, False, why
 
 
 def _ratio(claim: dict[str, Any]) -> tuple[str, bool, str]:

@@ -26,7 +26,7 @@ double dedicated_allreduce(const sim::Network& n, int dcps, int apps, std::size_
   const double request = us(n.Tr) + us(n.Tc.of(bytes));
   const double arrivals = post + way + line + apps * request + (apps - 1) * fold;
   const double exchange = post + way + us(n.Tt.of(bytes)) + fold;
-  const double answers = apps * post + way + line;
+  const double answers = (apps + 1) / 2.0 * post + way + line;
   return arrivals + std::ceil(std::log2(dcps)) * exchange + answers;
 }
 

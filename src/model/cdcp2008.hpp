@@ -22,7 +22,8 @@ double corrected_steps(int dcps);
 
 /// An allreduce of `bytes` by D dedicated processors that serve `apps` each: the put of an APP, the
 /// requests one after the other at the DCP, log2 D exchanges of the DCPs, and the answers one after
-/// the other. Uncontended network; the linear term in `apps` is the contention at a DCP.
+/// the other: the mean of the APPs, which start together. Uncontended network; the linear term in
+/// `apps` is the contention at a DCP.
 double dedicated_allreduce(const sim::Network& n, int dcps, int apps, std::size_t bytes);
 
 /// What an APP spends on a collective of `bytes` that is hidden: putting the request to a DCP on
@@ -32,9 +33,9 @@ double dedicated_overhead(const sim::Network& n, std::size_t bytes);
 /// The break-even of section V-E: an application's parts, in any unit of time.
 struct Application {
   double computation = 0;
-  double collectives = 0;     // blocking, with all processors as APPs
+  double collectives = 0;  // blocking, with all processors as APPs
   double point_to_point = 0;
-  double overlap = 0;         // computation and communication that collectives can hide behind
+  double overlap = 0;  // computation and communication that collectives can hide behind
 };
 
 /// (1 + r) T_comp + max(overhead, c T_coll - T_overlap) + T_point, when a share of r processors is

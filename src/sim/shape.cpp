@@ -12,8 +12,8 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.mapped = team.mapped();
   shape.layered = team.layers() != nullptr;
   shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
-  shape.acks = !team.mapped() &&
-               team.size() <= (team.elided() ? Inbox::kMostElidedMail : Inbox::kMostMail);
+  shape.acks =
+      !team.mapped() && team.size() <= (team.elided() ? Inbox::kMostElidedMail : Inbox::kMostMail);
   shape.datagram = fabric.traits().datagram_bytes;
   shape.segments = !team.mapped() && team.size() <= kMostWithSegments;
   shape.alone =

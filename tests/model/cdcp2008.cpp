@@ -43,16 +43,16 @@ TEST(Steps, AreFewerFromOneToTwoOn) {
   }
 }
 
-// The mean over the APPs is what is simulated, and the last one what is modelled: the answers of a
-// DCP come one after the other.
+// In the simulation the APPs do not start together: each begins again when it has its answer, so
+// that requests and answers overlap, and a collective takes a little less than modelled.
 TEST(DedicatedAllreduce, AgreesWithTheSimulation) {
   const sim::Network network = sim::test::profile("opteron2008");
   const std::pair<int, int> shapes[] = {{8, 1}, {8, 2}, {32, 8}, {64, 8}, {64, 16}};
   for (const auto& [apps, dcps] : shapes) {
     const double model = model::dedicated_allreduce(network, dcps, apps / dcps, 8);
     const double found = simulated(apps, dcps);
-    EXPECT_NEAR(found / model, 1, 0.25) << apps << " APPs, " << dcps << " DCPs: " << found
-                                        << " us simulated, " << model << " modelled";
+    EXPECT_NEAR(found / model, 0.9, 0.15) << apps << " APPs, " << dcps << " DCPs: " << found
+                                          << " us simulated, " << model << " modelled";
   }
 }
 

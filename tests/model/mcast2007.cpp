@@ -33,7 +33,8 @@ Found simulated(int nodes, const std::string& algorithm, double loss, std::size_
     Call call;
     call.coll = Coll::bcast;
     call.bytes = bytes;
-    const auto run = job->run(*forced.of(Coll::bcast), [&](int) { return call; }, 1, &message);
+    const auto run = job->run(
+        *forced.of(Coll::bcast), [&](int) { return call; }, 1, &message);
     EXPECT_TRUE(run.ok()) << message;
     const auto us = [&](int rank) {
       return static_cast<double>(job->finished(rank)) / sim::kMicrosecond;

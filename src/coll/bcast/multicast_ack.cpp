@@ -1,9 +1,9 @@
 // Broadcast by multicast with acknowledgements: the classical ways to make it reliable, which
 // MCAST-2007 compares its ring with.
 //
-// The root casts the message. A member that has it, and whose children in a tree of acknowledgements
-// have acknowledged, acknowledges to its parent; who does not get all acknowledgements in time casts
-// again.
+// The root casts the message. A member that has it, and whose children in a tree of
+// acknowledgements have acknowledged, acknowledges to its parent; who does not get all
+// acknowledgements in time casts again.
 //
 //   linear   every member to the root: a hot spot
 //   tree     a binomial tree: log2 N acknowledgements one after the other
@@ -87,8 +87,7 @@ Task wait_for_acks(Team& t, Casts& casts, const Acknowledgements& acks,
   co_return Status::success();
 }
 
-Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& p,
-                  Scheme scheme) {
+Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& p, Scheme scheme) {
   TUTTI_CO_TRY(t.open_multicast());
   TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
   Casts casts(t, call, k);
@@ -98,8 +97,8 @@ Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& 
   } else {
     TUTTI_CO_TRY(co_await casts.take_all());
   }
-  TUTTI_CO_TRY(co_await wait_for_acks(t, casts, acks,
-                                      static_cast<std::uint64_t>(p.value[0]) * 1000));
+  TUTTI_CO_TRY(
+      co_await wait_for_acks(t, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000));
   if (acks.parent() >= 0) TUTTI_CO_TRY(t.inbox().mail(k, casts.member(acks.parent()), 1, nullptr));
   t.finish(k);
   co_return Status::success();

@@ -1,7 +1,7 @@
 // Broadcast by multicast with negative acknowledgements, which MCAST-2007 compares its ring with.
 //
-// The root saves the message, casts it and leaves. A member that lacks something when its time is up
-// asks the root for it: one-sided, by reading what the root has saved, so that the root need not
+// The root saves the message, casts it and leaves. A member that lacks something when its time is
+// up asks the root for it: one-sided, by reading what the root has saved, so that the root need not
 // wait for questions. Whatever the timeout, it is too long for those that lost a fragment, or too
 // short for a root that comes late.
 #include "coll/algorithms.hpp"

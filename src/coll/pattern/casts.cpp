@@ -60,7 +60,7 @@ Status Casts::save() noexcept {
   Inbox& inbox = t_.inbox();
   for (int i = 0; i < fragments_; ++i) {
     tutti::place(t_, inbox.data(k_, Inbox::bcast_block(t_.size(), i), bytes(i)),
-          at(static_cast<const void*>(call_.recv), offset(i)), bytes(i));
+                 at(static_cast<const void*>(call_.recv), offset(i)), bytes(i));
   }
   inbox.fill(k_, Inbox::bcast_block(t_.size(), 0));
   return Status::success();
@@ -74,16 +74,16 @@ Task Casts::fetch(bool* saved) noexcept {
   Completion asked;
   std::uint64_t filled = 0;
   TUTTI_CO_TRY(inbox.fetch_counter(k_, root, Inbox::bcast_block(t_.size(), 0), &filled, &asked));
-  TUTTI_CO_TRY(co_await engine.reached(asked.finished, asked.posted, t_.membership(),
-                                       t_.job_rank(root)));
+  TUTTI_CO_TRY(
+      co_await engine.reached(asked.finished, asked.posted, t_.membership(), t_.job_rank(root)));
   TUTTI_CO_TRY(asked.status);
   if (filled < k_.epoch + 1) co_return Status::success();
   *saved = true;
   Completion read;
   for (int i = 0; i < fragments_; ++i) {
     if ((had_ >> i & 1) != 0) continue;
-    TUTTI_CO_TRY(inbox.fetch(k_, root, Inbox::bcast_block(t_.size(), i),
-                             at(call_.recv, offset(i)), bytes(i), &read));
+    TUTTI_CO_TRY(inbox.fetch(k_, root, Inbox::bcast_block(t_.size(), i), at(call_.recv, offset(i)),
+                             bytes(i), &read));
     had_ |= std::uint64_t{1} << i;
     ++multicast_.counts().repaired;
   }
