@@ -65,14 +65,16 @@ TEST_P(MulticastNodes, EveryByteArrives) {
   }
 }
 
+std::string name_of(const ::testing::TestParamInfo<const char*>& one) {
+  const char* const names[] = {"Chords", "Ring", "CoRootAck", "Nack"};
+  return names[one.index];
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MulticastNodes,
                          ::testing::Values("bcast=multicast", "bcast=multicast:chords=1",
                                            "bcast=multicast_coroot_ack:timeout=20000",
                                            "bcast=multicast_nack:timeout=20000"),
-                         [](const auto& one) {
-                           const char* const names[] = {"Chords", "Ring", "CoRootAck", "Nack"};
-                           return std::string(names[one.index]);
-                         });
+                         name_of);
 
 TEST(MulticastTeams, IsWhatRuns) {
   test::run_nodes({0, 1, 2}, settings_of("bcast=multicast"), [](Rank& r) {

@@ -45,9 +45,10 @@ def parse(text):
     return ranks
 
 
-def arrivals(ranks):
+def arrivals(ranks, receiver_o=0.0):
     """When each message (by tag) is there, under LogGP with one-sided messages: a send takes its processor o; its
-    network interface sends it when it is free, is taken for n G and g more, and that of the receiver likewise."""
+    network interface sends it when it is free, is taken for n G and g more, and that of the receiver likewise. With
+    `receiver_o` = o as LogGOPSim has it for messages below S: the receiver's processor takes o for each of them too."""
     done = {rank: [None] * len(operations) for rank, operations in ranks.items()}
     sender_free, receiver_free = dict.fromkeys(ranks, 0.0), dict.fromkeys(ranks, 0.0)
     flying, there = {}, {}
@@ -73,7 +74,7 @@ def arrivals(ranks):
         else:
             begin = max(time, receiver_free[rank])
             receiver_free[rank] = begin + size * G + g
-            done[rank][i] = there[tag] = begin + size * G
+            done[rank][i] = there[tag] = begin + size * G + receiver_o
         pending.remove((rank, i))
     return there
 
@@ -92,3 +93,18 @@ def test_a_schedule_gives_the_times_of_the_simulation(tmp_path, op, alg, nodes):
     assert len(there) == len(messages)
     for tag, (_, _, _, _, visible) in enumerate(messages):
         assert there[tag] == pytest.approx(visible, abs=1e-6), f"message {tag} of {op} {alg} on {nodes} nodes"
+
+
+@pytest.mark.parametrize("nodes", [2, 16, 64])
+def test_loggopsim_has_every_hop_longer_by_o(tmp_path, nodes):
+    """Published semantics: a receive takes o. Along a binomial tree that is one o more for each hop from the root, and
+    nothing else changes."""
+    profile = tmp_path / "loggp.toml"
+    profile.write_text(PROFILE)
+    messages = simulate("bcast", "binomial", str(profile), nodes, size=8, trace=True)["messages"]
+    there = arrivals(parse(goal(messages, nodes)), receiver_o=o)
+    for tag, (_, target, _, _, visible) in enumerate(messages):
+        hops = target.bit_count()
+        assert there[tag] == pytest.approx(visible + hops * o, abs=1e-6)
+    last = max(visible for *_, visible in messages)
+    assert max(there.values()) == pytest.approx(last + (nodes - 1).bit_length() * o, abs=1e-6)
