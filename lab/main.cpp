@@ -64,6 +64,7 @@ int run(const Options& options) {
     raise_descriptor_limit();
     const bool first = take_precedence();
     const Metronome metronome;
+    const Wakefulness wakefulness;
     Switch its_switch(control, std::move(nodes), conditions);
     send_with(control, first ? "ready" : "ready, without precedence", {});
     its_switch.serve();
