@@ -69,7 +69,10 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
                        int cores, const HostPump& pump, bool threads,
                        std::unique_ptr<JobImpl>* out) {
-  const WaitPolicy policy = choose_wait_policy(node_ranks, cores, settings);
+  bool between_nodes = false;
+  for (std::int32_t peer = 0; peer < fabric->size() && !between_nodes; ++peer)
+    between_nodes = !fabric->maps(peer) && fabric->reaches(peer);
+  const WaitPolicy policy = choose_wait_policy(node_ranks, cores, between_nodes, settings);
   std::unique_ptr<JobImpl> job(new (std::nothrow)
                                    JobImpl(settings, std::move(fabric), policy, pump, threads));
   if (!job) return Status::error(Code::no_memory, "out of memory");

@@ -104,6 +104,10 @@ bool Engine::any_reached() noexcept {
 
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (round == 0) wait_began_ns_ = 0;
+  if (policy_.at_once) {
+    sleep_at_once(guard);
+    return;
+  }
   if (!policy_.yield && round < kCloseRounds && !guard.held()) {
     // What is awaited is probably on its way: look closely, and leave the host alone.
     for (std::uint32_t i = 0; i < kPausesPerRound && !any_reached(); ++i) cpu_pause();
@@ -125,10 +129,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   const std::uint64_t now = fabric_.now_ns();
   if (wait_began_ns_ == 0) wait_began_ns_ = now;
   const std::uint64_t waited = now - wait_began_ns_;
-  if (waited > kHealthInterval && now >= next_health_ns_) {
-    next_health_ns_ = now + kHealthInterval;
-    check_health();
-  }
+  look_after_health(now);
   if (waited >= policy_.active_ns) {
     // From here on every call sleeps, until something is reached or another thread has moved on.
     // A host that may have requests open moves its data only when it is pumped: often at first.
@@ -147,6 +148,26 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
       fabric_.progress();
     }
   }
+}
+
+void Engine::look_after_health(std::uint64_t now) noexcept {
+  if (now - wait_began_ns_ <= kHealthInterval || now < next_health_ns_) return;
+  next_health_ns_ = now + kHealthInterval;
+  check_health();
+}
+
+void Engine::sleep_at_once(Guard& guard) noexcept {
+  const std::uint64_t resumed = resumed_;
+  const std::uint64_t now = fabric_.now_ns();
+  if (wait_began_ns_ == 0) wait_began_ns_ = now;
+  look_after_health(now);
+  if (host_.pump != nullptr && now - pumped_ns_ >= policy_.slice_ns) {
+    pumped_ns_ = now;
+    guard.pause();
+    host_.pump(host_.self);
+    guard.resume();
+  }
+  if (resumed == resumed_) sleep_slice(policy_.slice_ns, guard, attention_);
 }
 
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard,

@@ -36,13 +36,17 @@ struct ProgressCounts {
 struct WaitPolicy {
   std::uint32_t spins = 0;             // pauses inside an await before the task is suspended
   bool yield = false;                  // give the core away between polls: more ranks than cores
+  bool at_once = false;                // sleep without having polled: the core is wanted elsewhere
   std::uint64_t active_ns = 0;         // how long to poll before sleeping
-  std::uint64_t slice_ns = 1'000'000;  // longest sleep while the host MPI must be pumped
+  std::uint64_t slice_ns = 1'000'000;  // longest sleep while the host MPI must be pumped; with
+                                       // at_once, also how often it is
   std::uint64_t deadline_ns = 0;       // 0: none
 };
 
 /// Policy for `ranks` runnable ranks on `cores` available cores (affinity and cgroup limits).
-WaitPolicy choose_wait_policy(int ranks, int cores, const Settings& settings) noexcept;
+/// `between_nodes`: what is awaited may come over a network.
+WaitPolicy choose_wait_policy(int ranks, int cores, bool between_nodes,
+                              const Settings& settings) noexcept;
 
 /// Calls into the host MPI from a waiting application thread.
 struct HostPump {
@@ -203,6 +207,8 @@ class Engine {
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
   bool any_reached() noexcept;
+  void sleep_at_once(Guard& guard) noexcept;
+  void look_after_health(std::uint64_t now) noexcept;
   void read_clock() noexcept {
     if (timed_ != 0) clock_.store(fabric_.now_ns(), std::memory_order_relaxed);
   }
@@ -238,7 +244,8 @@ class Engine {
   std::uint32_t timed_ = 0;  // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
-  std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
+  std::uint64_t pumped_ns_ = 0;  // when the host was pumped last; with WaitPolicy::at_once
+  std::uint64_t resumed_ = 0;    // tasks resumed so far: a sleeper looks again at what it waits for
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{

@@ -6,19 +6,28 @@ namespace {
 constexpr std::uint32_t kSpins = 128;                    // about 2 us of pauses
 constexpr std::uint64_t kActiveSubscribed = 10'000'000;  // ns of polling before sleep, a core each
 constexpr std::uint64_t kActiveOversubscribed = 2'000'000;  // ns of yielding before sleep
+// Longer than a clock tick of 250 Hz, so that the sleep sets no timer of its own.
+constexpr std::uint64_t kSliceAtOnce = 5'000'000;
 
 }  // namespace
 
-WaitPolicy choose_wait_policy(int ranks, int cores, const Settings& settings) noexcept {
+WaitPolicy choose_wait_policy(int ranks, int cores, bool between_nodes,
+                              const Settings& settings) noexcept {
   WaitPolicy policy;
   WaitMode mode = settings.wait;
-  if (mode == WaitMode::automatic) mode = ranks > cores ? WaitMode::yield : WaitMode::spin;
+  // A network takes so long that others can use the core meanwhile.
+  const WaitMode scarce = between_nodes ? WaitMode::sleep : WaitMode::yield;
+  if (mode == WaitMode::automatic) mode = ranks > cores ? scarce : WaitMode::spin;
   policy.yield = mode != WaitMode::spin;
   policy.spins = mode == WaitMode::spin ? kSpins : 0;
   policy.active_ns = mode == WaitMode::spin    ? kActiveSubscribed
                      : mode == WaitMode::yield ? kActiveOversubscribed
                                                : 0;
   if (settings.spin_us > 0) policy.active_ns = static_cast<std::uint64_t>(settings.spin_us * 1e3);
+  if (mode == WaitMode::sleep && between_nodes && settings.spin_us <= 0) {
+    policy.at_once = true;
+    policy.slice_ns = kSliceAtOnce;
+  }
   policy.deadline_ns = static_cast<std::uint64_t>(settings.deadline_s * 1e9);
   return policy;
 }

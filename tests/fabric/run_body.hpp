@@ -21,8 +21,13 @@ Status run_body(Fabric& fabric, const Settings& settings, int cores, std::functi
   ready();
   Settings bounded = settings;
   bounded.deadline_s = kBodyDeadline;
-  bounded.spin_us = 100;  // the machine may have other things to do
-  Engine engine(fabric, choose_wait_policy(fabric.size(), cores, bounded), HostPump{}, false);
+  bool between_nodes = false;
+  for (std::int32_t peer = 0; peer < fabric.size(); ++peer)
+    between_nodes = between_nodes || (fabric.reaches(peer) && !fabric.maps(peer));
+  // The machine may have other things to do; between nodes that is known there.
+  if (!between_nodes) bounded.spin_us = 100;
+  Engine engine(fabric, choose_wait_policy(fabric.size(), cores, between_nodes, bounded),
+                HostPump{}, false);
   auto node = std::make_unique<Node>(fabric, engine, std::move(die));
   Engine::Guard guard(engine);
   const Status status = reserved.ok() ? engine.run([&] { return body(*node); }, guard) : reserved;

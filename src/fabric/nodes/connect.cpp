@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +45,8 @@ std::string node_name(const Settings& settings) {
 NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm,
                          std::unique_ptr<Network> network) noexcept
     : Fabric(shm->rank(), shm->size()), shm_(std::move(shm)), network_(std::move(network)) {
+  // Where ranks sleep often, each of them would interrupt all processors each time.
+  if (shm_->machine_ranks() > shm_->node_cores()) shm_->add_before_ring();
   mirror(*shm_);
   arena_ = shm_->arena();
 }
@@ -93,8 +97,44 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
   fabric->arena_memory_ = memory;
   fabric->adopt(all, settings);
+  TUTTI_TRY(fabric->exchange_doorbells(bootstrap));
   fabric->start_thread();
   *out = std::move(fabric);
+  return Status::success();
+}
+
+/// Every rank gets the doorbells of its node's ranks, from their processes. Where the kernel does
+/// not give them (as it refuses cross-memory attach) the ranks of that node sleep without.
+Status NodesFabric::exchange_doorbells(Bootstrap& bootstrap) noexcept {
+  struct Offer {
+    std::int32_t pid, descriptor;
+  };
+  doorbell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const Offer mine{getpid(), doorbell_};
+  std::vector<Offer> offers(static_cast<std::size_t>(size_));
+  TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
+  std::uint8_t complete = doorbell_ >= 0;
+  for (const std::int32_t peer : shm_->neighbours()) {
+    const Offer& offer = offers[static_cast<std::size_t>(peer)];
+    int doorbell = -1;
+    if (peer == rank_) {
+      doorbell = doorbell_;
+    } else if (offer.descriptor < 0) {
+    } else if (offer.pid == mine.pid) {  // a thread
+      doorbell = fcntl(offer.descriptor, F_DUPFD_CLOEXEC, 0);
+    } else if (const long process = syscall(SYS_pidfd_open, offer.pid, 0); process >= 0) {
+      doorbell = static_cast<int>(syscall(SYS_pidfd_getfd, process, offer.descriptor, 0));
+      close(static_cast<int>(process));
+    }
+    doorbells_.push_back(doorbell);
+    if (doorbell < 0) complete = 0;
+  }
+  std::vector<std::uint8_t> all(static_cast<std::size_t>(size_));
+  TUTTI_TRY(bootstrap.allgather(&complete, all.data(), sizeof complete));
+  for (const std::int32_t peer : shm_->neighbours())
+    complete = complete != 0 && all[static_cast<std::size_t>(peer)] != 0;
+  if (complete != 0) shm_->adopt_doorbells(doorbells_);
+  watches_ = complete != 0;
   return Status::success();
 }
 

@@ -3,8 +3,10 @@
 // One arena per rank: the shared one is registered with the network as well, so that what a remote
 // rank puts lands in memory that the ranks of the node map (ALLGATHER-2006 needs that).
 //
-// A thread of its own looks after the network while the application computes or sleeps: networks in
+// A thread of its own looks after the network while the application computes: networks in
 // software move nothing by themselves, so a rank's reads would wait for the target's next call.
+// Whoever sleeps in here sleeps on the network's descriptor itself: where processors are scarce,
+// being woken by another thread takes longer than what it was woken for.
 #pragma once
 
 #include <atomic>
@@ -65,9 +67,7 @@ class NodesFabric final : public Fabric {
 
   void ring(std::int32_t peer) noexcept override { shm_->ring(peer); }
   std::uint32_t arm() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
-    shm_->sleep(ticket, timeout_ns);
-  }
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
   void disarm() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
@@ -124,6 +124,8 @@ class NodesFabric final : public Fabric {
   void run() noexcept;
   void wait_for_network() noexcept;
   void wait_for_call(int milliseconds) noexcept;
+  bool watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept;
+  Status exchange_doorbells(Bootstrap& bootstrap) noexcept;
   void wake_thread() noexcept;
   void ring_sleepers() noexcept;
   void say_goodbye() noexcept;
@@ -147,6 +149,11 @@ class NodesFabric final : public Fabric {
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};      // the thread keeps away, because the application polls
   std::atomic<std::uint32_t> armed_{0};  // threads of this rank that are about to sleep
+  std::atomic<bool> watched_{false};     // one of them sleeps on the network's descriptor
+  std::vector<int> doorbells_;           // of the neighbours, the own one too
+  int doorbell_ = -1;                    // the own one
+  bool watches_ =
+      false;  // every rank of this node has all doorbells; else nobody sleeps on descriptors
   std::atomic<std::uint64_t> calls_{
       0};  // of progress(); written under the engine's lock, read by the thread
   bool dead_ = false;

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/log.hpp"
@@ -13,9 +14,10 @@
 namespace tutti::nodes {
 namespace {
 
-constexpr int kParked = 2;   // ms that the thread keeps away while the application polls
-constexpr int kIdle = 200;   // ms between looks when nothing happens
-constexpr int kBlocked = 1;  // ms while operations wait for the network to take them
+constexpr int kParked = 2;         // ms that the thread keeps away while the application polls
+constexpr int kParkedLongest = 8;  // and if it does so for long
+constexpr int kIdle = 200;         // ms between looks when nothing happens
+constexpr int kBlocked = 1;        // ms while operations wait for the network to take them
 constexpr std::uint64_t kParting =
     1'000'000'000;  // ns for what is still under way when a rank leaves
 
@@ -25,6 +27,9 @@ NodesFabric::~NodesFabric() {
   stop_thread();
   if (!dead_) say_goodbye();
   if (event_ >= 0) close(event_);
+  for (const int doorbell : doorbells_) {
+    if (doorbell >= 0) close(doorbell);
+  }
   if (arena_memory_.handle != 0) network_->withdraw(arena_memory_);
 }
 
@@ -91,14 +96,18 @@ void NodesFabric::wake_thread() noexcept {
 
 void NodesFabric::run() noexcept {
   std::uint64_t seen = calls_.load(std::memory_order_relaxed);
+  int pause = kParked;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
-    if (calls != seen && armed_.load(std::memory_order_acquire) == 0) {
+    if (watched_.load(std::memory_order_acquire) ||
+        (calls != seen && armed_.load(std::memory_order_acquire) == 0)) {
       seen = calls;
-      wait_for_call(kParked);
+      wait_for_call(pause);
+      pause = std::min(2 * pause, kParkedLongest);
       continue;
     }
     seen = calls;
+    pause = kParked;
     wait_for_network();
   }
 }
@@ -106,7 +115,7 @@ void NodesFabric::run() noexcept {
 /// The application polls: keep away until it has not for a while, or is about to sleep.
 void NodesFabric::wait_for_call(int milliseconds) noexcept {
   parked_.store(true, std::memory_order_seq_cst);
-  if (armed_.load(std::memory_order_seq_cst) == 0) {
+  if (armed_.load(std::memory_order_seq_cst) == 0 || watched_.load(std::memory_order_seq_cst)) {
     pollfd event{event_, POLLIN, 0};
     poll(&event, 1, milliseconds);
   }
@@ -143,15 +152,43 @@ void NodesFabric::ring_sleepers() noexcept {
   for (const std::int32_t neighbour : shm_->neighbours()) shm_->ring(neighbour);
 }
 
-std::uint32_t NodesFabric::arm() noexcept {
+std::uint32_t NodesFabric::arm() noexcept { return shm_->arm(); }
+
+void NodesFabric::disarm() noexcept { shm_->disarm(); }
+
+void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+  if (watches_ && watch_network(ticket, timeout_ns)) return;
+  // Another thread of this rank watches, or the network's own thread has to.
   armed_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst)) wake_thread();
-  return shm_->arm();
+  if (parked_.load(std::memory_order_seq_cst) && !watched_.load(std::memory_order_seq_cst))
+    wake_thread();
+  shm_->sleep(ticket, timeout_ns);
+  armed_.fetch_sub(1, std::memory_order_release);
 }
 
-void NodesFabric::disarm() noexcept {
-  shm_->disarm();
-  armed_.fetch_sub(1, std::memory_order_release);
+/// Sleeps on the network and on the doorbell. False when another thread of this rank does. What has
+/// arrived since arm() either is in the network's queue, or has rung.
+bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+  if (watched_.exchange(true, std::memory_order_seq_cst)) return false;
+  if (shm_->watch(ticket)) {
+    if (network_->may_sleep()) {
+      pollfd all[] = {{network_->descriptor(), POLLIN, 0},
+                      {doorbell_, POLLIN, 0},
+                      {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
+      if (network_->blocked())
+        timeout_ns = std::min(timeout_ns, kBlocked * std::uint64_t{1'000'000});
+      const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                             static_cast<long>(timeout_ns % 1'000'000'000)};
+      ppoll(all, 3, &timeout, nullptr);
+    }
+    shm_->unwatch();
+    std::uint64_t count;
+    static_cast<void>(!read(doorbell_, &count, sizeof count));
+  }
+  watched_.store(false, std::memory_order_seq_cst);
+  // Others of this rank that sleep have relied on this one.
+  if (armed_.load(std::memory_order_seq_cst) != 0) wake_thread();
+  return true;
 }
 
 }  // namespace tutti::nodes

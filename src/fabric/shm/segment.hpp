@@ -44,6 +44,9 @@ struct alignas(2 * kCacheLine) NodeSlot {
   std::atomic<std::uint32_t> armed;
   // Futex: incremented by whoever rings; waited on by the owner.
   std::atomic<std::uint32_t> bell;
+  // 1 while a thread of the owner sleeps on descriptors instead: then its doorbell is written to as
+  // well. Set by the owner.
+  std::atomic<std::uint32_t> watching;
   // Set by the owner: its process and when that started (to tell a reused pid).
   std::atomic<std::int32_t> pid;
   std::atomic<std::uint64_t> start_time;

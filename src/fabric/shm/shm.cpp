@@ -269,8 +269,22 @@ void ShmFabric::ring(std::int32_t peer) noexcept {
   if (local < 0) return;
   NodeSlot& slot = segment_->slot(local);
   if (slot.armed.load(std::memory_order_relaxed) == 0) return;
-  slot.bell.fetch_add(1, std::memory_order_release);
-  syscall(SYS_futex, &slot.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  // Whoever watches has said so before it looks at the bell.
+  slot.bell.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t watching = slot.watching.load(std::memory_order_seq_cst);
+  if (watching != 0) {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(doorbells_[static_cast<std::size_t>(local)], &one, sizeof one));
+  }
+  if (slot.armed.load(std::memory_order_relaxed) > watching)
+    syscall(SYS_futex, &slot.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool ShmFabric::watch(std::uint32_t ticket) noexcept {
+  if (slot_->watching.exchange(1, std::memory_order_seq_cst) != 0) return false;
+  if (slot_->bell.load(std::memory_order_seq_cst) == ticket) return true;
+  unwatch();
+  return false;
 }
 
 std::uint32_t ShmFabric::arm() noexcept {
