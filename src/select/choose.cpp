@@ -10,8 +10,9 @@ namespace {
 
 struct Preference {
   const char* name;
-  std::size_t up_to;   // bytes (of Shape::bytes)
-  std::int64_t block;  // the algorithm's first parameter; 0: its default
+  std::size_t up_to;                   // bytes (of Shape::bytes)
+  std::int64_t first;                  // the algorithm's first parameter; 0: its default
+  std::int64_t second = 0, third = 0;  // likewise
 };
 
 constexpr std::size_t kAny = ~std::size_t{0};
@@ -54,33 +55,53 @@ std::vector<Preference> within_a_node(const Shape& s) {
   }
 }
 
-constexpr int kMulticastFrom = 8;  // members
+// Numbers of members. One round of everybody with everybody takes one latency and N (N - 1)
+// messages, a tree of one step up and one down two latencies and 2 (N - 1): measured in the lab,
+// where a message costs 30 us of processor time (docs/results.md).
+constexpr int kRound = 5;
+constexpr int kStep = 8;
+constexpr int kParts = 16;  // for parts to everybody
 
 /// Between nodes, one member on each. Last what needs least: the teams of simulations without
 /// payload have no mail.
 std::vector<Preference> between_nodes(const Shape& s) {
+  const bool round = s.size <= kRound, step = s.size <= kStep, parts = s.size <= kParts;
   switch (s.coll) {
     case Coll::barrier:
-      return {{"dissemination", kAny, 0}, {"degree_k", kAny, 3}};
-    case Coll::bcast:
-      // About two sends instead of log2 N.
-      if (s.size >= kMulticastFrom)
-        return {{"multicast", kAny, 0}, {"binomial", kAny, 3072}, {"direct", kAny, 0}};
-      return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
-    case Coll::allreduce:
+      if (round) return {{"dissemination", kAny, kRound}, {"degree_k", kAny, 7, 7}};
+      return {{"degree_k", kAny, 7, 7}};
+    case Coll::bcast: {
+      // By multicast about two sends instead of one latency for each step of the tree.
+      std::vector<Preference> all;
+      if (!step) all = {{"multicast", kAny, 0}};
+      all.insert(all.end(), {{"binomial", 2 * Ki, 3072, 7}, {"binomial", kAny, 5120, 1, 1}});
+      if (parts) all.insert(all.end(), {{"direct", 96 * Ki, 0}, {"scatter_allgather", kAny, 0}});
+      all.push_back({"direct", kAny, 0});
+      return all;
+    }
+    case Coll::allreduce: {
+      std::vector<Preference> all;
+      if (round) all = {{"exchange", 4 * Ki, 0}};
+      all.insert(all.end(), {{"degree_k", step ? kAny : Ki, 7, 7}, {"doubling", 12 * Ki, 0}});
+      if (parts && s.size > 2) all.push_back({"split_exchange", kAny, 0});
       // A ring has 2 (N - 1) steps: it pays when its parts are large.
-      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
-              {"ring", kAny, 0},
-              {"doubling", kAny, 0},
-              {"ordered", kAny, 0},
-              {"degree_k", Ki, 3},
-              {"degree_k", kAny, 1}};
+      all.insert(all.end(), {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
+                             {"ring", kAny, 0},
+                             {"doubling", kAny, 0},
+                             {"ordered", kAny, 0},
+                             {"degree_k", Ki, 3},
+                             {"degree_k", kAny, 1}});
+      return all;
+    }
     case Coll::reduce:
-      return {{"degree_k", kAny, 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
+      return {{"degree_k", kAny, step ? 7 : 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::reduce_scatter_block:
       return {{"direct", kAny, 0}, {"doubling", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::allgather:
+      if (step) return {{"exchange", 96 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
+      return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
     case Coll::allgatherv:
+      if (step) return {{"exchange", 512 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
       return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
     default:
       return {{"direct", kAny, 0}};
@@ -115,7 +136,9 @@ Choice choose(const Shape& shape, const Forced& forced, const Tuned* tuned) {
     const Algorithm* algorithm = find_algorithm(shape.coll, preference.name);
     if (algorithm == nullptr) continue;
     Parameters parameters = algorithm->defaults;
-    if (preference.block != 0) parameters.value[0] = preference.block;
+    if (preference.first != 0) parameters.value[0] = preference.first;
+    if (preference.second != 0) parameters.value[1] = preference.second;
+    if (preference.third != 0) parameters.value[2] = preference.third;
     if (algorithm->restriction(shape, parameters) == nullptr) return {algorithm, parameters};
   }
   return {};
