@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <cstdint>
+#include <utility>
 
 namespace tutti::sim {
 
@@ -12,37 +12,27 @@ class LargeMemory {
  public:
   LargeMemory() = default;
   ~LargeMemory() {
-    if (mapping_ != nullptr) munmap(mapping_, mapped_);
+    if (memory_ != nullptr) munmap(memory_, bytes_);
   }
   LargeMemory(const LargeMemory&) = delete;
   LargeMemory& operator=(const LargeMemory&) = delete;
   LargeMemory(LargeMemory&& other) noexcept
-      : mapping_(other.mapping_), mapped_(other.mapped_), memory_(other.memory_) {
-    other.mapping_ = nullptr;
-  }
+      : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
 
-  /// Once. `dense`: nearly all of it will be used, so large pages are worth it. False when there is
-  /// no address space.
-  bool allocate(std::size_t bytes, bool dense = false) noexcept {
-    const bool huge = dense && bytes >= kHugePage;
-    mapped_ = bytes + (huge ? kHugePage : 0);
-    void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+  /// Once. False when there is no address space.
+  bool allocate(std::size_t bytes) noexcept {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
-    mapping_ = memory;
     memory_ = static_cast<std::byte*>(memory);
-    if (!huge) return true;
-    memory_ += (kHugePage - reinterpret_cast<std::uintptr_t>(memory) % kHugePage) % kHugePage;
-    madvise(memory_, bytes, MADV_HUGEPAGE);  // where it is refused: small pages
+    bytes_ = bytes;
     return true;
   }
   std::byte* data() const noexcept { return memory_; }
 
  private:
-  static constexpr std::size_t kHugePage = std::size_t{1} << 21;
-  void* mapping_ = nullptr;
-  std::size_t mapped_ = 0;
-  std::byte* memory_ = nullptr;  // the first large page in it
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace tutti::sim
