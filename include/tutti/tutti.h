@@ -170,7 +170,43 @@ TUTTI_API tutti_status tutti_wait(tutti_request* request);
 /* Legal while the operation is active: it then completes by itself. */
 TUTTI_API void tutti_request_free(tutti_request* request);
 
-/* The usual ones in one line. */
+/* ---- messages between two ranks of a team: matched, and in order, as in MPI (4.1, sections 3.2 to
+ * 3.9). Tags are 0 ... 2^31-1; receives and probes may leave source or tag open. A message that is
+ * longer than its buffer fills it, and the receive says TUTTI_ERR_TRUNCATED. The same threads may
+ * use messages and collectives, under the rule of tutti_init. */
+
+#define TUTTI_ANY_SOURCE (-1)
+#define TUTTI_ANY_TAG (-1)
+
+/* What a receive has got or a probe has found. `bytes`: of the message, also where it was longer.
+ */
+typedef struct tutti_receipt {
+  int source;
+  int tag;
+  size_t bytes;
+} tutti_receipt;
+
+/* Returns when `data` may be used again. */
+TUTTI_API tutti_status tutti_send(tutti_team* team, const void* data, size_t bytes, int destination,
+                                  int tag);
+/* `room`: bytes in `buffer`. `receipt` may be NULL. */
+TUTTI_API tutti_status tutti_receive(tutti_team* team, void* buffer, size_t room, int source,
+                                     int tag, tutti_receipt* receipt);
+/* Begin and return at once; the memory is tutti's until the request is over. tutti_test,
+ * tutti_wait, tutti_restart and tutti_request_free take these requests too. Freed while it is
+ * active, a message is completed all the same, and its memory stays in use until then. */
+TUTTI_API tutti_status tutti_start_send(tutti_team* team, const void* data, size_t bytes,
+                                        int destination, int tag, tutti_request** out);
+TUTTI_API tutti_status tutti_start_receive(tutti_team* team, void* buffer, size_t room, int source,
+                                           int tag, tutti_request** out);
+/* *found is 1 when there is a message that such a receive would take, which stays where it is. Does
+ * not wait. */
+TUTTI_API tutti_status tutti_probe(tutti_team* team, int source, int tag, int* found,
+                                   tutti_receipt* receipt);
+/* Of a receive that is over. */
+TUTTI_API tutti_status tutti_get_receipt(const tutti_request* request, tutti_receipt* receipt);
+
+/* ---- the usual collectives in one line */
 TUTTI_API tutti_status tutti_barrier(tutti_team* team);
 TUTTI_API tutti_status tutti_bcast(tutti_team* team, void* buffer, size_t bytes, int root);
 TUTTI_API tutti_status tutti_reduce(tutti_team* team, const void* send, void* recv, size_t count,

@@ -5,42 +5,20 @@
 #include <numeric>
 #include <vector>
 
-#include "core/core.hpp"
-#include "tutti/tutti.h"
+#include "api/handles.hpp"
 
 using tutti::Call;
 using tutti::Coll;
 using tutti::Job;
-using tutti::Operation;
 using tutti::Reduction;
 using tutti::Status;
-using tutti::Team;
-
-struct tutti_job {
-  tutti_bootstrap bootstrap;  // for the pump; its allgather is used only in tutti_init
-  std::unique_ptr<Job> job;
-};
-
-struct tutti_team {
-  Job* job;
-  Team* team;
-  int rank;
-  int size;
-};
-
-struct tutti_request {
-  Job* job;
-  Operation* operation;
-  Reduction reduction;  // what the operation's call points to
-};
+using tutti::api::code;
 
 namespace {
 
 static_assert(static_cast<int>(TUTTI_ERR_INTERNAL) == static_cast<int>(tutti::Code::internal));
 static_assert(static_cast<int>(TUTTI_ALLTOALL) == static_cast<int>(Coll::alltoall));
 static_assert(static_cast<int>(TUTTI_MAXLOC) == static_cast<int>(tutti::Op::maxloc));
-
-tutti_status code(Status status) { return static_cast<tutti_status>(status.code); }
 
 tutti::Type type_of(tutti_type type) {
   using T = tutti::Type;
@@ -101,7 +79,7 @@ void host_pump(void* self) {
 
 tutti_status begin(tutti_team* team, const tutti_call* call, bool now, tutti_request** out) {
   if (team == nullptr || call == nullptr || out == nullptr) return TUTTI_ERR_ARGUMENT;
-  std::unique_ptr<tutti_request> request(new (std::nothrow) tutti_request{team->job, nullptr, {}});
+  std::unique_ptr<tutti_request> request(new (std::nothrow) tutti_request{team->job});
   if (!request) return TUTTI_ERR_NO_MEMORY;
   Call translated;
   if (const tutti_status status = translate(*team, *call, &request->reduction, &translated))
@@ -184,25 +162,42 @@ tutti_status tutti_prepare(tutti_team* team, const tutti_call* call, tutti_reque
 }
 
 tutti_status tutti_restart(tutti_request* request) {
-  if (request == nullptr || active(*request->operation)) return TUTTI_ERR_ARGUMENT;
+  if (request == nullptr) return TUTTI_ERR_ARGUMENT;
+  if (request->transfer != nullptr)
+    return code(request->job->messages().restart(*request->transfer));
+  if (active(*request->operation)) return TUTTI_ERR_ARGUMENT;
   return code(request->job->restart(*request->operation));
 }
 
 tutti_status tutti_test(tutti_request* request, int* done) {
   if (request == nullptr || done == nullptr) return TUTTI_ERR_ARGUMENT;
   Status outcome;
-  const bool over = request->job->test(*request->operation, &outcome);
+  bool over;
+  if (request->transfer != nullptr) {
+    tutti::Receipt receipt;
+    over = request->job->messages().test(*request->transfer, &receipt);
+    outcome = receipt.status;
+  } else {
+    over = request->job->test(*request->operation, &outcome);
+  }
   *done = over ? 1 : 0;
   return over ? code(outcome) : TUTTI_OK;
 }
 
 tutti_status tutti_wait(tutti_request* request) {
   if (request == nullptr) return TUTTI_ERR_ARGUMENT;
+  if (request->transfer != nullptr)
+    return code(request->job->messages().wait(*request->transfer).status);
   return code(request->job->wait(*request->operation));
 }
 
 void tutti_request_free(tutti_request* request) {
   if (request == nullptr) return;
+  if (request->transfer != nullptr) {
+    request->job->messages().release(request->transfer);
+    delete request;
+    return;
+  }
   // An active operation still points to the reduction in here, so it is seen to its end first.
   static_cast<void>(request->job->wait(*request->operation));
   request->job->release(request->operation);

@@ -10,16 +10,26 @@
 
 namespace tutti::p2p {
 
+namespace {
+
+Header envelope(const Context& context, const Team& team, std::size_t bytes, int tag,
+                PacketKind kind) noexcept {
+  Header header{};
+  header.context[0] = context.id[0];
+  header.context[1] = context.id[1];
+  header.source = static_cast<std::uint32_t>(team.rank());
+  header.tag = tag;
+  header.bytes = bytes;
+  header.kind = kind;
+  return header;
+}
+
+}  // namespace
+
 Header Messages::header_of(const Transfer& send, PacketKind kind,
                            std::uint8_t detail) const noexcept {
-  Header header{};
-  header.context[0] = send.context_->id[0];
-  header.context[1] = send.context_->id[1];
-  header.source = static_cast<std::uint32_t>(send.team_->rank());
-  header.tag = send.tag_;
-  header.bytes = send.bytes_;
+  Header header = envelope(*send.context_, *send.team_, send.bytes_, send.tag_, kind);
   header.transfer = send.id_;
-  header.kind = kind;
   header.detail = detail;
   return header;
 }
@@ -71,6 +81,28 @@ void Messages::post(Peer& peer, const Header& header, const void* payload) noexc
   }
   if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
     fail_peer(peer, status);
+}
+
+/// What is not out of the ordinary in any way: written into the receiver's memory and forgotten.
+bool Messages::leave(Team& team, const void* data, std::size_t bytes, int destination,
+                     int tag) noexcept {
+  if (bytes > options_.eager || tag < 0 || peers_.empty()) return false;
+  if (destination < 0 || destination >= team.size()) return false;
+  Peer* const peer = peers_[static_cast<std::size_t>(team.job_rank(destination))].get();
+  if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
+  if (!peer->connected() || !peer->queue.empty() || !peer->affords(bytes, options_.allowance) ||
+      !peer->room(bytes)) {
+    return false;
+  }
+  Header header = envelope(context_of(team), team, bytes, tag, PacketKind::eager);
+  header.payload = static_cast<std::uint16_t>(bytes);
+  if (const Status status = peer->write(header, data, false); !status.ok()) {
+    fail_peer(*peer, status);
+    return false;
+  }
+  peer->charged += cost_of(bytes);
+  ++counts_.eager;
+  return true;
 }
 
 void Messages::send_eager(Transfer& send, Peer& peer) noexcept {

@@ -80,6 +80,11 @@ class Messages {
   Receipt exchange(Team& team, const void* data, std::size_t bytes, int destination, int send_tag,
                    void* buffer, std::size_t room, int source, int receive_tag) noexcept;
 
+  /// Sends a message that can leave at once: one small enough, to a rank that has room for it and
+  /// has been talked to before. False: nothing was done, and send() or start_send() will say more.
+  /// For standard and ready sends; without a transfer, so it costs less than start_send().
+  bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
+
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
   // success. The outcome of a transfer that could not be carried out is in its receipt.
 
@@ -183,6 +188,7 @@ class Messages {
               SendMode mode, Transfer** out) noexcept;
   bool large(const Transfer& transfer) const noexcept { return transfer.bytes_ > options_.eager; }
   void begin(Transfer& transfer, bool watched) noexcept;
+  void begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept;
   void begin_send(Transfer& send, bool watched) noexcept;
   void begin_receive(Transfer& receive, bool watched) noexcept;
   void send_copy(Transfer& send, bool watched) noexcept;
@@ -199,6 +205,7 @@ class Messages {
 
   // delivery.cpp: packets
   Header header_of(const Transfer& send, PacketKind kind, std::uint8_t detail) const noexcept;
+  bool leave(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
   void post(Peer& peer, const Header& header, const void* payload) noexcept;
   void enqueue(Peer& peer, const Header& header, const void* payload) noexcept;
   void send_eager(Transfer& send, Peer& peer) noexcept;

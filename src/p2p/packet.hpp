@@ -53,7 +53,7 @@ struct Clearance {
   Key key;
 };
 
-inline constexpr std::uint64_t kSlots = 64;
+inline constexpr std::uint64_t kSlots = 256;  // a window of sends that programs use, and more
 inline constexpr std::size_t kSlotBytes = 128;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
 inline constexpr std::size_t kRingBytes = std::size_t{128} << 10;

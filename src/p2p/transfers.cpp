@@ -313,6 +313,8 @@ void Messages::wait_for(Done done, Peer* peer, Engine::Guard& guard) noexcept {
 Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode) noexcept {
   Entry guard(*this);
+  if (mode != SendMode::synchronous && leave(team, data, bytes, destination, tag))
+    return Status::success();
   use();
   TUTTI_TRY(check(team, destination, tag, false));
   Transfer transfer;
@@ -321,6 +323,12 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   begin(transfer, false);
   if (transfer.active()) wait_for([&] { return !transfer.active(); }, transfer.peer_, guard);
   return transfer.receipt_.status;
+}
+
+bool Messages::send_now(Team& team, const void* data, std::size_t bytes, int destination,
+                        int tag) noexcept {
+  Entry guard(*this);
+  return leave(team, data, bytes, destination, tag);
 }
 
 Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
@@ -374,27 +382,34 @@ Status Messages::prepare_receive(Team& team, void* buffer, std::size_t room, int
 Status Messages::restart(Transfer& transfer) noexcept {
   if (transfer.active()) return Status::error(Code::invalid_argument, "the transfer is active");
   Entry guard(*this);
-  if (large(transfer)) guard.escalate();  // there may be a progress thread from now on
   if (!garbage_.empty()) sweep();
-  begin(transfer, true);
+  begin_watched(transfer, guard);
   return Status::success();
+}
+
+/// A transfer for which nobody waits in here.
+void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept {
+  if (large(transfer)) guard.escalate();  // there may be a progress thread from now on
+  begin(transfer, true);
 }
 
 Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination,
                             int tag, SendMode mode, Transfer** out) noexcept {
-  Transfer* transfer = nullptr;
-  TUTTI_TRY(prepare_send(team, data, bytes, destination, tag, mode, &transfer));
-  static_cast<void>(restart(*transfer));
-  *out = transfer;
+  Entry guard(*this);
+  use();
+  TUTTI_TRY(make(Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode,
+                 out));
+  begin_watched(**out, guard);
   return Status::success();
 }
 
 Status Messages::start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
                                Transfer** out) noexcept {
-  Transfer* transfer = nullptr;
-  TUTTI_TRY(prepare_receive(team, buffer, room, source, tag, &transfer));
-  static_cast<void>(restart(*transfer));
-  *out = transfer;
+  Entry guard(*this);
+  use();
+  TUTTI_TRY(
+      make(Transfer::Kind::receive, team, buffer, room, source, tag, SendMode::standard, out));
+  begin_watched(**out, guard);
   return Status::success();
 }
 

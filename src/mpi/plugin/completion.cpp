@@ -39,35 +39,48 @@ MPI_Status* at(MPI_Status* statuses, int index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
 
-// Completes a request whose operation is over, as the program sees it: data are unpacked, the
-// handle becomes null or inactive. Returns the outcome; the error handler has not been called.
-Status finish(MPI_Request* handle, MPI_Status* status) {
-  Request* request = request_of(*handle);
+// What becomes of a request: its outcome, and where an error is to be reported.
+struct Finished {
   Status outcome;
+  MPI_Comm comm{};  // set with an error
+};
+
+// Completes a request whose operation is over, as the program sees it: data are unpacked, the
+// handle becomes null or inactive. The error handler has not been called.
+Finished finish(MPI_Request* handle, MPI_Status* status) {
+  Request* request = request_of(*handle);
+  Finished result;
+  if (request->sent) {
+    describe_sent(status);
+    *handle = MPI_REQUEST_NULL;
+    return result;
+  }
   if (request->started && request->transfer != nullptr) {
-    outcome = settle_message(*request);
+    result.outcome = settle_message(*request);
     describe_message(*request, status);
   } else {
     set_empty(status);
-    if (request->started) state.job->test(*request->operation, &outcome);
-    if (request->started && outcome.ok()) request->plan.finish();
+    if (request->started) state.job->test(*request->operation, &result.outcome);
+    if (request->started && result.outcome.ok()) request->plan.finish();
   }
   request->started = false;
-  if (!outcome.ok()) explain(*request->comm, request->call, outcome);
+  if (!result.outcome.ok()) [[unlikely]] {
+    result.comm = request->comm->handle;
+    explain(*request->comm, request->call, result.outcome);
+  }
   if (!request->persistent) {
     free_request(request);
     *handle = MPI_REQUEST_NULL;
   }
-  return outcome;
+  return result;
 }
 
 // The same with the error handler, for calls that complete one request.
 int finish_one(MPI_Request* handle, MPI_Status* status) {
-  const MPI_Comm comm = request_of(*handle)->comm->handle;
-  const Status outcome = finish(handle, status);
-  if (outcome.ok()) return MPI_SUCCESS;
-  const int code = error_class(outcome);
-  native.Comm_call_errhandler(comm, code);
+  const Finished result = finish(handle, status);
+  if (result.outcome.ok()) return MPI_SUCCESS;
+  const int code = error_class(result.outcome);
+  native.Comm_call_errhandler(result.comm, code);
   return code;
 }
 
@@ -108,9 +121,11 @@ class Outcomes {
  public:
   explicit Outcomes(MPI_Status* statuses) : statuses_(statuses) {}
 
-  void add(int position, MPI_Comm comm, const Status& outcome) {
-    own_.push_back({position, outcome.ok() ? MPI_SUCCESS : error_class(outcome)});
-    if (!outcome.ok()) comm_ = comm, failed_ = true;
+  void add(int position, const Finished& result) {
+    const bool ok = result.outcome.ok();
+    if (statuses_ != MPI_STATUSES_IGNORE)
+      own_.push_back({position, ok ? MPI_SUCCESS : error_class(result.outcome)});
+    if (!ok) comm_ = result.comm, failed_ = true;
   }
 
   // `code` is what the MPI said of its part, whose statuses are at `native_positions`.
@@ -144,7 +159,7 @@ void relax(std::uint32_t* round) {
 }
 
 void wait_for(Request& request) {
-  if (!request.started) return;
+  if (!request.started || request.sent) return;
   if (request.transfer != nullptr) return wait_for_message(request);
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
 }
@@ -187,9 +202,7 @@ int handle_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 // Completes all own requests of the array, which are over.
 void finish_all(int count, MPI_Request* requests, MPI_Status* statuses, Outcomes* outcomes) {
   for (int i = 0; i < count; ++i) {
-    if (!is_own(requests[i])) continue;
-    const MPI_Comm comm = request_of(requests[i])->comm->handle;
-    outcomes->add(i, comm, finish(&requests[i], at(statuses, i)));
+    if (is_own(requests[i])) outcomes->add(i, finish(&requests[i], at(statuses, i)));
   }
 }
 
@@ -329,9 +342,8 @@ int test_some(int count, MPI_Request* requests, NativePart* part, int* outcount,
     if (!is_own(requests[i]) || !request_of(requests[i])->started) continue;
     live = true;
     if (!is_complete(*request_of(requests[i]))) continue;
-    const MPI_Comm comm = request_of(requests[i])->comm->handle;
     indices[done] = i;
-    outcomes.add(done, comm, finish(&requests[i], at(statuses, done)));
+    outcomes.add(done, finish(&requests[i], at(statuses, done)));
     ++done;
   }
   int code = MPI_SUCCESS, found = MPI_UNDEFINED;
@@ -380,7 +392,9 @@ int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status
   if (!is_own(request)) return native.Request_get_status(request, flag, status);
   *flag = look(request);
   Request& own = *request_of(request);
-  if (*flag && own.started && own.transfer != nullptr) {
+  if (own.sent) {
+    describe_sent(status);
+  } else if (*flag && own.started && own.transfer != nullptr) {
     static_cast<void>(settle_message(own).ok());  // its outcome is Wait's and Test's to tell
     describe_message(own, status);
   } else if (*flag) {
@@ -455,7 +469,8 @@ int handle_Request_get_status_some(int count, const MPI_Request* requests, int* 
 // ---- start, cancel, free
 
 int fail(Request* request, int code) {
-  native.Comm_call_errhandler(request->comm->handle, code);
+  native.Comm_call_errhandler(request->comm != nullptr ? request->comm->handle : MPI_COMM_WORLD,
+                              code);
   return code;
 }
 
@@ -494,6 +509,7 @@ int handle_Startall(int count, MPI_Request* requests) {
 int handle_Cancel(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Cancel(handle);
   Request* request = request_of(*handle);
+  if (request->sent) return MPI_SUCCESS;  // too late
   if (request->transfer == nullptr || request->sending != nullptr)
     return fail(request, MPI_ERR_REQUEST);
   if (request->started) state.messages->cancel(*request->transfer);

@@ -220,6 +220,16 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
                                        &request.transfer);
 }
 
+/// A message that needs no request of its own.
+bool sent_at_once(const char* call, const Comm& comm, const End& end, const Data& data) noexcept {
+  if (sent_request() == nullptr) return false;
+  const double begin = state.report ? now() : 0;
+  if (!state.messages->send_now(*comm.team, data.user, data.bytes, end.peer, end.tag)) return false;
+  if (state.report) [[unlikely]]
+    count_taken(call, "eager", data.bytes, now() - begin);
+  return true;
+}
+
 /// Makes a request with `make(request)`, and gives it to the program.
 template <class Make>
 int hand_out(const char* call, Comm& comm, bool persistent, std::size_t bytes, MPI_Request* out,
@@ -245,6 +255,11 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Data data;
   const Reason reason = read_send(comm, end, &data);
   if (reason != Reason::none) return pass(call, reason, call_native);
+  if (!persistent && mode != SendMode::synchronous && data.dense() &&
+      sent_at_once(call, *comm, end, data)) {
+    *out = handle_of(*sent_request());
+    return MPI_SUCCESS;
+  }
   return hand_out(call, *comm, persistent, data.bytes, out,
                   [&](Request& request) { return make_send(request, mode, end, data, false); });
 }
@@ -577,11 +592,11 @@ void release_message(Request& request) noexcept {
   if (request.transfer != nullptr && !request.transfer->active() && request.started)
     static_cast<void>(settle_message(request).ok());  // freed without anybody waiting for it
   state.messages->release(request.transfer);
-  state.messages->release(request.sending);
+  if (request.sending != nullptr) state.messages->release(request.sending);
   request.transfer = request.sending = nullptr;
   request.message = nullptr;
-  request.in = Packed();
-  request.out = Packed();
+  request.in.clear();
+  request.out.clear();
   request.receives = request.nobody = request.settled = false;
 }
 
@@ -595,6 +610,10 @@ void describe_message(const Request& request, MPI_Status* status) noexcept {
   } else {
     set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, receipt.cancelled);
   }
+}
+
+void describe_sent(MPI_Status* status) noexcept {
+  if (status != MPI_STATUS_IGNORE) set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
 }
 
 void install_messages(void** handlers) noexcept {

@@ -16,6 +16,8 @@ Status start_message(Request& request) noexcept;
 void release_message(Request& request) noexcept;
 /// What MPI_Wait says of it, without MPI_ERROR. `status` may be MPI_STATUS_IGNORE.
 void describe_message(const Request& request, MPI_Status* status) noexcept;
+/// What MPI_Wait says of a send.
+void describe_sent(MPI_Status* status) noexcept;
 /// Sets what a status says besides MPI_ERROR.
 void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
                 bool cancelled) noexcept;

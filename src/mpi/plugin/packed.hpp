@@ -25,6 +25,13 @@ class Packed {
 
   /// For these data; `copied`: a copy also where they are in one piece. False: no memory.
   bool set(const Data& data, bool copied = false) noexcept;
+  /// Lets the type and the copy go.
+  void clear() noexcept {
+    if (type_ != nullptr) [[unlikely]]
+      *this = Packed();
+    bytes_ = nullptr;
+    size_ = 0;
+  }
   char* bytes() const noexcept { return bytes_; }
   std::size_t size() const noexcept { return size_; }
 

@@ -15,6 +15,7 @@ namespace tutti::mpi {
 namespace {
 
 constexpr std::uint32_t kChunk = 1024;
+constexpr std::uint32_t kSent = 0;  // the index of sent_request()
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 // Requests by index, in chunks that never move. A chunk pointer is written once, under `mutex`, and
@@ -30,6 +31,22 @@ constexpr std::uint32_t kFortranBase = 0x40000000;
 #else
 constexpr std::uint32_t kFortranBase = 0x2c000001;
 #endif
+
+/// Requests are shared by threads only where the program has asked for that.
+class Lock {
+ public:
+  Lock() : held_(state.threads) {
+    if (held_) mutex.lock();
+  }
+  ~Lock() {
+    if (held_) mutex.unlock();
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  const bool held_;
+};
 
 // Makes the handles of one more chunk addressable. Nothing to do where handles are numbers.
 bool create_handles([[maybe_unused]] std::uint32_t chunk) {
@@ -60,6 +77,10 @@ bool add_chunk() {
     requests[i].next_free = free_list;
     free_list = requests[i].index;
   }
+  if (chunk_count == 0) {
+    free_list = requests[kSent].next_free;
+    requests[kSent].sent = requests[kSent].started = true;
+  }
   chunks[chunk_count++].store(requests, std::memory_order_release);
   return true;
 }
@@ -69,7 +90,7 @@ Request* at(std::uint32_t index) noexcept {
 }
 
 bool is_abandoned(const Request* request) {
-  std::lock_guard lock(mutex);
+  const Lock lock;
   return std::find(abandoned.begin(), abandoned.end(), request) != abandoned.end();
 }
 
@@ -77,7 +98,7 @@ bool is_abandoned(const Request* request) {
 void reap() noexcept {
   std::vector<Request*> over;
   {
-    std::lock_guard lock(mutex);
+    const Lock lock;
     auto running = std::partition(abandoned.begin(), abandoned.end(),
                                   [](Request* request) { return !is_complete(*request); });
     over.assign(running, abandoned.end());
@@ -90,7 +111,7 @@ template <class Visit>
 void for_each_request(Visit&& visit) {
   std::uint32_t count = 0;
   {
-    std::lock_guard lock(mutex);
+    const Lock lock;
     count = chunk_count;
   }
   for (std::uint32_t i = 0; i < count * kChunk; ++i) {
@@ -107,22 +128,33 @@ std::uintptr_t handle_base = 0;
 
 Request* allocate_request() noexcept {
   if (!abandoned.empty()) reap();
-  std::lock_guard lock(mutex);
+  const Lock lock;
   if (free_list == kNone && !add_chunk()) return nullptr;
   Request* request = at(free_list);
   free_list = request->next_free;
   return request;
 }
 
+Request* sent_request() noexcept {
+  if (chunks[0].load(std::memory_order_acquire) == nullptr) {
+    const Lock lock;
+    if (chunk_count == 0 && !add_chunk()) return nullptr;
+  }
+  return at(kSent);
+}
+
 void free_request(Request* request) noexcept {
-  if (request->operation != nullptr) state.job->release(request->operation);
+  if (request->sent) return;
+  if (request->operation != nullptr) {
+    state.job->release(request->operation);
+    request->operation = nullptr;
+    request->plan = Plan{};
+  }
   if (request->transfer != nullptr || request->message != nullptr) release_message(*request);
   if (request->comm != nullptr) release(request->comm);
-  request->operation = nullptr;
   request->comm = nullptr;
-  request->plan = Plan{};
   request->persistent = request->started = false;
-  std::lock_guard lock(mutex);
+  const Lock lock;
   request->next_free = free_list;
   free_list = request->index;
 }
@@ -158,7 +190,7 @@ void abandon(Request* request) noexcept {
     free_request(request);
     return;
   }
-  std::lock_guard lock(mutex);
+  const Lock lock;
   abandoned.push_back(request);
 }
 

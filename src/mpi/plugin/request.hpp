@@ -26,6 +26,7 @@ struct Request {
   bool receives = false;       // transfer is a receive
   bool nobody = false;         // the status says that it is one from MPI_PROC_NULL
   bool settled = false;        // what has been received is in the user's memory
+  bool sent = false;           // the one that stands for all messages that have left at once
   const char* call = nullptr;  // "MPI_Iallreduce"
   bool persistent = false;
   bool started = false;  // between start and completion as the program has seen it
@@ -52,6 +53,9 @@ inline bool is_own(MPI_Request request) noexcept {
 
 /// A request without operation, or nullptr when there is no more memory. Thread-safe.
 Request* allocate_request() noexcept;
+/// The request of every message that had left when its call returned: started and complete for
+/// ever. Never nullptr after it was asked for once with success. Thread-safe.
+Request* sent_request() noexcept;
 /// Gives a request back; drops its operation and its communicator. Thread-safe.
 void free_request(Request* request) noexcept;
 /// The request of an own handle. Thread-safe.
@@ -64,7 +68,7 @@ Request* request_of_fortran(int index) noexcept;
 
 /// True when the operation is over or was never started.
 inline bool is_complete(const Request& request) noexcept {
-  if (!request.started) return true;
+  if (!request.started || request.sent) return true;
   if (request.operation != nullptr) return !active(*request.operation);
   return !request.transfer->active() && (request.sending == nullptr || !request.sending->active());
 }

@@ -121,6 +121,42 @@ static void test_modes(MPI_Comm comm) {
   CHECK(detached == attached && room == (int)sizeof attached, "detached buffer");
 }
 
+/* Small sends, which may be over at once: every call that takes requests takes theirs. */
+static void test_small_sends(MPI_Comm comm) {
+  enum { kSends = 6 };
+  MPI_Request requests[kSends];
+  MPI_Status status, statuses[kSends];
+  int tokens[kSends], indices[kSends], index = -1, flag = 0, count = 0, cancelled = -1;
+  for (int i = 0; i < kSends; i++) {
+    tokens[i] = 100 * rank + i;
+    MPI_Isend(&tokens[i], 1, MPI_INT, next, i, comm, &requests[i]);
+    CHECK(requests[i] != MPI_REQUEST_NULL, "a send has no request");
+  }
+  while (!flag) MPI_Request_get_status(requests[0], &flag, &status);
+  CHECK(requests[0] != MPI_REQUEST_NULL, "a query has taken the request");
+  MPI_Cancel(&requests[0]);
+  MPI_Wait(&requests[0], &status);
+  MPI_Test_cancelled(&status, &cancelled);
+  CHECK(!cancelled, "a send that was over has been cancelled");
+  MPI_Request_free(&requests[1]);
+  CHECK(requests[1] == MPI_REQUEST_NULL, "a freed request is not null");
+  MPI_Waitany(kSends, requests, &index, &status);
+  CHECK(index >= 2 && index < kSends && requests[index] == MPI_REQUEST_NULL, "waitany gave %d",
+        index);
+  for (int left = kSends - 3; left > 0; left -= count) {
+    MPI_Waitsome(kSends, requests, &count, indices, statuses);
+    CHECK(count > 0 && count <= left, "waitsome gave %d of %d", count, left);
+    if (count <= 0 || count > left) break;
+  }
+  MPI_Waitsome(kSends, requests, &count, indices, statuses);
+  CHECK(count == MPI_UNDEFINED, "waitsome found %d requests of none", count);
+  for (int i = kSends - 1; i >= 0; i--) {
+    int token = -1;
+    MPI_Recv(&token, 1, MPI_INT, previous, i, comm, MPI_STATUS_IGNORE);
+    CHECK(token == 100 * previous + i, "small send %d: %d", i, token);
+  }
+}
+
 /* An unmatched synchronous send is not over. */
 static void test_synchronous(MPI_Comm comm) {
   int flag = 0, token = rank;
@@ -411,6 +447,7 @@ int main(int argc, char** argv) {
     test_posted_order(world);
     test_tags(world);
     test_modes(world);
+    if (size > 1) test_small_sends(world);
     if (size > 1) test_synchronous(world);
     test_probes(world);
     test_nobody(world);
