@@ -99,6 +99,64 @@ TEST(Api, RequestsCompleteInAnyOrderAndRestart) {
             0);
 }
 
+TEST(Api, MessagesArriveInOrderAndDescribeThemselves) {
+  EXPECT_EQ(
+      run_job([](tutti_job*, tutti_team* team) {
+        const int rank = tutti_team_rank(team), next = (rank + 1) % kRanks,
+                  previous = (rank + kRanks - 1) % kRanks;
+        bool good = true;
+        for (const size_t count : {size_t{1}, size_t{1000}, size_t{200000}}) {
+          std::vector<int> first(count, rank), second(count, 10 + rank), got(count, -1);
+          tutti_request *one = nullptr, *two = nullptr, *in = nullptr;
+          const size_t bytes = count * sizeof(int);
+          good = good &&
+                 tutti_start_receive(team, got.data(), bytes, TUTTI_ANY_SOURCE, 5, &in) == TUTTI_OK;
+          good = good && tutti_start_send(team, first.data(), bytes, next, 5, &one) == TUTTI_OK;
+          good = good && tutti_start_send(team, second.data(), bytes, next, 6, &two) == TUTTI_OK;
+          tutti_receipt receipt{};
+          good = good && tutti_wait(in) == TUTTI_OK && tutti_get_receipt(in, &receipt) == TUTTI_OK;
+          good = good && receipt.source == previous && receipt.tag == 5 && receipt.bytes == bytes;
+          good = good && got.front() == previous && got.back() == previous;
+          int found = 0;
+          while (good && found == 0)
+            good = tutti_probe(team, previous, TUTTI_ANY_TAG, &found, &receipt) == TUTTI_OK;
+          good = good && receipt.tag == 6 && receipt.bytes == bytes;
+          good = good && tutti_receive(team, got.data(), bytes, previous, 6, nullptr) == TUTTI_OK;
+          good = good && got.front() == 10 + previous && got.back() == 10 + previous;
+          int done = 0;
+          while (good && done == 0) good = tutti_test(one, &done) == TUTTI_OK;
+          good = good && tutti_wait(two) == TUTTI_OK;
+          // Once more, by the same requests.
+          good = good && tutti_restart(in) == TUTTI_OK && tutti_restart(one) == TUTTI_OK;
+          good = good && tutti_wait(in) == TUTTI_OK && tutti_wait(one) == TUTTI_OK;
+          good = good && got.back() == previous;
+          for (tutti_request* request : {one, two, in}) tutti_request_free(request);
+        }
+        return good;
+      }),
+      0);
+}
+
+TEST(Api, MessagesThatDoNotFitAreStatuses) {
+  EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
+              const int rank = tutti_team_rank(team);
+              char data[8] = "message";
+              char room[4] = "";
+              tutti_receipt receipt{};
+              bool good = tutti_send(team, data, 8, kRanks, 0) == TUTTI_ERR_ARGUMENT &&
+                          tutti_send(team, data, 8, 0, -1) == TUTTI_ERR_ARGUMENT &&
+                          tutti_receive(team, room, 4, -2, 0, nullptr) == TUTTI_ERR_ARGUMENT;
+              if (rank == 0) good = good && tutti_send(team, data, 8, 1, 3) == TUTTI_OK;
+              if (rank == 1) {
+                good = good &&
+                       tutti_receive(team, room, 4, 0, 3, &receipt) == TUTTI_ERR_TRUNCATED &&
+                       receipt.bytes == 8 && room[3] == 's';
+              }
+              return good;
+            }),
+            0);
+}
+
 TEST(Api, BadArgumentsAreStatuses) {
   tutti_job* job = nullptr;
   EXPECT_EQ(tutti_init(nullptr, 0, &job), TUTTI_ERR_ARGUMENT);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import mpis
@@ -71,6 +72,24 @@ def test_fortran(program, libraries, mpi, kind):
     assert result.status == 0, result.text[-3000:]
     assert "passed (0 failures)" in result.text
     assert any(call == "MPI_Irecv" and not way.startswith("MPI (") for call, way in result.rows()), result.text[-2000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("mpi", ["openmpi-debian", "mpich-debian"])
+def test_adi(libraries, tmp_path, mpi, ranks):
+    """The application of RNDV-2006: its unknowns come out, with messages small and large."""
+    description = mpis.ANY[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    source = mpis.ROOT / "examples" / "adi" / "adi.f90"
+    subprocess.run([str(description.fortran), "-O2", "-o", "adi", str(source)], cwd=tmp_path, check=True,
+                   capture_output=True, timeout=120)
+    for points, depth in ((48, 4), (96, 32)):
+        result = mpis.start(description, ranks, [str(tmp_path / "adi"), str(points), str(depth), "3"], True,
+                            {"TUTTI_P2P": "1", "TUTTI_REPORT": "1"})
+        assert result.status == 0 and "adi: verified" in result.text, result.text[-3000:]
+        assert ranks == 1 or result.rows()["MPI_Irecv", "eager" if depth == 4 else "rendezvous"] > 10, result.text
 
 
 @pytest.mark.mpi
