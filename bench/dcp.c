@@ -1,11 +1,13 @@
 /* The microbenchmark of CDCP-2008 (figure 5): an allreduce is started, the program computes, and
  * waits.
  *
- *     dcp --sizes 8,1024 --compute US[,US...] --time-ms T --out FILE
+ *     dcp --sizes 8,1024 --compute US[,US...] --time-ms T --give-way 0|1 --out FILE
  *
  * For each size and computation one line of JSON on rank 0: medians over the iterations of the time
  * to start and to wait, the larger sum over the ranks; without computation that is the collective's
- * latency, with enough of it the overhead. Plain MPI, data change, results are checked. */
+ * latency, with enough of it the overhead. With --give-way 1 the computation gives its processor to
+ * whoever else wants it, so that dedicated processors without cores of their own work in that time
+ * as if they had some. Plain MPI, data change, results are checked. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdint.h>
@@ -42,9 +44,12 @@ static double clock_us(void) {
   return median(all, 1001);
 }
 
+static int give_way;
+
 static void compute(double us) {
   const double end = now_us() + us;
   while (now_us() < end) {
+    if (give_way) sched_yield();
   }
 }
 
@@ -53,65 +58,67 @@ struct Cell {
   int iterations;
 };
 
+struct Buffers {
+  double *in, *out;
+  int count, rank, size;
+};
+
+static void fill(struct Buffers* b, int round) {
+  for (int k = 0; k < b->count; ++k) b->in[k] = b->rank + round;
+}
+
+static int is_wrong(const struct Buffers* b, int round) {
+  const double expected = (double)b->size * round + 0.5 * b->size * (b->size - 1);
+  return b->out[0] != expected || b->out[b->count - 1] != expected;
+}
+
+/* The times of one allreduce, without what the clock takes. */
+static void start_and_wait(struct Buffers* b, double compute_us, double tick, double* start,
+                           double* wait) {
+  MPI_Request request;
+  const double begin = now_us();
+  MPI_Iallreduce(b->in, b->out, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+  *start = now_us() - begin - tick;
+  if (compute_us > 0) compute(compute_us);
+  const double again = now_us();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  *wait = now_us() - again - tick;
+}
+
+static void block(struct Buffers* b, double tick, double* start, double* wait) {
+  const double begin = now_us();
+  MPI_Allreduce(b->in, b->out, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  *start = now_us() - begin - tick;
+  *wait = 0;
+}
+
+/* `compute_us` below 0: blocking calls. Returns how many results were wrong. */
 static int measure(int count, double compute_us, double budget_us, double tick, struct Cell* cell) {
   static double start[MOST], wait[MOST], whole[MOST];
-  double* in = malloc((size_t)count * sizeof *in);
-  double* out = malloc((size_t)count * sizeof *out);
-  int rank, size, done = 0, wrong = 0, more = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  struct Buffers b = {malloc((size_t)count * sizeof(double)),
+                      malloc((size_t)count * sizeof(double)), count, 0, 0};
+  int done = 0, wrong = 0, more = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &b.size);
   const double end = now_us() + budget_us;
   while (more) {
     for (int i = 0; i < 50 && done < MOST; ++i, ++done) {
-      for (int k = 0; k < count; ++k) in[k] = rank + done;
-      MPI_Request request;
-      const double a = now_us();
-      MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
-      const double b = now_us();
-      if (compute_us > 0) compute(compute_us);
-      const double c = now_us();
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-      const double d = now_us();
-      const double expected = (double)size * done + 0.5 * size * (size - 1);
-      wrong += out[0] != expected || out[count - 1] != expected;
-      start[done] = b - a - tick;
-      wait[done] = d - c - tick;
+      fill(&b, done);
+      if (compute_us < 0) {
+        block(&b, tick, &start[done], &wait[done]);
+      } else {
+        start_and_wait(&b, compute_us, tick, &start[done], &wait[done]);
+      }
+      wrong += is_wrong(&b, done);
       whole[done] = start[done] + wait[done];
     }
     more = now_us() < end && done < MOST;
     MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
-  cell->iterations = done;
-  cell->start = median(start, done);
-  cell->wait = median(wait, done);
-  cell->whole = median(whole, done);
-  free(in);
-  free(out);
+  *cell = (struct Cell){median(start, done), median(wait, done), median(whole, done), done};
+  free(b.in);
+  free(b.out);
   return wrong;
-}
-
-static double blocking(int count, double budget_us, double tick, int* wrong) {
-  static double all[MOST];
-  double* in = malloc((size_t)count * sizeof *in);
-  double* out = malloc((size_t)count * sizeof *out);
-  int rank, size, done = 0, more = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  const double end = now_us() + budget_us;
-  while (more) {
-    for (int i = 0; i < 50 && done < MOST; ++i, ++done) {
-      for (int k = 0; k < count; ++k) in[k] = rank + done;
-      const double a = now_us();
-      MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-      all[done] = now_us() - a - tick;
-      *wrong += out[0] != (double)size * done + 0.5 * size * (size - 1);
-    }
-    more = now_us() < end && done < MOST;
-    MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  }
-  free(in);
-  free(out);
-  return median(all, done);
 }
 
 static const char* option(int argc, char** argv, const char* name, const char* fallback) {
@@ -128,19 +135,20 @@ int main(int argc, char** argv) {
   const double budget = atof(option(argc, argv, "--time-ms", "50")) * 1e3;
   const char* path = option(argc, argv, "--out", "-");
   FILE* file = rank != 0 ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
+  give_way = atoi(option(argc, argv, "--give-way", "0"));
   const double tick = clock_us();
   char* sizes = strdup(option(argc, argv, "--sizes", "8"));
   for (char *at, *size = strtok_r(sizes, ",", &at); size; size = strtok_r(NULL, ",", &at)) {
     const int count = atoi(size) / 8;
-    struct Cell warm;
+    struct Cell warm, blocking;
     if (count < 1) MPI_Abort(MPI_COMM_WORLD, 2);
     wrong += measure(count, 0, budget * 0.1, tick, &warm);
-    const double block = blocking(count, budget, tick, &wrong);
+    wrong += measure(count, -1, budget, tick, &blocking);
     char* computes = strdup(option(argc, argv, "--compute", "0,100"));
     for (char* in, *c = strtok_r(computes, ",", &in); c; c = strtok_r(NULL, ",", &in)) {
       struct Cell cell;
       wrong += measure(count, atof(c), budget, tick, &cell);
-      double mine[4] = {cell.start, cell.wait, cell.whole, block}, most[4];
+      double mine[4] = {cell.start, cell.wait, cell.whole, blocking.whole}, most[4];
       MPI_Reduce(mine, most, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
       if (file != NULL) {
         fprintf(file,

@@ -65,7 +65,7 @@ def _placed(launch: Launch, own_cores: bool, command: list[str], environment: di
 
 
 def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[float], time_ms: float,
-             own_cores: bool) -> list[dict[str, Any]]:
+             own_cores: bool, give_way: bool) -> list[dict[str, Any]]:
     """One launch; its lines. Raises Failure."""
     with tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder:
         out = Path(folder) / "cells.json"
@@ -73,9 +73,12 @@ def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[floa
         environment = {name: value for name, value in peers.environment(launch.mpi, settings).items()
                        if not name.startswith("TUTTI_") or launch.dcp is not None}
         arguments = [str(binary), "--sizes", ",".join(map(str, sizes)), "--compute",
-                     ",".join(f"{us:g}" for us in computes), "--time-ms", str(time_ms), "--out", str(out)]
+                     ",".join(f"{us:g}" for us in computes), "--time-ms", str(time_ms), "--give-way", str(int(give_way)),
+                     "--out", str(out)]
         command = peers.command_line(launch.mpi, launch.ranks, settings, arguments)
         command = _placed(launch, own_cores, command, environment)
+        if give_way and launch.dcp is not None:
+            environment["TUTTI_SPIN_US"] = "1000000"  # as on a core of its own, no dedicated processor sleeps
         if launch.dcp is None:
             environment.pop("TUTTI_DCP_CPUS", None)
         else:
@@ -88,7 +91,7 @@ def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[floa
 
 
 def measure(launches: list[Launch], sizes: list[int], computes: list[float], rounds: int, time_ms: float,
-            own_cores: bool, seed: int, console: Console) -> list[dict[str, Any]]:
+            own_cores: bool, seed: int, console: Console, give_way: bool = False) -> list[dict[str, Any]]:
     """A row for each launch, size and computation; medians over the rounds."""
     binaries = {mpi: program.compile_for(mpi, program.source("dcp.c")) for mpi in {each.mpi for each in launches}}
     order = random.Random(seed)
@@ -98,7 +101,8 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
         for _ in range(rounds):
             for launch in order.sample(launches, len(launches)):
                 progress.update(task, description=launch.title())
-                for line in run_once(launch, binaries[launch.mpi], sizes, computes, time_ms, own_cores):
+                for line in run_once(launch, binaries[launch.mpi], sizes, computes, time_ms, own_cores,
+                                     give_way):
                     found.setdefault((launch, line["bytes"], line["compute_us"]), []).append(line)
                 progress.advance(task)
     rows = []
@@ -115,7 +119,7 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
             "start_us": statistics.median(line["start_us"] for line in lines),
             "wait_us": statistics.median(line["wait_us"] for line in lines),
             "rounds": len(lines), "iterations": max(line["iterations"] for line in lines), "seed": seed,
-            "own_cores": own_cores, "mpi_version": launch.mpi.version})
+            "own_cores": own_cores, "give_way": give_way, "mpi_version": launch.mpi.version})
     return rows
 
 
@@ -161,6 +165,9 @@ def command(
     own_cores: Annotated[bool, typer.Option(
         "--own-cores", help="Give the last cores to the dedicated processors and the others to all programs, the "
         "peers' too (Linux's taskset).")] = False,
+    give_way: Annotated[bool, typer.Option(
+        "--give-way", help="Computations give their core to whoever wants it, and dedicated processors do not sleep: "
+        "the overhead that they would have with cores of their own, where there are none.")] = False,
     seed: options.Seed = None,
     json_path: options.Json = None,
 ) -> None:
@@ -184,7 +191,7 @@ def command(
     console.print(f"seed {seed}, {rounds} rounds of {len(launches)} launches, {machine.cpus().usable} processors"
                   + (", dedicated ones on cores of their own" if own_cores else ", dedicated ones on shared cores "
                      "where there are not enough"), highlight=False)
-    rows = measure(launches, numbers, computes, rounds, time_ms, own_cores, seed, console)
+    rows = measure(launches, numbers, computes, rounds, time_ms, own_cores, seed, console, give_way)
     if json_path is not None:
         json_path.write_text(json.dumps(rows, indent=1) + "\n")
     _show(rows, computes)

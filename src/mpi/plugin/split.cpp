@@ -21,7 +21,8 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr unsigned kLauncherS = 3;  // that the launcher has to end a job one of whose processes died
+constexpr unsigned kLauncherS =
+    3;  // that the launcher has to end a job one of whose processes died
 
 /// Who is what. Written inside MPI_Init, constant from then on.
 struct Split {
@@ -102,7 +103,8 @@ void take_place(const std::vector<offload::Introduction>& all) {
 /// The ranks in the program's world, with dedicated processors behind, in the order of the MPI's.
 void renumber() {
   int before[2] = {0, 0};
-  for (int rank = 0; rank < state.rank; ++rank) ++before[is_processor(static_cast<std::size_t>(rank))];
+  for (int rank = 0; rank < state.rank; ++rank)
+    ++before[is_processor(static_cast<std::size_t>(rank))];
   split.size = state.size;
   state.size -= static_cast<int>(split.processors.size());
   state.rank = split.processor ? state.size + before[1] : before[0];
@@ -110,7 +112,8 @@ void renumber() {
 
 void say_what_was_chosen() {
   if (state.rank != 0) return;
-  log(LogLevel::warn, "TUTTI_DCP=%s does not divide %d processes evenly: %d for the program, %d dedicated",
+  log(LogLevel::warn,
+      "TUTTI_DCP=%s does not divide %d processes evenly: %d for the program, %d dedicated",
       state.settings.dcp.c_str(), split.size, state.size, split.size - state.size);
 }
 
@@ -133,8 +136,8 @@ void call_native(const tutti_preload& preload, const char* name, Arguments... ar
   if (function != nullptr) function(arguments...);
 }
 
-/// What exit() does for the MPI's library, and for nothing else: MPICH tells its launcher in an exit
-/// handler that the process ends in good order. Only that library's handlers hang on its end.
+/// What exit() does for the MPI's library, and for nothing else: MPICH tells its launcher in an
+/// exit handler that the process ends in good order. Only that library's handlers hang on its end.
 void run_exit_handlers(const tutti_preload& preload) {
 #if !defined(TUTTI_ABI_OPENMPI)
   Dl_info info;
@@ -163,7 +166,8 @@ void run_exit_handlers(const tutti_preload& preload) {
   if (!in_order) {
     sleep(kLauncherS);
     log(LogLevel::error,
-        "dedicated processor %d: a process that it serves ended without MPI_Finalize; the job is aborted",
+        "dedicated processor %d: a process that it serves ended without MPI_Finalize; the job is "
+        "aborted",
         state.rank - state.size);
     call_native(preload, "PMPI_Abort", MPI_COMM_WORLD, 1);
   }
@@ -187,8 +191,9 @@ bool split_off() noexcept { return split.active; }
 bool split_job() {
   const bool found = find_split<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN) != nullptr;
   if (!all_ranks(found)) {
-    say_once(!found,
-             "TUTTI_DCP_FROM_JOB needs libtutti-split to be preloaded; use tutti run --dcp-from-job");
+    say_once(
+        !found,
+        "TUTTI_DCP_FROM_JOB needs libtutti-split to be preloaded; use tutti run --dcp-from-job");
     return false;
   }
   offload::Ratio ratio;

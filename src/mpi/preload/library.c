@@ -125,7 +125,8 @@ void* tutti_library_symbol(const char* name) {
   if (opened == NULL) return NULL;
   /* Data first from the global scope: an executable that was linked without -fPIC holds its own
      copy of Open MPI's predefined objects, and then that copy is what everybody uses. */
-  void* symbol = strncmp(name, "PMPI_", 5) == 0 ? NULL : dlsym(RTLD_DEFAULT, name);
+  int function = strncmp(name, "PMPI_", 5) == 0 || strncmp(name, "MPII_", 5) == 0;
+  void* symbol = function ? NULL : dlsym(RTLD_DEFAULT, name);
   return symbol != NULL ? symbol : dlsym(opened, name);
 }
 

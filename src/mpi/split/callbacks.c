@@ -57,15 +57,15 @@ static int create_keyval(create_keyval_function* next, void* caller, void* copy,
   return next(copy, remove, keyval, given);
 }
 
-#define KEYVAL_FUNCTION(name)                                                             \
-  EXPORT int MPI_##name(void* copy, void* remove, int* keyval, void* extra) {             \
-    static void *next, *native;                                                           \
-    if (!tutti_program_calls(CALLER))                                                     \
-      return ((create_keyval_function*)tutti_find_native("PMPI_" #name, &native))(        \
-          copy, remove, keyval, extra);                                                   \
-    return create_keyval((create_keyval_function*)tutti_find_next("MPI_" #name, &next),   \
-                         CALLER, copy, remove, keyval, extra);                                    \
-  }                                                                                       \
+#define KEYVAL_FUNCTION(name)                                                                     \
+  EXPORT int MPI_##name(void* copy, void* remove, int* keyval, void* extra) {                     \
+    static void *next, *native;                                                                   \
+    if (!tutti_program_calls(CALLER))                                                             \
+      return ((create_keyval_function*)tutti_find_native("PMPI_" #name, &native))(copy, remove,   \
+                                                                                  keyval, extra); \
+    return create_keyval((create_keyval_function*)tutti_find_next("MPI_" #name, &next), CALLER,   \
+                         copy, remove, keyval, extra);                                            \
+  }                                                                                               \
   EXPORT create_keyval_function PMPI_##name __attribute__((alias("MPI_" #name)));
 
 KEYVAL_FUNCTION(Comm_create_keyval)
@@ -93,7 +93,8 @@ static void call_handler(int index, const void* comm, int* code) {
   static void handler_##n(void* comm, int* code, ...) { call_handler(n, comm, code); }
 #define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
 #define ALL(X) \
-  EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03) EIGHT(X, 04) EIGHT(X, 05) EIGHT(X, 06) EIGHT(X, 07)
+  EIGHT(X, 0)  \
+  EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03) EIGHT(X, 04) EIGHT(X, 05) EIGHT(X, 06) EIGHT(X, 07)
 ALL(ONE) /* octal numbers, 00 to 077 */
 #define ADDRESS(n) handler_##n,
 static error_function* const handlers[HANDLERS] = {ALL(ADDRESS)};
@@ -128,7 +129,7 @@ static int create_errhandler(create_errhandler_function* next, void* caller, err
     if (!tutti_program_calls(CALLER))                                                              \
       return ((create_errhandler_function*)tutti_find_native("PMPI_" #name, &native))(given, out); \
     return create_errhandler((create_errhandler_function*)tutti_find_next("MPI_" #name, &next),    \
-                             CALLER, given, out);                                                          \
+                             CALLER, given, out);                                                  \
   }                                                                                                \
   EXPORT create_errhandler_function PMPI_##name __attribute__((alias("MPI_" #name)));
 
@@ -149,14 +150,14 @@ static int set_errhandler(set_errhandler_function* next, handle comm, handle han
   return next(own, handler);
 }
 
-#define SET_FUNCTION(name)                                                                        \
-  EXPORT int MPI_##name(handle comm, handle handler) {                                            \
-    static void *next, *native;                                                                   \
-    if (!tutti_program_calls(CALLER))                                                             \
+#define SET_FUNCTION(name)                                                                         \
+  EXPORT int MPI_##name(handle comm, handle handler) {                                             \
+    static void *next, *native;                                                                    \
+    if (!tutti_program_calls(CALLER))                                                              \
       return ((set_errhandler_function*)tutti_find_native("PMPI_" #name, &native))(comm, handler); \
-    return set_errhandler((set_errhandler_function*)tutti_find_next("MPI_" #name, &next), comm,   \
-                          handler);                                                               \
-  }                                                                                               \
+    return set_errhandler((set_errhandler_function*)tutti_find_next("MPI_" #name, &next), comm,    \
+                          handler);                                                                \
+  }                                                                                                \
   EXPORT set_errhandler_function PMPI_##name __attribute__((alias("MPI_" #name)));
 
 SET_FUNCTION(Comm_set_errhandler)

@@ -28,10 +28,10 @@ static void get(get_function* next, const int* comm, const int* keyval, void* va
 }
 
 /* Every spelling that Fortran compilers have for a name. */
-#define GET_FUNCTION(name)                                                            \
+#define GET_FUNCTION(name)                                                                  \
   EXPORT void name(const int* comm, const int* keyval, void* value, int* flag, int* code) { \
-    static void* next;                                                                \
-    get((get_function*)tutti_find_next(#name, &next), comm, keyval, value, flag, code); \
+    static void* next;                                                                      \
+    get((get_function*)tutti_find_next(#name, &next), comm, keyval, value, flag, code);     \
   }
 
 GET_FUNCTION(mpi_comm_get_attr)

@@ -25,8 +25,8 @@ EXPORT int MPI_Group_from_session_pset(handle session, const char* set, void* gr
   if (!tutti_program_calls(CALLER))
     return ((group_function*)tutti_find_native("PMPI_Group_from_session_pset", &native))(
         session, set, group);
-  int code = ((group_function*)tutti_find_next("MPI_Group_from_session_pset", &next))(session, set,
-                                                                                      group);
+  int code =
+      ((group_function*)tutti_find_next("MPI_Group_from_session_pset", &next))(session, set, group);
   if (code != 0 || !tutti_is_split() || !is_world(set)) return code;
   unsigned char everybody[sizeof(handle)];
   memcpy(everybody, group, tutti_worlds.handle_bytes);

@@ -42,13 +42,13 @@ int tutti_is_fortran(void* caller) {
 }
 
 static int unsupported(void) {
-  tutti_say("a function was called that this MPI does not have");
   const struct tutti_abi* abi = tutti_library_abi();
   return abi != NULL ? abi->err_unsupported : 1;
 }
 
-static void* found(void* function, void** place) {
+static void* found(void* function, const char* name, void** place) {
   if (function == NULL) {
+    tutti_say("%s is called, and this MPI does not have it", name);
     int (*none)(void) = unsupported;
     memcpy(&function, &none, sizeof function);
   }
@@ -57,13 +57,13 @@ static void* found(void* function, void** place) {
 }
 
 void* tutti_find_native(const char* name, void** place) {
-  return found(tutti_find_library(NULL) ? tutti_library_symbol(name) : NULL, place);
+  return found(tutti_find_library(NULL) ? tutti_library_symbol(name) : NULL, name, place);
 }
 
 /* An MPI that was opened with RTLD_LOCAL (mpi4py) is not among the next ones. */
 void* tutti_find_next(const char* name, void** place) {
   void* function = dlsym(RTLD_NEXT, name);
   char native[128] = "P";
-  if (function != NULL) return found(function, place);
+  if (function != NULL) return found(function, name, place);
   return tutti_find_native(strncat(native, name, sizeof native - 2), place);
 }

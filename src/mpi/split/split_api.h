@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 struct tutti_split {
-  void* world;          /* MPI_COMM_WORLD */
-  void* apps;           /* the communicator of the program's processes, which stands in for it */
-  size_t handle_bytes;  /* of an MPI_Comm: 4, or that of a pointer */
+  void* world;           /* MPI_COMM_WORLD */
+  void* apps;            /* the communicator of the program's processes, which stands in for it */
+  size_t handle_bytes;   /* of an MPI_Comm: 4, or that of a pointer */
   const int* processors; /* ranks of the dedicated processors in MPI_COMM_WORLD; copied */
   int processor_count;
 };

@@ -18,10 +18,10 @@ Introduction introduce(const Settings& settings);
 
 /// What a dedicated processor must know about its machine.
 struct Place {
-  std::int32_t index;             // among the dedicated processors of the machine
-  std::int32_t machine_ranks;     // processes of the program there
-  std::int32_t machine_helpers;   // dedicated processors there
-  std::uint64_t cpus[16];         // where the program's processes may run
+  std::int32_t index;            // among the dedicated processors of the machine
+  std::int32_t machine_ranks;    // processes of the program there
+  std::int32_t machine_helpers;  // dedicated processors there
+  std::uint64_t cpus[16];        // where the program's processes may run
 };
 
 /// Binds this process and chooses how it waits: with a CPU of its own it spins, on a shared one it

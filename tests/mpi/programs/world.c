@@ -1,5 +1,5 @@
-/* MPI_COMM_WORLD wherever a program can meet it: its size is the first argument, and everything that is
- * made from it, handed to callbacks for it or asked about it must agree. */
+/* MPI_COMM_WORLD wherever a program can meet it: its size is the first argument, and everything
+ * that is made from it, handed to callbacks for it or asked about it must agree. */
 #include <unistd.h>
 
 #include "check.h"
@@ -20,13 +20,15 @@ static int copy(MPI_Comm comm, int keyval, void* extra, void* in, void* out, int
 
 static int delete_on_world(MPI_Comm comm, int keyval, void* value, void* extra) {
   (void)keyval, (void)extra;
-  CHECK((comm == MPI_COMM_WORLD) == (value == &rank), "the delete callback got another communicator");
+  CHECK((comm == MPI_COMM_WORLD) == (value == &rank),
+        "the delete callback got another communicator");
   deletes++;
   return MPI_SUCCESS;
 }
 
 static void handler(MPI_Comm* comm, int* code, ...) {
-  CHECK(*comm == MPI_COMM_WORLD && *code == MPI_ERR_OTHER, "the error handler got another communicator");
+  CHECK(*comm == MPI_COMM_WORLD && *code == MPI_ERR_OTHER,
+        "the error handler got another communicator");
   errors++;
 }
 
@@ -123,7 +125,8 @@ static void messages(void) {
   int next = (rank + 1) % size, got = -1, flag = 0, packed = 0;
   char buffer[64];
   MPI_Status status;
-  MPI_Sendrecv(&rank, 1, MPI_INT, next, 3, &got, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &status);
+  MPI_Sendrecv(&rank, 1, MPI_INT, next, 3, &got, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD,
+               &status);
   CHECK(got == (rank + size - 1) % size && status.MPI_SOURCE == got, "from %d", got);
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
   CHECK(!flag, "a message that nobody sent");
@@ -162,8 +165,9 @@ static void objects(void) {
   int made = rank == 0 ? mkstemp(path) : -1;
   if (made >= 0) close(made);
   MPI_Bcast(path, sizeof path, MPI_CHAR, 0, MPI_COMM_WORLD);
-  CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
-                      &file) == MPI_SUCCESS, "the file");
+  CHECK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE,
+                      MPI_INFO_NULL, &file) == MPI_SUCCESS,
+        "the file");
   MPI_File_write_at_all(file, (MPI_Offset)(rank * 4), &rank, 1, MPI_INT, MPI_STATUS_IGNORE);
   MPI_Offset bytes = 0;
   MPI_File_sync(file);
