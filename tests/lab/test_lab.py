@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -107,17 +106,17 @@ def test_a_command_ends_when_it_is_closed():
 
 
 def test_doubling_the_latency_doubles_the_round_trip(python):
-    medians = {}
+    shortest = {}
     with Lab(2, latency="2ms") as lab:
         Background(lab, "n1", python("udp_echo.py"))
         for latency in (2, 4):
             lab.change(latency=f"{latency}ms")
             times = round_trips(lab, python)
-            assert min(times) >= 2000 * latency, "faster than the network"
-            medians[latency] = statistics.median(times)
-    # The lab's own share is the same in both; 1 ms of it would be a defect even on a busy machine.
-    assert medians[2] < 5000
-    assert 1.6 < medians[4] / medians[2] < 2.2
+            shortest[latency] = min(times)
+            assert shortest[latency] >= 2000 * latency, "faster than the network"
+    # The lab's own share is the same in both; on a busy machine the shortest says what it is.
+    assert shortest[2] < 5000
+    assert 1.6 < shortest[4] / shortest[2] < 2.2
 
 
 def test_the_rate_is_kept(python):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import tempfile
 from pathlib import Path
 
@@ -88,10 +89,11 @@ def test_the_root_sends_each_byte_about_twice(mpi):
 def test_forged_packets_are_never_delivered(mpi, python):
     """A stranger on one of the nodes sends what is not of the job to the job's own group, while it broadcasts."""
     with Lab(3, latency="1ms") as lab, tempfile.NamedTemporaryFile() as out:
-        forger = lab.start(python("udp_forger.py", 8), node="n2", stdout=out, stderr=out)
+        forger = lab.start(python("udp_forger.py", 100), node="n2", stdout=out, stderr=out)
         _, said = broadcast(lab, mpi, 3, 3000, calls=1500, **MULTICAST)
         assert ran(said) == {"multicast"}, said
         assert re.search(r"\d+ packets to a multicast group of this job were not its own: dropped", said), said
+        forger.send_signal(signal.SIGTERM)
         assert forger.wait(30) == 0
         assert int(Path(out.name).read_text()) > 100, "nothing was forged while the job ran"
 

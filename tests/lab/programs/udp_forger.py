@@ -1,7 +1,9 @@
-"""udp_forger.py SECONDS: sends packets that no job has sent to groups of tutti: random bytes, to the ports and addresses
-that it sees in the kernel's list of sockets of this node, which a stranger on the network would have to guess."""
+"""udp_forger.py SECONDS: until then, or until a SIGTERM, sends packets that no job has sent to groups of tutti: random
+bytes, to the ports and addresses that it sees in the kernel's list of sockets of this node, which a stranger on the
+network would have to guess."""
 
 import random
+import signal
 import socket
 import struct
 import sys
@@ -29,7 +31,9 @@ def main():
     out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("=4sii", b"\0" * 4, 0, socket.if_nametoindex("eth0")))
     generator = random.Random(3)
     sent = 0
-    while time.monotonic() < until:
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    while time.monotonic() < until and not stopped:
         for group in groups():
             out.sendto(generator.randbytes(generator.randrange(1, 1400)), group)
             sent += 1
