@@ -27,6 +27,7 @@ struct Shape {
   bool layered = false;           // several nodes, some with several members
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)
+  bool scarce = false;    // processors are (Traits::scarce): messages cost more than latencies
   bool alone = false;     // every member is on a node of its own
   bool mail = true;       // members have mail slots for each other (networks; not without payload)
   bool acks = true;       // members have words for each other, in mail slots or alone

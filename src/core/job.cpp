@@ -140,6 +140,7 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.layered = team.layers() != nullptr;
       shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
       shape.acks = shape.mail;
+      shape.scarce = fabric_->traits().scarce;
       shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
       shape.segments = shape.layered || shape.mail;
       shape.alone = shape.mail && !shape.layered;

@@ -117,7 +117,8 @@ struct Traits {
   std::size_t arena_scale =
       1;  // offset o of an arena is at base + o * arena_scale: without payload, the
           // arenas of many ranks lie interleaved, so that untouched words cost nothing
-  bool user_memory = false;        // get/put reach any exposed memory without the peer's help
+  bool user_memory = false;  // get/put reach any exposed memory without the peer's help
+  bool scarce = false;       // a machine of the job has more ranks than processors; the same on all
   std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
 };

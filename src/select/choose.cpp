@@ -55,57 +55,80 @@ std::vector<Preference> within_a_node(const Shape& s) {
   }
 }
 
-// Numbers of members. One round of everybody with everybody takes one latency and N (N - 1)
-// messages, a tree of one step up and one down two latencies and 2 (N - 1): measured in the lab,
-// where a message costs 30 us of processor time (docs/results.md).
-constexpr int kRound = 5;
-constexpr int kStep = 8;
-constexpr int kParts = 16;  // for parts to everybody
+constexpr int kStep = 8;  // members up to which a tree of one step is taken, and multicast is not
 
-/// Between nodes, one member on each. Last what needs least: the teams of simulations without
-/// payload have no mail.
-std::vector<Preference> between_nodes(const Shape& s) {
-  const bool round = s.size <= kRound, step = s.size <= kStep, parts = s.size <= kParts;
+/// Between nodes, one member on each, where a rank has a processor: few steps.
+std::vector<Preference> few_steps(const Shape& s) {
   switch (s.coll) {
     case Coll::barrier:
-      if (round) return {{"dissemination", kAny, kRound}, {"degree_k", kAny, 7, 7}};
-      return {{"degree_k", kAny, 7, 7}};
-    case Coll::bcast: {
-      // By multicast about two sends instead of one latency for each step of the tree.
-      std::vector<Preference> all;
-      if (!step) all = {{"multicast", kAny, 0}};
-      all.insert(all.end(), {{"binomial", 2 * Ki, 3072, 7}, {"binomial", kAny, 5120, 1, 1}});
-      if (parts) all.insert(all.end(), {{"direct", 96 * Ki, 0}, {"scatter_allgather", kAny, 0}});
-      all.push_back({"direct", kAny, 0});
-      return all;
-    }
-    case Coll::allreduce: {
-      std::vector<Preference> all;
-      if (round) all = {{"exchange", 4 * Ki, 0}};
-      all.insert(all.end(), {{"degree_k", step ? kAny : Ki, 7, 7}, {"doubling", 12 * Ki, 0}});
-      if (parts && s.size > 2) all.push_back({"split_exchange", kAny, 0});
+      return {{"dissemination", kAny, 0}, {"degree_k", kAny, 3}};
+    case Coll::bcast:
+      // By multicast about two sends instead of log2 N.
+      if (s.size > kStep)
+        return {{"multicast", kAny, 0}, {"binomial", kAny, 3072}, {"direct", kAny, 0}};
+      return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
+    case Coll::allreduce:
       // A ring has 2 (N - 1) steps: it pays when its parts are large.
-      all.insert(all.end(), {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
-                             {"ring", kAny, 0},
-                             {"doubling", kAny, 0},
-                             {"ordered", kAny, 0},
-                             {"degree_k", Ki, 3},
-                             {"degree_k", kAny, 1}});
-      return all;
-    }
+      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
+              {"ring", kAny, 0},
+              {"doubling", kAny, 0},
+              {"ordered", kAny, 0},
+              {"degree_k", Ki, 3},
+              {"degree_k", kAny, 1}};
     case Coll::reduce:
-      return {{"degree_k", kAny, step ? 7 : 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
+      return {{"degree_k", kAny, 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::reduce_scatter_block:
       return {{"direct", kAny, 0}, {"doubling", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::allgather:
-      if (step) return {{"exchange", 96 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
-      return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
     case Coll::allgatherv:
-      if (step) return {{"exchange", 512 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
       return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
     default:
       return {{"direct", kAny, 0}};
   }
+}
+
+// Numbers of members. One round of everybody with everybody takes one latency and N (N - 1)
+// messages, a tree of one step up and one down two latencies and 2 (N - 1): measured in the lab,
+// where a message costs 30 us of processor time (docs/results.md).
+constexpr int kRound = 5;
+
+/// The same where ranks share processors: few messages, and few wake-ups. Beyond kStep members
+/// nothing was measured.
+std::vector<Preference> few_messages(const Shape& s) {
+  const bool round = s.size <= kRound, step = s.size <= kStep;
+  if (!step) return few_steps(s);
+  switch (s.coll) {
+    case Coll::barrier:
+      if (round) return {{"dissemination", kAny, kRound}, {"degree_k", kAny, 7, 7}};
+      return {{"degree_k", kAny, 7, 7}};
+    case Coll::bcast:
+      return {{"binomial", 2 * Ki, 3072, 7},
+              {"binomial", kAny, 5120, 1, 1},
+              {"direct", 96 * Ki, 0},
+              {"scatter_allgather", kAny, 0},
+              {"direct", kAny, 0}};
+    case Coll::allreduce: {
+      std::vector<Preference> all;
+      if (round) all = {{"exchange", 4 * Ki, 0}};
+      all.insert(all.end(), {{"degree_k", kAny, 7, 7}, {"doubling", 12 * Ki, 0}});
+      if (s.size > 2) all.push_back({"split_exchange", kAny, 0});
+      const std::vector<Preference> others = few_steps(s);
+      all.insert(all.end(), others.begin(), others.end());
+      return all;
+    }
+    case Coll::reduce:
+      return {{"degree_k", kAny, 7}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
+    case Coll::allgather:
+      return {{"exchange", 96 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
+    case Coll::allgatherv:
+      return {{"exchange", 512 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
+    default:
+      return few_steps(s);
+  }
+}
+
+std::vector<Preference> between_nodes(const Shape& s) {
+  return s.scarce ? few_messages(s) : few_steps(s);
 }
 
 std::vector<Preference> without_processors(const Shape& s) {

@@ -22,7 +22,8 @@ struct NodesFabric::Introduction {
   std::int32_t first_of_node;  // lowest rank of its node: the node's identity
   char network[32];
   char node[48];
-  std::uint8_t code;  // of what it has done so far
+  std::uint8_t code;    // of what it has done so far
+  std::uint8_t scarce;  // its machine has more ranks than processors
 };
 
 namespace {
@@ -69,6 +70,7 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   me.arena_address = memory.address;
   me.arena_key = memory.key;
   me.first_of_node = (*shm)->neighbours().front();
+  me.scarce = (*shm)->machine_ranks() > (*shm)->node_cores();
   copy_name(me.node, node_name(settings));
   me.code = static_cast<std::uint8_t>(status.code);
   std::vector<Introduction> all(size);
@@ -154,6 +156,7 @@ void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& se
     }
     peers_[rank].address = all[rank].arena_address;
     peers_[rank].key = all[rank].arena_key;
+    if (all[rank].scarce != 0) traits_.scarce = true;
   }
 }
 
