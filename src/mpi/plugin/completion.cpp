@@ -469,7 +469,7 @@ int handle_Request_get_status_some(int count, const MPI_Request* requests, int* 
 // ---- start, cancel, free
 
 int fail(Request* request, int code) {
-  native.Comm_call_errhandler(request->comm != nullptr ? request->comm->handle : MPI_COMM_WORLD,
+  native.Comm_call_errhandler(request->comm != nullptr ? request->comm->handle : world_handle,
                               code);
   return code;
 }
