@@ -181,7 +181,10 @@ void Machine::set_up(Rank& rank, const DedicatedRun& run) {
 bool Machine::right(const Rank& rank, int iteration) const noexcept {
   if (rank.call.coll != Coll::allreduce) return true;
   const auto count = static_cast<double>(members_.size());
-  return rank.out.front() == count * iteration + count * (count - 1) / 2;
+  const double sum = count * iteration + count * (count - 1) / 2;
+  const auto elements = static_cast<std::ptrdiff_t>(rank.call.bytes / sizeof(double));
+  return std::all_of(rank.out.begin(), rank.out.begin() + elements,
+                     [sum](double found) { return found == sum; });
 }
 
 Task Machine::program(Rank& rank, DedicatedRun run) noexcept {
