@@ -2,7 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <stdexcept>
+#include <string>
 
 #include "bindings_sim.hpp"
 #include "sim/dedicated.hpp"
@@ -13,13 +13,6 @@ namespace {
 
 using tutti::sim::kMicrosecond;
 
-tutti::Coll parse_offloaded(const std::string& op) {
-  for (int coll = 0; coll < tutti::kColls; ++coll) {
-    if (op == tutti::name(static_cast<tutti::Coll>(coll))) return static_cast<tutti::Coll>(coll);
-  }
-  throw std::invalid_argument("there is no collective '" + op + "'");
-}
-
 /// A dict: start_us, wait_us (of the microbenchmark of CDCP-2008, with `compute` in between), us
 /// (their sum: the latency without computation, with enough of it the overhead), iteration_us,
 /// most_apps (served by one DCP), events.
@@ -27,29 +20,25 @@ nb::dict simulate_dedicated(const std::string& op, const std::string& profile, i
                             int cores, std::size_t bytes, double compute, int repeat,
                             double noise_period, double noise, double skew, std::uint64_t seed) {
   tutti::sim::DedicatedSpec spec;
-  std::string message;
-  if (!tutti::sim::load_network(profile, &spec.network, &message).ok())
-    throw std::invalid_argument(message);
-  const auto time = [](double us) {
-    if (!(us >= 0) || us > 1e9) throw std::invalid_argument("times are 0 to 1e9 microseconds");
-    return static_cast<tutti::sim::Time>(us * kMicrosecond + 0.5);
-  };
+  spec.network = load_profile(profile);
   spec.apps = apps;
   spec.dcps = dcps;
   spec.cores = cores;
-  spec.noise = {time(noise_period), time(noise), time(skew), seed};
+  spec.noise = {picoseconds(noise_period, "noise_period"), picoseconds(noise, "noise"),
+                picoseconds(skew, "skew"), seed};
   tutti::sim::DedicatedRun run;
-  run.call.coll = parse_offloaded(op);
+  run.call.coll = parse_collective(op);
   run.call.bytes = run.call.coll == tutti::Coll::barrier ? 0 : bytes;
-  run.compute = time(compute);
+  run.compute = picoseconds(compute, "compute");
   run.repeat = repeat;
   tutti::sim::DedicatedTimes times;
+  std::string message;
   tutti::Status status;
   {
     nb::gil_scoped_release unlocked;
     status = run_dedicated(spec, run, &times, &message);
   }
-  if (!status.ok()) throw std::invalid_argument(message);
+  require(status, message);
   const auto us = [](tutti::sim::Time value) { return static_cast<double>(value) / kMicrosecond; };
   nb::dict result;
   result["start_us"] = us(times.start);

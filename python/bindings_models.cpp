@@ -14,17 +14,10 @@ namespace model = tutti::model;
 
 namespace {
 
-tutti::sim::Network load(const std::string& path) {
-  tutti::sim::Network network;
-  std::string message;
-  if (!load_network(path, &network, &message).ok()) throw std::invalid_argument(message);
-  return network;
-}
-
 /// A dict by algorithm of (microseconds, the last member's). Empty where the message is larger than
 /// a datagram.
 nb::dict multicast(const std::string& path, int nodes, std::size_t bytes, double timeout) {
-  const tutti::sim::Network n = load(path);
+  const tutti::sim::Network n = load_profile(path);
   if (nodes < 2 || !(timeout > 0)) throw std::invalid_argument("two nodes at least, and a timeout");
   nb::dict result;
   if (bytes > tutti::Multicast::fragment_bytes(n.mtu)) return result;
@@ -47,13 +40,13 @@ void bind_models(nb::module_& module) {
   module.def(
       "model_dedicated",
       [](const std::string& path, int dcps, int apps, std::size_t bytes) {
-        return model::dedicated_allreduce(load(path), dcps, apps, bytes);
+        return model::dedicated_allreduce(load_profile(path), dcps, apps, bytes);
       },
       "profile"_a, "dcps"_a, "apps"_a, "bytes"_a);
   module.def(
       "model_dedicated_overhead",
       [](const std::string& path, std::size_t bytes) {
-        return model::dedicated_overhead(load(path), bytes);
+        return model::dedicated_overhead(load_profile(path), bytes);
       },
       "profile"_a, "bytes"_a);
   module.def("conventional_steps", &model::conventional_steps, "processors"_a);

@@ -23,23 +23,39 @@
 #include "sim/messages.hpp"
 #include "team/inbox.hpp"
 
-namespace {
-
 namespace nb = nanobind;
-using tutti::sim::Network;
-using tutti::sim::SimJob;
 
-/// Errors become ValueError with the one line that the core has for them.
-void check(tutti::Status status, const std::string& message) {
+void require(tutti::Status status, const std::string& message) {
   if (!status.ok()) throw std::invalid_argument(message);
 }
 
-Network load(const std::string& path) {
-  Network network;
+tutti::sim::Network load_profile(const std::string& path) {
+  tutti::sim::Network network;
   std::string message;
-  check(load_network(path, &network, &message), message);
+  require(load_network(path, &network, &message), message);
   return network;
 }
+
+tutti::Coll parse_collective(const std::string& op) {
+  std::string names;
+  for (int coll = 0; coll < tutti::kColls; ++coll) {
+    const char* known = tutti::name(static_cast<tutti::Coll>(coll));
+    if (op == known) return static_cast<tutti::Coll>(coll);
+    names += (coll == 0 ? "" : ", ") + std::string(known);
+  }
+  throw std::invalid_argument("no collective '" + op + "'; there are " + names);
+}
+
+tutti::sim::Time picoseconds(double us, const char* what) {
+  if (!(us >= 0) || us > 1e9)
+    throw std::invalid_argument(std::string(what) + " is a time of 0 to 1e9 microseconds");
+  return static_cast<tutti::sim::Time>(us * tutti::sim::kMicrosecond + 0.5);
+}
+
+namespace {
+
+using tutti::sim::Network;
+using tutti::sim::SimJob;
 
 tutti::Choice parse_choice(const std::string& algorithm) {
   tutti::Forced forced;
@@ -53,16 +69,6 @@ tutti::Choice parse_choice(const std::string& algorithm) {
     if (const tutti::Choice* choice = forced.of(static_cast<tutti::Coll>(coll))) return *choice;
   }
   throw std::invalid_argument("no algorithm is named");
-}
-
-tutti::Coll parse_collective(const std::string& op) {
-  std::string names;
-  for (int coll = 0; coll < tutti::kColls; ++coll) {
-    const char* known = tutti::name(static_cast<tutti::Coll>(coll));
-    if (op == known) return static_cast<tutti::Coll>(coll);
-    names += (coll == 0 ? "" : ", ") + std::string(known);
-  }
-  throw std::invalid_argument("no collective '" + op + "'; there are " + names);
 }
 
 std::string text_of(const tutti::Choice& choice) {
@@ -97,7 +103,7 @@ std::pair<std::string, std::string> chosen(const std::string& op, std::size_t by
   shape.block_bytes = std::size_t{64} << 10;
   tutti::Tuned tuned;
   std::string message;
-  if (!choices.empty()) check(tutti::Tuned::load(choices, &tuned, &message), message);
+  if (!choices.empty()) require(tutti::Tuned::load(choices, &tuned, &message), message);
   const tutti::Choice choice = tutti::choose(shape, tutti::Forced{}, &tuned);
   if (choice.algorithm == nullptr) return {};
   std::string why = shape.mapped ? "by the thresholds measured on shared memory"
@@ -120,12 +126,6 @@ std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> can
                        a.defaults.value[0], a.source);
   }
   return lines;
-}
-
-tutti::sim::Time picoseconds(double us, const char* what) {
-  if (!(us >= 0) || us > 1e9)
-    throw std::invalid_argument(std::string(what) + " is a time of 0 to 1e9 microseconds");
-  return static_cast<tutti::sim::Time>(us * tutti::sim::kMicrosecond + 0.5);
 }
 
 tutti::sim::Progress parse_progress(const std::string& text) {
@@ -176,7 +176,7 @@ std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& 
   spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
   std::unique_ptr<SimJob> job;
   std::string message;
-  check(SimJob::create(spec, &job, &message), message);
+  require(SimJob::create(spec, &job, &message), message);
   if (job->restriction(choice, call) == nullptr || spec.nodes == 1) return job;
   constexpr int kMostWithPayload = 1 << 14;
   if (job->size() > kMostWithPayload) return job;
@@ -196,7 +196,7 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
   const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
-  tutti::sim::JobSpec spec{nodes, ranks_per_node, load(profile), true};
+  tutti::sim::JobSpec spec{nodes, ranks_per_node, load_profile(profile), true};
   spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
                 picoseconds(skew, "skew"), seed};
   spec.trace = trace;
@@ -233,9 +233,9 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   std::string message;
   {
     nb::gil_scoped_release unlocked;
-    check(job->run(
-              choice, [&](int) { return call; }, repeat, program, &message),
-          message);
+    require(job->run(
+                choice, [&](int) { return call; }, repeat, program, &message),
+            message);
   }
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;
@@ -273,17 +273,17 @@ nb::dict exchange(const std::string& protocol, const std::string& profile, std::
   using tutti::model::Rendezvous;
   const Rendezvous which = parse_protocol(protocol);
   if (bytes < 1) throw std::invalid_argument("a message by rendezvous has 1 byte or more");
-  const Network network = load(profile);
+  const Network network = load_profile(profile);
   const auto p2p = which == Rendezvous::write  ? tutti::p2p::Protocol::write
                    : which == Rendezvous::read ? tutti::p2p::Protocol::read
                                                : tutti::p2p::Protocol::read_interrupt;
   tutti::sim::ExchangeTimes times;
   std::string message;
-  check(run_exchange(network,
-                     {bytes, p2p, picoseconds(sender_computes, "the sender's computation"),
-                      picoseconds(receiver_computes, "the receiver's computation")},
-                     &times, &message),
-        message);
+  require(run_exchange(network,
+                       {bytes, p2p, picoseconds(sender_computes, "the sender's computation"),
+                        picoseconds(receiver_computes, "the receiver's computation")},
+                       &times, &message),
+          message);
   const auto model =
       tutti::model::rendezvous(network, which, bytes, sender_computes, receiver_computes);
   nb::dict result;
@@ -300,7 +300,7 @@ nb::dict measure_host() {
   std::string message;
   {
     nb::gil_scoped_release unlocked;
-    check(tutti::model::measure_host(&costs, &message), message);
+    require(tutti::model::measure_host(&costs, &message), message);
   }
   nb::dict terms;
   terms["line"] = costs.line;
@@ -324,19 +324,19 @@ void bind_simulation(nb::module_& module) {
   module.def("model_rendezvous", [](const std::string& path, const std::string& protocol,
                                     std::size_t m, double sender, double receiver) {
     const auto times =
-        tutti::model::rendezvous(load(path), parse_protocol(protocol), m, sender, receiver);
+        tutti::model::rendezvous(load_profile(path), parse_protocol(protocol), m, sender, receiver);
     return std::pair<double, double>(times.sender, times.receiver);
   });
   module.def("model_overlap", &tutti::model::overlap, "alone"_a, "computation"_a, "together"_a);
-  module.def("model_allgather_send_receive",
-             [](const std::string& path, int nodes, int ppn, std::size_t m, std::size_t packet) {
-               if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
-               return tutti::model::allgather_send_receive(load(path), nodes, ppn, m, packet);
-             });
-  module.def("model_allgather_shared_buffer",
-             [](const std::string& path, int nodes, int ppn, std::size_t m, bool overlap) {
-               return tutti::model::allgather_shared_buffer(load(path), nodes, ppn, m, overlap);
-             });
+  module.def("model_allgather_send_receive", [](const std::string& path, int nodes, int ppn,
+                                                std::size_t m, std::size_t packet) {
+    if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
+    return tutti::model::allgather_send_receive(load_profile(path), nodes, ppn, m, packet);
+  });
+  module.def("model_allgather_shared_buffer", [](const std::string& path, int nodes, int ppn,
+                                                 std::size_t m, bool overlap) {
+    return tutti::model::allgather_shared_buffer(load_profile(path), nodes, ppn, m, overlap);
+  });
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
              "multicast"_a = false, "choices"_a = "");
   module.def("candidates", &candidates, "op"_a);
@@ -352,12 +352,12 @@ void bind_simulation(nb::module_& module) {
           nb::gil_scoped_release unlocked;
           status = tutti::measure_collective(algorithm, bytes, ranks, calls, &us, &message);
         }
-        check(status, message);
+        require(status, message);
         return us;
       },
       "algorithm"_a, "bytes"_a, "ranks"_a, "calls"_a);
   module.def("network_terms", [](const std::string& path) {
-    const Network n = load(path);
+    const Network n = load_profile(path);
     nb::dict terms;
     const auto us = [](tutti::sim::Time time) {
       return static_cast<double>(time) / tutti::sim::kMicrosecond;
@@ -382,17 +382,17 @@ void bind_simulation(nb::module_& module) {
   module.def("model_broadcast",
              [](const std::string& path, int nodes, std::size_t bytes, std::size_t block) {
                if (block == 0) throw std::invalid_argument("the block must be 1 byte or more");
-               return tutti::model::broadcast(load(path), nodes, bytes, block);
+               return tutti::model::broadcast(load_profile(path), nodes, bytes, block);
              });
   module.def("model_send_receive",
              [](const std::string& path, std::size_t bytes, std::size_t packet) {
                if (packet == 0) throw std::invalid_argument("the packet must be 1 byte or more");
-               return tutti::model::send_receive(load(path), bytes, packet);
+               return tutti::model::send_receive(load_profile(path), bytes, packet);
              });
   module.def("model_allreduce", [](const std::string& path, int nodes, std::size_t bytes,
                                    int degree, bool worst) {
     if (degree < 1) throw std::invalid_argument("the degree must be 1 or more");
-    return tutti::model::allreduce(load(path), nodes, bytes, degree,
+    return tutti::model::allreduce(load_profile(path), nodes, bytes, degree,
                                    worst ? tutti::model::Case::worst : tutti::model::Case::best);
   });
   module.def("model_recursive_doubling", &tutti::model::recursive_doubling, "ts"_a, "tw"_a, "m"_a,

@@ -3,6 +3,21 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
+#include "coll/call.hpp"
+#include "fabric/sim/network.hpp"
+
+// What the bindings share. All throw std::invalid_argument, Python's ValueError.
+
+/// Errors become ValueError with the one line that the core has for them.
+void require(tutti::Status status, const std::string& message);
+/// The network profile in a file.
+tutti::sim::Network load_profile(const std::string& path);
+tutti::Coll parse_collective(const std::string& op);
+/// `what`: of the time, for the error.
+tutti::sim::Time picoseconds(double us, const char* what);
+
 void bind_simulation(nanobind::module_& module);
 void bind_dedicated(nanobind::module_& module);
 void bind_models(nanobind::module_& module);

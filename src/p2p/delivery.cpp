@@ -24,6 +24,11 @@ Header envelope(const Context& context, const Team& team, std::size_t bytes, int
   return header;
 }
 
+/// True when a packet can be written now, and none that was sent before waits for its turn.
+bool ready(Peer& peer, std::size_t payload) noexcept {
+  return peer.queue.empty() && peer.connected() && peer.room(payload);
+}
+
 }  // namespace
 
 Header Messages::header_of(const Transfer& send, PacketKind kind,
@@ -76,9 +81,7 @@ void Messages::enqueue(Peer& peer, const Header& header, const void* payload) no
 /// A control packet, with at most sizeof(Clearance) bytes of data.
 void Messages::post(Peer& peer, const Header& header, const void* payload) noexcept {
   if (!peer.lost.ok()) return;
-  if (!peer.queue.empty() || !peer.connected() || !peer.room(header.payload)) {
-    return enqueue(peer, header, payload);
-  }
+  if (!ready(peer, header.payload)) return enqueue(peer, header, payload);
   if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
     fail_peer(peer, status);
 }
@@ -90,10 +93,7 @@ bool Messages::leave(Team& team, const void* data, std::size_t bytes, int destin
   if (destination < 0 || destination >= team.size()) return false;
   Peer* const peer = peers_[static_cast<std::size_t>(team.job_rank(destination))].get();
   if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
-  if (!peer->connected() || !peer->queue.empty() || !peer->affords(bytes, options_.allowance) ||
-      !peer->room(bytes)) {
-    return false;
-  }
+  if (!peer->affords(bytes, options_.allowance) || !ready(*peer, bytes)) return false;
   Header header = envelope(context_of(team), team, bytes, tag, PacketKind::eager);
   header.payload = static_cast<std::uint16_t>(bytes);
   if (const Status status = peer->write(header, data, false); !status.ok()) {

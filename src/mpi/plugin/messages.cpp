@@ -220,14 +220,17 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
                                        &request.transfer);
 }
 
-/// A message that needs no request of its own.
-bool sent_at_once(const char* call, const Comm& comm, const End& end, const Data& data) noexcept {
-  if (sent_request() == nullptr) return false;
+/// The request of a message that needs none of its own; nullptr when it has not left at once.
+Request* send_at_once(const char* call, const Comm& comm, const End& end,
+                      const Data& data) noexcept {
+  Request* const request = sent_request();
+  if (request == nullptr) return nullptr;
   const double begin = state.report ? now() : 0;
-  if (!state.messages->send_now(*comm.team, data.user, data.bytes, end.peer, end.tag)) return false;
+  if (!state.messages->send_now(*comm.team, data.user, data.bytes, end.peer, end.tag))
+    return nullptr;
   if (state.report) [[unlikely]]
     count_taken(call, "eager", data.bytes, now() - begin);
-  return true;
+  return request;
 }
 
 /// Makes a request with `make(request)`, and gives it to the program.
@@ -255,10 +258,11 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Data data;
   const Reason reason = read_send(comm, end, &data);
   if (reason != Reason::none) return pass(call, reason, call_native);
-  if (!persistent && mode != SendMode::synchronous && data.dense() &&
-      sent_at_once(call, *comm, end, data)) {
-    *out = handle_of(*sent_request());
-    return MPI_SUCCESS;
+  if (!persistent && mode != SendMode::synchronous && data.dense()) {
+    if (const Request* const sent = send_at_once(call, *comm, end, data)) {
+      *out = handle_of(*sent);
+      return MPI_SUCCESS;
+    }
   }
   return hand_out(call, *comm, persistent, data.bytes, out,
                   [&](Request& request) { return make_send(request, mode, end, data, false); });
