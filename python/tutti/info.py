@@ -93,7 +93,8 @@ def _machine_table(state: dict[str, Any]) -> Table:
                   f"{_size(shared['free'])} free of {_size(shared['size'])}")
     for fabric in state["fabrics"]:
         table.add_row(f"fabric {fabric['name']}", fabric["reach"])
-    table.add_row("memory", f"{_size(memory['per_team'])} per rank and communicator, "
+    # One team for blocking collectives, one for the others (docs/decisions/0018-two-orders.md).
+    table.add_row("memory", f"{_size(2 * memory['per_team'])} per rank and communicator, "
                   f"{_size(memory['segment_used'])} per rank at start, whatever the number of ranks")
     return table
 

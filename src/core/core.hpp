@@ -52,7 +52,7 @@ struct TeamSpec {
 struct MemoryUse {
   std::size_t segment_reserved = 0;  // bytes of shared memory reserved by this rank
   std::size_t segment_used = 0;      // of these, in use
-  std::size_t per_team = 0;          // fixed bytes per rank and communicator
+  std::size_t per_team = 0;          // fixed bytes per rank and team
 };
 
 /// What a dedicated processor has done, for `tutti run --report`.

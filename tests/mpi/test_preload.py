@@ -100,6 +100,16 @@ def test_bad_settings_give_one_line_and_the_own_mpi(program, libraries, mpi, set
 
 
 @pytest.mark.mpi
+def test_fault_tolerance_is_left_to_the_mpi(program, libraries):
+    """A program that revokes communicators needs every call in its MPI."""
+    mpi = mpis.MPIS["openmpi"]
+    result = mpis.start(mpi, 2, [program(mpi, "requests.c")], True, {"OMPI_MCA_mpi_ft_enable": "1"})
+    assert result.status == 0, result.text
+    assert "requests: passed" in result.text
+    assert result.text.count("fault tolerance (--with-ft)") == 1, result.text
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ALL)
 def test_missing_plugin(program, libraries, mpi, tmp_path):
     """The preload alone: every rank says so, and the program runs on its own MPI."""

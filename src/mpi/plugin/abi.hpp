@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 extern "C" {
 #if defined(TUTTI_ABI_MPICH)
@@ -23,6 +25,17 @@ inline constexpr bool kAliasIsError = false;
 #else
 inline constexpr bool kAliasIsError = true;
 #endif
+
+/// True where the MPI was told to report failed processes to the program (Open MPI: --with-ft),
+/// which then revokes communicators and goes on: that needs every call.
+inline bool is_fault_tolerant() noexcept {
+#if defined(TUTTI_ABI_OPENMPI)
+  const char* text = std::getenv("OMPI_MCA_mpi_ft_enable");
+  return text != nullptr && std::strchr("1tTyY", text[0]) != nullptr && text[0] != '\0';
+#else
+  return false;
+#endif
+}
 
 /// A handle as a key for hash tables.
 inline std::uintptr_t key(int handle) noexcept { return static_cast<unsigned>(handle); }

@@ -89,6 +89,12 @@ bool agree_on_settings() {
     return false;
   }
   if (!all_ranks(!state.settings.disable)) return false;
+  if (!all_ranks(!is_fault_tolerant())) {
+    say_once(is_fault_tolerant(),
+             "Open MPI runs with fault tolerance (--with-ft), of which the program's calls are a "
+             "part; the program runs on its own MPI");
+    return false;
+  }
   const std::uint64_t version = hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE;
   if (!equal_on_all_ranks(version)) {
     say_once(true, "the ranks run different versions of tutti");

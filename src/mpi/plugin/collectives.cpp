@@ -88,13 +88,14 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
   Comm& comm = *request->comm;
   request->plan.begin();
   request->started = true;
-  const Status status = state.job->start(*comm.team, request->plan.call, &request->operation);
+  const Status status =
+      state.job->start(*comm.nonblocking, request->plan.call, &request->operation);
   if (!status.ok()) {
     free_request(request);
     return raise(comm, call, status);
   }
   if (state.report) {
-    count_taken(call, state.job->algorithm(*comm.team, request->plan.call),
+    count_taken(call, state.job->algorithm(*comm.nonblocking, request->plan.call),
                 request->plan.call.bytes, now() - begin);
   }
   *out = handle_of(*request);
@@ -110,7 +111,8 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
   if (request == nullptr) return pass(call, reason, call_native);
   Comm& comm = *request->comm;
   request->persistent = true;
-  const Status status = state.job->prepare(*comm.team, request->plan.call, &request->operation);
+  const Status status =
+      state.job->prepare(*comm.nonblocking, request->plan.call, &request->operation);
   if (!status.ok()) {
     free_request(request);
     return raise(comm, call, status);

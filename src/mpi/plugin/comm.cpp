@@ -89,7 +89,7 @@ bool all_reachable(const std::vector<std::int32_t>& members) {
 // members.
 struct Proposal {
   long long known = 0;               // 1: all members belong to the world and the state is in place
-  long long served = 0;              // 1: the team exists here
+  long long served = 0;              // how many of its teams exist here
   long long id = 0, complement = 0;  // equal ids have minima that are complements
 };
 
@@ -100,20 +100,44 @@ Proposal agree(MPI_Comm comm, const Proposal& mine) {
   return all;
 }
 
-// A team for `comm` when this rank can have one.
-void create_team(Comm* comm, const std::vector<std::int32_t>& members) {
-  if (!state.job || !all_reachable(members)) return;
+// `without`: what becomes of the communicator where there can be no such team.
+Team* create_team(const Comm& comm, const std::uint64_t id[2],
+                  const std::vector<std::int32_t>& members, const char* without) {
   TeamSpec spec;
-  spec.id[0] = comm->id[0];
-  spec.id[1] = comm->id[1];
-  spec.rank = comm->rank;
-  spec.size = comm->size;
+  spec.id[0] = id[0];
+  spec.id[1] = id[1];
+  spec.rank = comm.rank;
+  spec.size = comm.size;
   spec.members = members.data();
-  const Status status = state.job->create_team(spec, &comm->team);
-  if (!status.ok()) {
-    comm->team = nullptr;
-    log(LogLevel::info, "a communicator of %d ranks stays with the MPI: %s", comm->size,
-        status.detail != nullptr ? status.detail : name(status.code));
+  Team* team = nullptr;
+  const Status status = state.job->create_team(spec, &team);
+  if (status.ok()) return team;
+  log(LogLevel::info, "a communicator of %d ranks %s: %s", comm.size, without,
+      status.detail != nullptr ? status.detail : name(status.code));
+  return nullptr;
+}
+
+// The teams of `comm`, as far as this rank can have them. Returns how many that are.
+int create_teams(Comm* comm, const std::vector<std::int32_t>& members) {
+  if (!state.job || !all_reachable(members)) return 0;
+  comm->team = create_team(*comm, comm->id, members, "stays with the MPI");
+  if (comm->team == nullptr) return 0;
+  const std::uint64_t other[2] = {comm->id[0] ^ 0x6e6f6e626c6f636bu, mix(comm->id[1])};
+  comm->nonblocking =
+      create_team(*comm, other, members, "has one order of blocking and non-blocking collectives");
+  return comm->nonblocking == nullptr ? 1 : 2;
+}
+
+// Gives back what not all members have: one team then does for all collectives, or none.
+void keep_teams(Comm* comm, long long served) {
+  if (served < 2) {
+    if (comm->nonblocking != nullptr && comm->nonblocking != comm->team)
+      state.job->release_team(comm->nonblocking);
+    if (served < 1 && comm->team != nullptr) {
+      state.job->release_team(comm->team);
+      comm->team = nullptr;
+    }
+    comm->nonblocking = comm->team;
   }
 }
 
@@ -146,17 +170,13 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2], bool fresh) {
     comm->size = size;
     comm->id[0] = birth[0];
     comm->id[1] = mix(birth[1] + static_cast<std::uint64_t>(members.front()) + 1);
-    create_team(comm, members);
+    mine.served = create_teams(comm, members);
     mine.known = attach(comm);
-    mine.served = comm->team != nullptr;
     mine.id = static_cast<long long>(comm->id[0] ^ comm->id[1]);
   }
   mine.complement = ~mine.id;
   const Proposal all = agree(handle, mine);
-  if (comm != nullptr && !all.served && comm->team != nullptr) {
-    state.job->release_team(comm->team);
-    comm->team = nullptr;
-  }
+  if (comm != nullptr) keep_teams(comm, all.served);
   if (comm != nullptr) comm->messages = fresh && comm->team != nullptr && state.messages != nullptr;
   if (all.known) {
     comms.insert(key(handle), comm);
@@ -166,8 +186,8 @@ Comm* adopt(MPI_Comm handle, const std::uint64_t birth[2], bool fresh) {
       "a communicator of %d ranks stays with the MPI: its members do not agree on it", size);
   if (mine.known) {
     native.Comm_delete_attr(handle, keyval);  // releases
-  } else {
-    delete comm;
+  } else if (comm != nullptr) {
+    release(comm);
   }
   return nullptr;
 }
@@ -318,7 +338,7 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept {
 
 void release(Comm* comm) noexcept {
   if (comm->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (comm->team != nullptr) state.job->release_team(comm->team);
+  keep_teams(comm, 0);
   delete comm;
 }
 

@@ -16,6 +16,10 @@ namespace tutti::mpi {
 /// it has been freed and its last operation is over.
 struct Comm {
   Team* team = nullptr;
+  // Of its non-blocking and persistent collectives: MPIs keep these apart from the blocking ones,
+  // and programs rely on that (mpi4py's MPI_Comm_iagree starts an MPI_Iallreduce before a barrier
+  // on one rank and after it on another). The same as `team` where there was no memory for two.
+  Team* nonblocking = nullptr;
   MPI_Comm handle{};
   int rank = 0;
   int size = 0;

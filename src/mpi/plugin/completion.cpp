@@ -488,7 +488,8 @@ int handle_Start(MPI_Request* handle) {
   request->started = true;
   const Status status = state.job->restart(*request->operation);
   if (state.report) {
-    count_taken(request->call, state.job->algorithm(*request->comm->team, request->plan.call),
+    count_taken(request->call,
+                state.job->algorithm(*request->comm->nonblocking, request->plan.call),
                 request->plan.call.bytes, now() - begin);
   }
   if (status.ok()) return MPI_SUCCESS;

@@ -10,17 +10,10 @@
 
 #include "base/cores.hpp"
 #include "fabric/shm/shm.hpp"
+#include "topo/topo.hpp"
 
 namespace tutti::offload {
 namespace {
-
-/// CPU number `which` of a set, or -1.
-int nth(const cpu_set_t& set, int which) {
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<std::size_t>(cpu), &set) && which-- == 0) return cpu;
-  }
-  return -1;
-}
 
 /// The entry of TUTTI_DCP_CPUS for this helper; -1 where there is none, -2 where it is no number.
 int named_cpu(const std::string& list, int index) {
@@ -46,20 +39,27 @@ bool is_apart(const Place& place) {
   return CPU_COUNT(&both) == 0;
 }
 
+CpuSet set_of(const cpu_set_t& cpus) {
+  CpuSet set;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) set[cpu] = CPU_ISSET(cpu, &cpus);
+  return set;
+}
+
 /// A CPU that the program's processes leave to this helper, or -1. They leave one where they are
-/// bound elsewhere, or where there are more CPUs than processes of both kinds.
+/// bound elsewhere, or where there are more CPUs than processes of both kinds. All helpers of the
+/// machine come to the same list.
 int free_cpu(const Place& place) {
-  cpu_set_t all, theirs, free;
+  cpu_set_t mine, theirs;
   CPU_ZERO(&theirs);
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return -1;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return -1;
   std::memcpy(&theirs, place.cpus, sizeof place.cpus);
-  CPU_ZERO(&free);
-  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &all) && !CPU_ISSET(cpu, &theirs)) CPU_SET(cpu, &free);
-  }
-  if (CPU_COUNT(&free) >= place.machine_helpers) return nth(free, place.index);
-  const int spare = available_cores() - place.machine_ranks;
-  return spare >= place.machine_helpers ? nth(all, CPU_COUNT(&all) - 1 - place.index) : -1;
+  const CpuSet all = set_of(mine), free = all & ~set_of(theirs);
+  const int count = place.machine_helpers;
+  const bool enough = static_cast<int>(free.count()) >= count;
+  if (!enough && available_cores() - place.machine_ranks < count) return -1;
+  const auto cpus = spread_over_packages(read_cpus(), enough ? free : all, count);
+  const auto index = static_cast<std::size_t>(place.index);
+  return index < cpus.size() ? cpus[index] : -1;
 }
 
 }  // namespace

@@ -180,6 +180,27 @@ static void test_many(void) {
   for (int i = 0; i < kMany; i++) CHECK(sums[i] == i * size * (size - 1) / 2, "sum %d of many", i);
 }
 
+/* Blocking and non-blocking collectives have an order each, as with the MPIs themselves, though the
+ * standard does not ask for it: mpi4py's MPI_Comm_iagree starts its MPI_Iallreduce before a barrier
+ * on one rank and after it on another. */
+static void test_orders_apart(void) {
+  for (int round = 0; round < 20; round++) {
+    MPI_Request requests[2];
+    int first = (rank + round) % 2, mine = rank + round, sum = -1, root = round % size,
+        token = rank;
+    if (!first) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Ibcast(&token, 1, MPI_INT, root, MPI_COMM_WORLD, &requests[1]);
+    if (first) MPI_Barrier(MPI_COMM_WORLD);
+    int all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    int expected = size * (size - 1) / 2 + size * round;
+    CHECK(sum == expected && all == expected && token == root, "round %d: sums %d and %d, root %d",
+          round, sum, all, token);
+  }
+}
+
 /* MPI_Request_c2f and back, and through the integers that Fortran keeps. */
 static void test_conversions(void) {
 #ifndef MPI_ABI_VERSION
@@ -242,6 +263,7 @@ int main(int argc, char** argv) {
     }
   }
   test_many();
+  test_orders_apart();
   test_conversions();
 #if MPI_VERSION >= 4
   test_persistent();
