@@ -53,9 +53,13 @@ void copy_by(Stores stores, void* to, const void* from, std::size_t bytes) noexc
 }  // namespace
 
 void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept {
+  copy_to_shared(to, from, bytes, bytes);
+}
+
+void copy_to_shared(void* to, const void* from, std::size_t bytes, std::size_t all) noexcept {
   if (bytes < kChosen) return copy_cached(to, from, bytes);
   static thread_local StoreChoice short_copies(kShortFactor), steady_copies(kSteadyFactor);
-  StoreChoice& choice = bytes < kSteady ? short_copies : steady_copies;
+  StoreChoice& choice = all < kSteady ? short_copies : steady_copies;
   const StoreChoice::Decision decision = choice.next();
   if (!decision.timed) return copy_by(decision.stores, to, from, bytes);
   const std::uint64_t start = ticks();

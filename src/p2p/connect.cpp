@@ -11,7 +11,7 @@ Messages::Messages(Engine& engine, ArenaHeap& heap, const Options& options) noex
       fabric_(engine.fabric()),
       options_(options),
       site_{engine, engine.fabric(), heap, {}} {
-  options_.eager = std::min(options_.eager, kMostPayload);
+  options_.eager = std::min(options_.eager, kMostEager);
   nobody_.background = true;
 }
 
@@ -25,6 +25,9 @@ Status Messages::open() noexcept {
   if (!fresh)
     return Status::error(Code::internal, "the table of peers is not at the beginning of the arena");
   site_.table = Table{offset, ranks};
+  std::size_t near = 0;
+  for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) near += fabric_.maps(rank) ? 1 : 0;
+  site_.ring = ring_bytes_for(near);
   engine_.count_sleepers_in(site_.own<std::atomic<std::uint32_t>>(site_.table.attention()));
   return Status::success();
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/copy.hpp"
 #include "base/log.hpp"
@@ -24,10 +25,8 @@ Header envelope(const Context& context, const Team& team, std::size_t bytes, int
   return header;
 }
 
-/// True when a packet can be written now, and none that was sent before waits for its turn.
-bool ready(Peer& peer, std::size_t payload) noexcept {
-  return peer.queue.empty() && peer.connected() && peer.room(payload);
-}
+/// True when nothing that was sent before waits for its turn.
+bool clear_way(const Peer& peer) noexcept { return peer.queue.empty() && peer.connected(); }
 
 }  // namespace
 
@@ -81,7 +80,7 @@ void Messages::enqueue(Peer& peer, const Header& header, const void* payload) no
 /// A control packet, with at most sizeof(Clearance) bytes of data.
 void Messages::post(Peer& peer, const Header& header, const void* payload) noexcept {
   if (!peer.lost.ok()) return;
-  if (!ready(peer, header.payload)) return enqueue(peer, header, payload);
+  if (!clear_way(peer) || !peer.room(header.payload)) return enqueue(peer, header, payload);
   if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
     fail_peer(peer, status);
 }
@@ -89,14 +88,14 @@ void Messages::post(Peer& peer, const Header& header, const void* payload) noexc
 /// What is not out of the ordinary in any way: written into the receiver's memory and forgotten.
 bool Messages::leave(Team& team, const void* data, std::size_t bytes, int destination,
                      int tag) noexcept {
-  if (bytes > options_.eager || tag < 0 || peers_.empty()) return false;
+  if (tag < 0 || peers_.empty()) return false;
   if (destination < 0 || destination >= team.size()) return false;
   Peer* const peer = peers_[static_cast<std::size_t>(team.job_rank(destination))].get();
   if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
-  if (!peer->affords(bytes, options_.allowance) || !ready(*peer, bytes)) return false;
-  Header header = envelope(context_of(team), team, bytes, tag, PacketKind::eager);
-  header.payload = static_cast<std::uint16_t>(bytes);
-  if (const Status status = peer->write(header, data, false); !status.ok()) {
+  if (bytes > eager_to(peer) || !peer->affords(bytes, options_.allowance)) return false;
+  if (!clear_way(*peer) || !peer->room_for_message(bytes)) return false;
+  const Header header = envelope(context_of(team), team, bytes, tag, PacketKind::eager);
+  if (const Status status = peer->write_message(header, data); !status.ok()) {
     fail_peer(*peer, status);
     return false;
   }
@@ -112,14 +111,19 @@ void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
   }
   Header header =
       header_of(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager, 0);
-  header.payload = static_cast<std::uint16_t>(send.bytes_);
   peer.charged += cost_of(send.bytes_);
   ++counts_.eager;
   if (synchronous) {
     peer.add_open(send);
     send.open_ = true;
   }
-  post(peer, header, send.buffer_);
+  if (clear_way(peer) && peer.room_for_message(send.bytes_)) {
+    if (const Status status = peer.write_message(header, send.buffer_); !status.ok())
+      fail_peer(peer, status);
+  } else {
+    header.payload = static_cast<std::uint16_t>(send.bytes_);
+    enqueue(peer, header, send.buffer_);
+  }
   if (!synchronous) complete(send, peer.lost);
 }
 
@@ -136,6 +140,7 @@ void Messages::drain(Peer& peer) noexcept {
 void Messages::handle(Peer& peer, const Packet& packet) noexcept {
   const Header& header = packet.header;
   if (header.kind <= PacketKind::request_to_send) return handle_envelope(peer, packet);
+  if (header.kind == PacketKind::more) return handle_more(peer, packet);
   if (header.kind == PacketKind::withdraw) return handle_withdraw(peer, header);
   Transfer* transfer = identified(header.transfer);
   // One that has been given up here (its deadline has passed) may still be spoken of.
@@ -188,9 +193,9 @@ void Messages::handle_withdraw(Peer& peer, const Header& header) noexcept {
   }
   if (arrival == nullptr) return;  // matched: the transfer takes its course
   matcher.remove(*arrival);
-  if (arrival->payload != nullptr) {
-    counts_.held_bytes -= arrival->header.payload;
-    peer.deliver(arrival->header.payload);
+  if (arrival->payload != nullptr) {  // all of it: what withdraws it came behind
+    counts_.held_bytes -= arrival->header.bytes;
+    peer.deliver(arrival->header.bytes);
   }
   FramePool::release(arrival);
   Header reply{};
@@ -199,11 +204,12 @@ void Messages::handle_withdraw(Peer& peer, const Header& header) noexcept {
   post(peer, reply, nullptr);
 }
 
-/// Remembers a message that no receive waits for; with its data, unless `payload` is nullptr.
+/// Remembers a message that no receive waits for; with its data, unless `payload` is nullptr. More
+/// data may follow.
 Arrival* Messages::keep(Context& context, Peer& peer, const Header& header,
                         const void* payload) noexcept {
   const bool eager = header.kind != PacketKind::request_to_send && payload != nullptr;
-  void* memory = frames().allocate(sizeof(Arrival) + (eager ? header.payload : 0));
+  void* memory = frames().allocate(sizeof(Arrival) + (eager ? header.bytes : 0));
   if (memory == nullptr) return nullptr;
   auto* arrival = new (memory) Arrival();
   arrival->context = &context;
@@ -213,7 +219,8 @@ Arrival* Messages::keep(Context& context, Peer& peer, const Header& header,
     arrival->payload = reinterpret_cast<std::byte*>(arrival + 1);
     fabric_.spend(Work::copy, header.payload);
     copy_small(arrival->payload, payload, header.payload);
-    counts_.held_bytes += header.payload;
+    counts_.held_bytes += header.bytes;
+    if (header.payload < header.bytes) peer.train = {header, header.payload, nullptr, arrival};
   } else if (header.payload == sizeof arrival->key && payload != nullptr) {
     std::memcpy(&arrival->key, payload, sizeof arrival->key);
   }
@@ -226,9 +233,10 @@ void Messages::drop(Arrival* arrival) noexcept {
   Peer& peer = *arrival->from;
   const Header header = arrival->header;
   if (arrival->payload != nullptr) {
-    counts_.held_bytes -= header.payload;
-    if (peer.rank != fabric_.rank()) peer.deliver(header.payload);
+    counts_.held_bytes -= header.bytes;
+    if (peer.rank != fabric_.rank()) peer.deliver(header.bytes);
   }
+  if (peer.train.arrival == arrival) peer.train.arrival = nullptr;
   FramePool::release(arrival);
   if (peer.rank != fabric_.rank() && header.kind != PacketKind::eager) {
     finish(peer, header.transfer,
@@ -251,16 +259,45 @@ void Messages::describe(const Header& header, Transfer& receive) noexcept {
 void Messages::receive_eager(Transfer& receive, Peer& peer, const Header& header,
                              const void* payload) noexcept {
   describe(header, receive);
-  fabric_.spend(Work::copy, receive.wanted_);
-  copy_small(receive.buffer_, payload, receive.wanted_);
+  const std::size_t bytes = std::min<std::size_t>(receive.wanted_, header.payload);
+  fabric_.spend(Work::copy, bytes);
+  copy_small(receive.buffer_, payload, bytes);
+  if (header.payload == header.bytes) return received(receive, peer, header);
+  depend(receive, peer);
+  peer.train = {header, header.payload, &receive, nullptr};
+}
+
+/// All data of an eager message is where it was wanted.
+void Messages::received(Transfer& receive, Peer& peer, const Header& header) noexcept {
   if (peer.rank == fabric_.rank()) {
-    peer.delivered += cost_of(header.payload);
+    peer.delivered += cost_of(header.bytes);
   } else {
-    peer.deliver(header.payload);
+    peer.deliver(header.bytes);
     if (header.kind == PacketKind::eager_synchronous)
       finish(peer, header.transfer, Status::success());
   }
   complete(receive, Status::success());
+}
+
+/// The next part of the eager message before. That message may have been given up meanwhile.
+void Messages::handle_more(Peer& peer, const Packet& packet) noexcept {
+  Train& train = peer.train;
+  const std::size_t offset = packet.header.bytes;
+  const std::size_t bytes = packet.header.payload;
+  if (offset != train.moved || bytes > train.header.bytes - offset) {
+    return fail_peer(peer, Status{Code::corrupt, peer.rank, "a part of a message is missing"});
+  }
+  train.moved += bytes;
+  fabric_.spend(Work::copy, bytes);
+  if (train.arrival != nullptr) copy_small(train.arrival->payload + offset, packet.payload, bytes);
+  if (Transfer* receive = train.receive; receive != nullptr && offset < receive->wanted_) {
+    copy_small(receive->buffer_ + offset, packet.payload,
+               std::min(bytes, receive->wanted_ - offset));
+  }
+  if (!train.complete()) return;
+  train.arrival = nullptr;
+  if (Transfer* receive = std::exchange(train.receive, nullptr))
+    received(*receive, peer, train.header);
 }
 
 /// Gives a message that came earlier to the receive that takes it.
@@ -279,9 +316,22 @@ void Messages::consume(Arrival* arrival, Transfer& receive) noexcept {
     FramePool::release(arrival);
     return accept_rendezvous(receive, peer, header, key);
   }
-  counts_.held_bytes -= header.payload;
-  receive_eager(receive, peer, header, arrival->payload);
+  counts_.held_bytes -= header.bytes;
+  describe(header, receive);
+  Train& train = peer.train;
+  const bool partial = train.arrival == arrival;
+  const std::size_t there = partial ? train.moved : header.bytes;
+  fabric_.spend(Work::copy, std::min(receive.wanted_, there));
+  copy_small(receive.buffer_, arrival->payload, std::min(receive.wanted_, there));
   FramePool::release(arrival);
+  if (!partial) return received(receive, peer, header);
+  train.arrival = nullptr;
+  depend(receive, peer);
+  if (peer.lost.ok()) {
+    train.receive = &receive;
+  } else {
+    complete(receive, peer.lost);
+  }
 }
 
 }  // namespace tutti::p2p

@@ -14,6 +14,7 @@
 // Thread-safety: as Job. A Transfer belongs to one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,7 +30,8 @@
 namespace tutti::p2p {
 
 struct Options {
-  std::size_t eager = kMostPayload;  // largest message that is sent at once
+  /// Largest message that is sent at once; of ranks that do not map each other, kMostPayload.
+  std::size_t eager = kMostEager;
   std::uint64_t allowance = std::uint64_t{1}
                             << 20;  // cost of unexpected eager messages from one sender
   Protocol protocol = Protocol::read_interrupt;  // of larger ones
@@ -146,8 +148,8 @@ class Messages {
   const Options& options() const noexcept { return options_; }
   FramePool& frames() noexcept { return engine_.frames(); }
   /// Shared memory for each rank that this one has received from, and per rank of the job.
-  static constexpr std::size_t bytes_per_peer() noexcept {
-    return kInboundBytes + sizeof(CreditLine);
+  std::size_t bytes_per_peer() const noexcept {
+    return inbound_bytes(site_.ring) + sizeof(CreditLine);
   }
 
  private:
@@ -186,7 +188,16 @@ class Messages {
               int rank, int tag, SendMode mode) noexcept;
   Status make(Transfer::Kind kind, Team& team, void* buffer, std::size_t bytes, int rank, int tag,
               SendMode mode, Transfer** out) noexcept;
-  bool large(const Transfer& transfer) const noexcept { return transfer.bytes_ > options_.eager; }
+  /// Largest message that leaves for the peer (nullptr: unknown) at once.
+  std::size_t eager_to(const Peer* peer) const noexcept {
+    return peer != nullptr && peer->mapped != nullptr ? options_.eager
+                                                      : std::min(options_.eager, kMostPayload);
+  }
+  /// It may take a while, or its other side may have to wait for it: worth an interrupt.
+  bool large(const Transfer& transfer) const noexcept {
+    return transfer.bytes_ >
+           eager_to(transfer.kind_ == Transfer::Kind::receive ? transfer.peer_ : nullptr);
+  }
   void begin(Transfer& transfer, bool watched) noexcept;
   void begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept;
   void begin_send(Transfer& send, bool watched) noexcept;
@@ -218,6 +229,9 @@ class Messages {
   void describe(const Header& header, Transfer& receive) noexcept;
   void receive_eager(Transfer& receive, Peer& peer, const Header& header,
                      const void* payload) noexcept;
+  void received(Transfer& receive, Peer& peer, const Header& header) noexcept;
+  void handle_more(Peer& peer, const Packet& packet) noexcept;
+  void depend(Transfer& receive, Peer& peer) noexcept;
   void consume(Arrival* arrival, Transfer& receive) noexcept;
   bool interrupts(const Header& header) const noexcept;
 

@@ -5,6 +5,10 @@
 // the flag (VIA-2003, Figure 2); a larger one in the byte ring, in whole cache lines with the
 // header in the last of them. Either way it is one put with the slot's flag as the tail, and the
 // flag says where to look. Packets of a pair are numbered, so flags only grow and nothing is reset.
+//
+// Where the two map each other, an eager message of more than kMostPayload or kTrainPart bytes is a
+// train: packets one behind the other, each with a part of the data, so that the receiver copies
+// one part while the sender fills the next.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +27,7 @@ enum class PacketKind : std::uint8_t {
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
   withdraw,   // to a receiver: the sender wants to cancel what is not matched yet
   withdrawn,  // to a sender: it was not matched, and is forgotten
+  more,       // to a receiver: the next part of the eager message before, at offset `bytes`
 };
 
 /// How the data of a large message moves.
@@ -37,7 +42,7 @@ struct Header {
   std::uint64_t context[2];  // the team's id
   std::uint32_t source;      // rank of the sender in the team
   std::int32_t tag;
-  std::uint64_t bytes;     // of the message; in data: the offset of this part
+  std::uint64_t bytes;     // of the message; in data and more: the offset of this part
   std::uint32_t transfer;  // who it is about, at the addressee; in envelopes: at the sender
   std::uint16_t payload;   // bytes of data in this packet
   PacketKind kind;
@@ -56,12 +61,27 @@ struct Clearance {
 inline constexpr std::uint64_t kSlots = 256;  // a window of sends that programs use, and more
 inline constexpr std::size_t kSlotBytes = 128;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
+/// The byte ring of an area. Within a node it is the larger, the fewer ranks there are: lines that
+/// the receiver has read long ago are written faster than those that it still has in its caches
+/// (docs/decisions/0003-blocks.md).
 inline constexpr std::size_t kRingBytes = std::size_t{128} << 10;
-inline constexpr std::size_t kInboundBytes = kSlots * kSlotBytes + kRingBytes;
+inline constexpr std::size_t kMostRingBytes = std::size_t{1} << 20;
+constexpr std::size_t ring_bytes_for(std::size_t node_ranks) noexcept {
+  std::size_t bytes = kMostRingBytes;
+  while (bytes > kRingBytes && bytes * node_ranks > 4 * kMostRingBytes) bytes /= 2;
+  return bytes;
+}
+constexpr std::size_t inbound_bytes(std::size_t ring) noexcept {
+  return kSlots * kSlotBytes + ring;
+}
 /// Largest payload of one packet: several must fit, or sender and receiver could not work at the
 /// same time.
 inline constexpr std::size_t kMostPayload = std::size_t{16} << 10;
 static_assert(kMostPayload < 1 << 16 && kMostPayload + kCacheLine <= kRingBytes / 4);
+/// Largest eager message: a train of it fits into the ring with room to spare.
+inline constexpr std::size_t kMostEager = std::size_t{64} << 10;
+inline constexpr std::size_t kTrainPart = std::size_t{8} << 10;
+static_assert(kMostEager + 2 * kMostPayload <= kRingBytes && kMostEager / kTrainPart < kSlots / 4);
 
 /// The value of a slot's flag: number of the packet + 1, and where it lies.
 struct Flag {

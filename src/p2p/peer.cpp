@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/copy.hpp"
+#include "base/copy_shared.hpp"
 #include "team/copy_small.hpp"
 
 namespace tutti::p2p {
@@ -12,7 +13,7 @@ constexpr std::size_t kRing = kSlots * kSlotBytes;  // where the byte ring begin
 // What the other side does not know yet of what has been taken. Together with what it has under way
 // there is always room left, so nobody waits for what will never be told.
 constexpr std::uint64_t kUntoldPackets = kSlots / 4;
-constexpr std::uint64_t kUntoldBytes = kRingBytes / 4;
+constexpr std::uint64_t untold_bytes(std::size_t ring) noexcept { return ring / 4; }
 
 }  // namespace
 
@@ -39,66 +40,110 @@ Status Peer::connect() noexcept {
   const std::uint64_t answered = answer().load(std::memory_order_acquire);
   if (answered == kRefused)
     return Status::error(Code::no_memory, "the peer has no memory for messages");
+  const std::size_t at = (answered - 1) / kCacheLine * kCacheLine;
+  ring_there = kRingBytes << (answered - 1 - at);
   if (mapped == nullptr) {
     std::size_t offset = 0;
-    TUTTI_TRY(site.heap.allocate(kInboundBytes, &offset));
+    TUTTI_TRY(site.heap.allocate(inbound_bytes(ring_there), &offset));
     mirror = site.own<std::byte>(offset);
   } else {
-    mirror = mapped + (answered - 1);
+    mirror = mapped + at;
   }
-  area_there = answered - 1;
+  area_there = at;
   return Status::success();
 }
 
-bool Peer::fits(std::size_t payload) const noexcept {
-  if (sent - consumed >= kSlots) return false;
+/// `packets` of `payload` bytes each.
+bool Peer::fits(std::size_t payload, std::uint64_t packets) const noexcept {
+  if (sent + packets - consumed > kSlots) return false;
   const std::size_t bytes = lines_of(payload) * kCacheLine;
   if (bytes == 0) return true;
   const std::uint64_t freed = consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
-  const std::size_t place = ring_end % kRingBytes;
-  const std::size_t skipped = place + bytes > kRingBytes ? kRingBytes - place : 0;
-  return ring_end - freed + skipped + bytes <= kRingBytes;
+  const std::size_t place = ring_end % ring_there;
+  const std::size_t all = bytes * packets;
+  // What is left out at the end of the ring; of several packets, that is less than one of them.
+  const std::size_t skipped =
+      place + all <= ring_there ? 0 : (packets == 1 ? ring_there - place : bytes);
+  return ring_end - freed + skipped + all <= ring_there;
 }
 
 bool Peer::room(std::size_t payload) noexcept {
-  if (fits(payload)) return true;
+  if (fits(payload, 1)) return true;
   consumed = credit->consumed.load(std::memory_order_acquire);
-  return fits(payload);
+  return fits(payload, 1);
 }
 
-Status Peer::write(const Header& header, const void* payload, bool interrupts) noexcept {
+bool Peer::room_for_message(std::size_t bytes) noexcept {
+  const std::size_t part = part_of(bytes);
+  if (bytes <= part) return room(bytes);
+  const std::uint64_t packets = (bytes + part - 1) / part;
+  if (fits(part, packets)) return true;
+  consumed = credit->consumed.load(std::memory_order_acquire);
+  return fits(part, packets);
+}
+
+/// `message`: bytes of the whole of which the payload is a part.
+Peer::Place Peer::compose(const Header& header, const void* payload, std::size_t message) noexcept {
   const std::size_t flag_at = slot_flag(sent);
   const std::size_t lines = lines_of(header.payload);
-  std::size_t begin = flag_at - sizeof(Header) - padded(header.payload);
-  std::size_t end = flag_at;
+  Place place{flag_at - sizeof(Header) - padded(header.payload), flag_at, flag_at, 0};
   bool wrapped = false;
   if (lines != 0) {
-    std::size_t place = ring_end % kRingBytes;
-    if (place + lines * kCacheLine > kRingBytes) {
-      ring_end += kRingBytes - place;
-      place = 0;
+    std::size_t at = ring_end % ring_there;
+    if (at + lines * kCacheLine > ring_there) {
+      ring_end += ring_there - at;
+      at = 0;
       wrapped = true;
     }
-    begin = kRing + place;
-    end = begin + lines * kCacheLine;
+    place.begin = kRing + at;
+    place.end = place.begin + lines * kCacheLine;
     ring_end += lines * kCacheLine;
   }
   site.fabric.spend(Work::copy, header.payload);
-  copy_small(mirror + begin, payload, header.payload);
-  std::memcpy(mirror + end - sizeof(Header), &header, sizeof(Header));
+  if (mapped != nullptr && header.payload > kSmallCopy) {
+    copy_to_shared(mirror + place.begin, payload, header.payload, message);
+  } else {
+    copy_small(mirror + place.begin, payload, header.payload);
+  }
+  std::memcpy(mirror + place.end - sizeof(Header), &header, sizeof(Header));
   slot_end[sent % kSlots] = ring_end;
-  const std::uint64_t value = Flag::make(sent++, lines, wrapped);
+  place.flag = Flag::make(sent++, lines, wrapped);
+  return place;
+}
+
+Status Peer::write(const Header& header, const void* payload, bool interrupts) noexcept {
+  const Place place = compose(header, payload, header.payload);
   if (mapped != nullptr) {
-    site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + flag_at), value);
+    site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     wake(interrupts);
     return Status::success();
   }
-  const Tail tail{area_there + flag_at, value};
+  const Tail tail{area_there + place.flag_at, place.flag};
   // The mirror is not written again before the peer has consumed the packet, so no completion is
   // needed.
-  TUTTI_TRY(
-      site.fabric.put(arena, area_there + begin, mirror + begin, end - begin, &tail, nullptr));
+  TUTTI_TRY(site.fabric.put(arena, area_there + place.begin, mirror + place.begin,
+                            place.end - place.begin, &tail, nullptr));
   if (interrupts) site.fabric.ring(rank);
+  return Status::success();
+}
+
+Status Peer::write_message(const Header& header, const void* data) noexcept {
+  const std::size_t part = part_of(header.bytes);
+  Header packet = header;
+  packet.payload = static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes));
+  if (header.bytes <= part) return write(packet, data, false);
+  for (std::size_t offset = 0; offset < header.bytes; offset += part) {
+    if (offset != 0) {
+      packet.kind = PacketKind::more;
+      packet.bytes = offset;
+      packet.payload =
+          static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes - offset));
+    }
+    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset, header.bytes);
+    site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
+    // A sleeper is told of the first part, so that it works along, and of the last.
+    if (offset == 0 || offset + part >= header.bytes) wake(false);
+  }
   return Status::success();
 }
 
@@ -119,14 +164,16 @@ Status Peer::accept() noexcept {
   credit_there = site.own<std::uint64_t>(site.table.places())[rank];
   std::size_t offset = 0;
   bool fresh = false;
-  const Status status = site.heap.allocate(kInboundBytes, &offset, &fresh);
+  if (mapped != nullptr) ring = site.ring;
+  const Status status = site.heap.allocate(inbound_bytes(ring), &offset, &fresh);
   if (status.ok()) {
     area = site.own<std::byte>(offset);
     for (std::uint64_t slot = 0; !fresh && slot < kSlots; ++slot)
       new (area + slot_flag(slot)) Word(0);
   }
   const auto me = static_cast<std::size_t>(site.fabric.rank());
-  const Tail tail{site.table.answers() + me * sizeof(Word), status.ok() ? offset + 1 : kRefused};
+  const Tail tail{site.table.answers() + me * sizeof(Word),
+                  status.ok() ? answer_of(offset, ring) : kRefused};
   TUTTI_TRY(site.fabric.put(arena, 0, nullptr, 0, &tail, nullptr));
   return status;
 }
@@ -139,20 +186,21 @@ Packet Peer::front() noexcept {
         reinterpret_cast<const Header*>(area + slot_flag(received) - sizeof(Header));
     return {*header, reinterpret_cast<const std::byte*>(header) - padded(header->payload)};
   }
-  if (Flag::wrapped(value)) ring_read += kRingBytes - ring_read % kRingBytes;
-  const std::byte* begin = area + kRing + ring_read % kRingBytes;
+  if (Flag::wrapped(value)) ring_read += ring - ring_read % ring;
+  const std::byte* begin = area + kRing + ring_read % ring;
   ring_read += lines * kCacheLine;
   return {*reinterpret_cast<const Header*>(begin + lines * kCacheLine - sizeof(Header)), begin};
 }
 
 void Peer::pop() noexcept {
   ++received;
-  if (received - told >= kUntoldPackets || ring_read - ring_told >= kUntoldBytes) tell_credits();
+  if (received - told >= kUntoldPackets || ring_read - ring_told >= untold_bytes(ring))
+    tell_credits();
 }
 
 void Peer::deliver(std::size_t payload) noexcept {
   delivered += cost_of(payload);
-  if (delivered - told_delivered >= kUntoldBytes) tell_credits();
+  if (delivered - told_delivered >= untold_bytes(kRingBytes)) tell_credits();
 }
 
 void Peer::tell_credits() noexcept {

@@ -6,6 +6,8 @@
 // data is stored in place; elsewhere it is composed in a mirror of the area and put from there.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +27,7 @@ struct Site {
   Fabric& fabric;
   ArenaHeap& heap;
   Table table;
+  std::size_t ring = kRingBytes;  // bytes of the ring of an inbound area that its sender maps
 
   template <class T>
   T* own(std::size_t offset) const noexcept {
@@ -55,14 +58,27 @@ struct Peer {
   /// Asks for an inbound area: tells the peer where the credit line is. Once.
   Status call() noexcept;
   bool called() const noexcept { return credit != nullptr; }
-  /// Where the peer answers: 1 + offset of the inbound area, or kRefused.
+  /// Where the peer answers: answer_of() the inbound area, or kRefused.
   Word& answer() const noexcept { return site.own<Word>(site.table.answers())[rank]; }
   static constexpr std::uint64_t kRefused = ~std::uint64_t{0};
+  /// An answer: offset of the inbound area (a multiple of cache lines) + 1 + how many times its
+  /// ring is twice as large as kRingBytes.
+  static std::uint64_t answer_of(std::size_t offset, std::size_t ring) noexcept {
+    return offset + 1 + static_cast<std::uint64_t>(std::countr_zero(ring / kRingBytes));
+  }
   /// Takes up the answer.
   Status connect() noexcept;
   bool connected() const noexcept { return area_there != 0; }
   /// True when a packet with `payload` bytes may be written now.
   bool room(std::size_t payload) noexcept;
+  /// Bytes of an eager message that go into one packet.
+  std::size_t part_of(std::size_t bytes) const noexcept {
+    return mapped == nullptr ? bytes : std::min(bytes, kTrainPart);
+  }
+  /// The same of an eager message of `bytes`, in one packet or a train of them.
+  bool room_for_message(std::size_t bytes) noexcept;
+  /// Writes an eager message; there must be room for it.
+  Status write_message(const Header& header, const void* data) noexcept;
   /// Writes it; there must be room. `interrupts`: wakes a progress thread too.
   Status write(const Header& header, const void* payload, bool interrupts) noexcept;
   /// True when the peer has still room for an eager message that it does not expect.
@@ -115,19 +131,22 @@ struct Peer {
   Task flushing;                            // writes what waits in the queue
 
   List<Outgoing, &Outgoing::in_queue> queue;
-  Word emptied{0};               // times that the queue has become empty; local
-  CreditLine* credit = nullptr;  // in the own arena
-  std::size_t area_there = 0;    // offset of the inbound area in its arena
-  std::byte* mirror = nullptr;   // of that area, or where it is mapped
-  std::uint64_t sent = 0;        // packets written
-  std::uint64_t ring_end = 0;    // bytes of the ring used so far, with those left out at its end
+  Word emptied{0};                      // times that the queue has become empty; local
+  CreditLine* credit = nullptr;         // in the own arena
+  std::size_t area_there = 0;           // offset of the inbound area in its arena
+  std::byte* mirror = nullptr;          // of that area, or where it is mapped
+  std::uint64_t sent = 0;               // packets written
+  std::size_t ring_there = kRingBytes;  // bytes of the ring there
+  std::uint64_t ring_end = 0;  // bytes of the ring used so far, with those left out at its end
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
 
-  std::byte* area = nullptr;     // inbound, in the own arena
-  std::size_t credit_there = 0;  // offset of its credit line in its arena
-  std::uint64_t received = 0;    // packets taken
+  std::byte* area = nullptr;      // inbound, in the own arena
+  std::size_t ring = kRingBytes;  // bytes of its ring
+  Train train;                    // the eager message whose parts are arriving
+  std::size_t credit_there = 0;   // offset of its credit line in its arena
+  std::uint64_t received = 0;     // packets taken
   std::uint64_t ring_read = 0;
   std::uint64_t ring_told = 0;
   std::uint64_t told = 0;  // of these, it knows
@@ -136,7 +155,13 @@ struct Peer {
   std::uint32_t streams = 0;  // messages that come in parts at present
 
  private:
-  bool fits(std::size_t payload) const noexcept;
+  bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
+  /// Where the next packet goes, in the mirror, and the value of its flag.
+  struct Place {
+    std::size_t begin, end, flag_at;
+    std::uint64_t flag;
+  };
+  Place compose(const Header& header, const void* payload, std::size_t message) noexcept;
   void wake(bool interrupts) noexcept;
   void tell(std::size_t word, std::uint64_t value) noexcept;
 };

@@ -60,19 +60,23 @@ void Messages::finish(Peer& peer, std::uint32_t transfer, Status status) noexcep
   if (peer.accepted()) peer.tell_credits();
 }
 
-void Messages::accept_rendezvous(Transfer& receive, Peer& peer, const Header& header,
-                                 const Key& key) noexcept {
-  describe(header, receive);
+/// From now on the receive, which may have been one from anybody, waits for the peer.
+void Messages::depend(Transfer& receive, Peer& peer) noexcept {
   if (receive.wild_) {
     receive.context_->wild.remove(receive);
     receive.context_->members.background = receive.context_->wild.empty();
     receive.wild_ = false;
   }
-  if (!receive.open_) {
-    receive.peer_ = &peer;
-    receive.open_ = true;
-    peer.add_open(receive);
-  }
+  if (receive.open_) return;
+  receive.peer_ = &peer;
+  receive.open_ = true;
+  peer.add_open(receive);
+}
+
+void Messages::accept_rendezvous(Transfer& receive, Peer& peer, const Header& header,
+                                 const Key& key) noexcept {
+  describe(header, receive);
+  depend(receive, peer);
   if (!peer.lost.ok()) return complete(receive, peer.lost);
   const auto protocol = static_cast<Protocol>(header.detail);
   if (protocol == Protocol::read || protocol == Protocol::read_interrupt) {

@@ -54,6 +54,17 @@ struct Arrival {
   Hook<Arrival> in_lane, in_context;
 };
 
+/// An eager message in several packets, of which the first has arrived. Those of one sender come
+/// one behind the other, with nothing in between, so there is one train from each at most.
+struct Train {
+  Header header{};                    // of the first packet
+  std::size_t moved = 0;              // bytes that have arrived
+  class Transfer* receive = nullptr;  // what has taken it; or
+  Arrival* arrival = nullptr;         // where it is kept; neither: nobody wants it any more
+
+  bool complete() const noexcept { return moved == header.bytes; }
+};
+
 /// One send or receive. Owned by the host from prepare or start until release(), or by a blocking
 /// call.
 class Transfer {

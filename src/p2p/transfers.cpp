@@ -135,7 +135,11 @@ void Messages::begin_send(Transfer& send, bool watched) noexcept {
   if (!peer->lost.ok()) return complete(send, peer->lost);
   send.peer_ = peer;
   if (rank == fabric_.rank()) return send_to_self(send, *peer, watched);
-  const bool small = !large(send);
+  // What goes in several packets leaves at once or not at all: copies of it would cost more than
+  // the receiver's answer.
+  const bool small = send.bytes_ <= std::min(options_.eager, kMostPayload) ||
+                     (send.bytes_ <= eager_to(peer) && peer->queue.empty() && peer->connected() &&
+                      peer->room_for_message(send.bytes_));
   if (small && peer->affords(send.bytes_, options_.allowance)) return send_eager(send, *peer);
   if (send.mode_ == SendMode::buffered) return send_copy(send, watched);
   if (small) ++counts_.deferred;
@@ -258,6 +262,10 @@ void Messages::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.exposed_) {
     fabric_.withdraw(transfer.region_);
     transfer.exposed_ = false;
+  }
+  if (transfer.peer_ != nullptr && transfer.peer_->train.receive == &transfer) {
+    transfer.peer_->train.receive = nullptr;  // given up: the rest of the message is not taken
+    transfer.peer_->deliver(transfer.peer_->train.header.bytes);
   }
   if (transfer.streaming_) {
     --transfer.peer_->streams;
@@ -389,7 +397,8 @@ Status Messages::restart(Transfer& transfer) noexcept {
 
 /// A transfer for which nobody waits in here.
 void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept {
-  if (large(transfer)) guard.escalate();  // there may be a progress thread from now on
+  // There may be a progress thread from now on.
+  if (transfer.bytes_ > eager_to(nullptr)) guard.escalate();
   begin(transfer, true);
 }
 

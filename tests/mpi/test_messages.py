@@ -87,7 +87,7 @@ def test_adi(libraries, tmp_path, mpi, ranks):
                    capture_output=True, timeout=120)
     for points, depth in ((48, 4), (96, 32)):
         result = mpis.start(description, ranks, [str(tmp_path / "adi"), str(points), str(depth), "3"], True,
-                            {"TUTTI_P2P": "1", "TUTTI_REPORT": "1"})
+                            {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_EAGER": "16384"})
         assert result.status == 0 and "adi: verified" in result.text, result.text[-3000:]
         assert ranks == 1 or result.rows()["MPI_Irecv", "eager" if depth == 4 else "rendezvous"] > 10, result.text
 

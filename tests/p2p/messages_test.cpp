@@ -64,25 +64,10 @@ class EveryProtocol : public ::testing::TestWithParam<Way> {};
 TEST_P(EveryProtocol, CarriesEverySize) {
   test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
     Messages& messages = r.job.messages();
-    const std::size_t sizes[] = {0,
-                                 1,
-                                 7,
-                                 8,
-                                 16,
-                                 17,
-                                 79,
-                                 80,
-                                 81,
-                                 127,
-                                 128,
-                                 1000,
-                                 4096,
-                                 16383,
-                                 16384,
-                                 16385,
-                                 65536,
-                                 100'003,
-                                 (1 << 20) + 3,
+    const std::size_t sizes[] = {0,        1,     7,     8,     16,      17,
+                                 79,       80,    81,    127,   128,     1000,
+                                 4096,     8192,  8193,  16383, 16384,   16385,
+                                 40'000,   65535, 65536, 65537, 100'003, (1 << 20) + 3,
                                  5'000'000};
     for (const bool expected : {true, false}) {
       for (const std::size_t bytes : sizes) {
@@ -319,6 +304,87 @@ TEST(Self, EndlessSendsWithoutReceivesStayBounded) {
   });
 }
 
+// ---- messages in several packets
+// ------------------------------------------------------------------------------------
+
+/// Messages of eight parts, which the receiver takes while they arrive, in every way there is.
+TEST(Trains, AreTakenWhileTheyArrive) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    constexpr int kCount = 1200;
+    constexpr std::size_t kBytes = 65536, kShort = 20'000;
+    const auto data = pattern(kBytes, 7);
+    std::vector<std::byte> in(kBytes);
+    for (int i = 0; i < kCount; ++i) {
+      const SendMode mode = i % 8 < 4 ? SendMode::standard : SendMode::synchronous;
+      if (r.rank == 0) {
+        ASSERT_TRUE(messages.send(r.team, data.data(), kBytes, 1, i, mode).ok());
+        continue;
+      }
+      std::fill(in.begin(), in.end(), std::byte{0x5a});
+      const std::size_t room = i % 3 == 0 ? kShort : kBytes;
+      const int source = i % 5 == 0 ? kAnySource : 0;
+      Receipt receipt;
+      if (i % 4 == 0) {
+        receipt = messages.receive(r.team, in.data(), room, source, i);
+      } else if (i % 4 == 1) {
+        while (!messages.probe_now(r.team, source, i, &receipt)) {
+        }
+        EXPECT_EQ(receipt.bytes, kBytes);
+        receipt = messages.receive(r.team, in.data(), room, source, i);
+      } else {
+        p2p::Arrival* message = nullptr;
+        while (!messages.take_now(r.team, source, i, &receipt, &message)) {
+        }
+        receipt = messages.receive_taken(message, in.data(), room);
+      }
+      ASSERT_EQ(receipt.status.code, room == kBytes ? Code::ok : Code::truncated);
+      ASSERT_EQ(receipt.bytes, kBytes);
+      ASSERT_TRUE(
+          std::equal(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(room), data.begin()))
+          << i;
+      ASSERT_TRUE(std::all_of(in.begin() + static_cast<std::ptrdiff_t>(room), in.end(),
+                              [](std::byte b) { return b == std::byte{0x5a}; }));
+    }
+    barrier(r);
+    EXPECT_EQ(counts(r).held_bytes, 0u);
+    if (r.rank == 0) {
+      EXPECT_GT(counts(r).eager, 0u);
+    }
+  });
+}
+
+/// What no receive has taken when its team is given up is dropped, and the peer's room comes back.
+TEST(Trains, AreDroppedWithTheirTeam) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.unexpected = 200'000;
+  test::run_threads(2, settings, [](Rank& r) {
+    Messages& messages = r.job.messages();
+    const std::int32_t members[] = {0, 1};
+    const auto data = pattern(50'000, 4);
+    // Ranks that have never talked announce what does not fit into one packet.
+    ASSERT_TRUE(messages.exchange(r.team, nullptr, 0, 1 - r.rank, 0, nullptr, 0, 1 - r.rank, 0)
+                    .status.ok());
+    barrier(r);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      Team* team = nullptr;
+      ASSERT_TRUE(r.job.create_team({{777, i}, r.rank, 2, members}, &team).ok());
+      ASSERT_TRUE(r.job.run(*team, Call{}).ok());
+      if (r.rank == 0) {
+        ASSERT_TRUE(messages.send(*team, data.data(), data.size(), 1, 0).ok());
+      } else {
+        Receipt seen;
+        while (!messages.probe_now(*team, 0, 0, &seen)) {
+        }
+      }
+      r.job.release_team(team);
+      barrier(r);
+    }
+    EXPECT_EQ(counts(r).held_bytes, 0u);
+    EXPECT_EQ(counts(r).read, 0u);
+  });
+}
+
 // ---- flow control
 // ----------------------------------------------------------------------------------
 
@@ -393,7 +459,7 @@ TEST(FlowControl, MemoryPerPeerIsConstant) {
     barrier(r);
     const std::size_t one = job.memory().segment_used - idle;
     EXPECT_GT(one, 0u);
-    EXPECT_LE(one, Messages::bytes_per_peer() + 512);
+    EXPECT_LE(one, messages.bytes_per_peer() + 512);
     talk(r.rank ^ 1);
     EXPECT_EQ(job.memory().segment_used - idle, one);
     barrier(r);

@@ -183,8 +183,8 @@ class Program {
         bytes = 0;
         break;
       case 1:
-        bytes = random() % 20'000;
-        break;  // around the threshold
+        bytes = random() % (random() % 2 == 0 ? 20'000 : 70'000);
+        break;  // around the thresholds
       case 2:
         bytes = random() % 4 == 0 ? random() % weights_.largest : random() % 2'000;
         break;

@@ -42,7 +42,7 @@ struct Variant {
   Rendezvous rendezvous = Rendezvous::automatic;
   std::string fault = {};
   std::size_t unexpected = std::size_t{1} << 20;
-  std::size_t eager = std::size_t{16} << 10;
+  std::size_t eager = std::size_t{64} << 10;
   Switch progress_thread = Switch::automatic;
   bool check = false;
   WaitMode wait = WaitMode::automatic;
@@ -146,6 +146,7 @@ std::vector<Variant> setups() {
       {.name = "ThreadsLittleRoom", .unexpected = 4096},
       {.name = "ThreadsNoRoom", .unexpected = 0},
       {.name = "ThreadsNothingEager", .eager = 0},
+      {.name = "ThreadsLittleEager", .eager = 16384},
       {.name = "ThreadsLatePuts",
        .rendezvous = Rendezvous::write,
        .fault = "delay:op=put:us=50:count=0"},
