@@ -17,6 +17,7 @@ TUTTI_ALGORITHM(bcast_memory);
 TUTTI_ALGORITHM(bcast_binomial);
 TUTTI_ALGORITHM(bcast_sendrecv_binomial);
 TUTTI_ALGORITHM(bcast_multicast);
+TUTTI_ALGORITHM(bcast_multicast_window);
 TUTTI_ALGORITHM(bcast_multicast_linear_ack);
 TUTTI_ALGORITHM(bcast_multicast_tree_ack);
 TUTTI_ALGORITHM(bcast_multicast_coroot_ack);

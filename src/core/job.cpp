@@ -203,6 +203,7 @@ Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
   shape.coll = call.coll;
   shape.bytes = call.bytes;
   shape.size = team.size();
+  shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
   shape.block_bytes = blocks_.block_bytes();
   if (call.reduction != nullptr) shape.element_bytes = call.reduction->element_bytes;
   if (call.coll == Coll::allgatherv) {

@@ -324,6 +324,14 @@ class Datagrams {
   /// Takes one received datagram; returns its size, or 0 when there is none (or no such group). A
   /// datagram longer than `capacity` is dropped and counted. Never blocks.
   virtual std::size_t receive(int group, void* out, std::size_t capacity) noexcept = 0;
+  /// As receive(), but the datagram is read where it is: valid until the next call for this group.
+  /// nullptr when there is none.
+  virtual const std::byte* view(int group, std::size_t* bytes) noexcept = 0;
+  /// From now on at least `depth` receives are to be posted, where the system allows that many. May
+  /// enter the kernel.
+  virtual void deepen(int group, int depth) noexcept = 0;
+  /// How many of the longest datagrams are kept for certain until they are taken.
+  virtual std::size_t room(int group) const noexcept = 0;
   /// A Word that grows after datagrams have arrived: who reads it, finds nothing more by
   /// receive(), and waits until it is larger than what was read, misses none. Valid until leave().
   virtual const Word& arrivals(int group) const noexcept = 0;

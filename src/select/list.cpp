@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
+#include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
@@ -160,6 +161,12 @@ const char* in_layers(const Shape& s, const Parameters&) {
   return s.layered ? nullptr : "no node has several members, or there is one node";
 }
 
+/// Groups of fragments of a large message.
+std::uint64_t cast_items(const Shape& s, const Parameters&) {
+  const bool blocks = s.coll == Coll::allgather;
+  return CastWindows::groups(s.bytes, blocks ? s.size : 1, s.datagram);
+}
+
 const char* casts_fragments(const Shape& s, const Parameters& p) {
   if (p.value[0] < 1 || p.value[0] > 32) return "chords: 1 (the paper's ring) to 32";
   if (s.mapped) return "members share memory";
@@ -168,6 +175,17 @@ const char* casts_fragments(const Shape& s, const Parameters& p) {
   if (fragment == 0) return "no multicast between the members";
   return chunks(s.bytes, fragment) <= Ring::kFragments ? nullptr
                                                        : "larger than the slots of the ring";
+}
+
+/// Any number of fragments, of one message or of a block of every member.
+const char* casts_windows(const Shape& s, const Parameters& p) {
+  if (p.value[0] < Ring::kGroup || p.value[0] > CastWindows::kMostWindow)
+    return "window: 24 to 288 datagrams";
+  if (p.value[1] < 0 || p.value[1] > 1'000'000) return "pace: 1 to 1000000 MB/s";
+  if (p.value[2] < 0 || p.value[2] > 60'000'000) return "patience: 1 to 60000000 us";
+  if (s.mapped) return "members share memory";
+  if (s.layered) return kLayered;
+  return Multicast::fragment_bytes(s.datagram) != 0 ? nullptr : "no multicast between the members";
 }
 
 /// The classical ways to make a multicast reliable: only where they are asked for.
@@ -233,6 +251,7 @@ constexpr const char* kDoubling = "recursive doubling";
 constexpr const char* kBruck = "Bruck et al. 1997";
 constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
 constexpr const char* kMulticast = "MCAST-2007";
+constexpr const char* kWindows = "MCAST-2007, its open question of large messages";
 constexpr const char* kRival = "a rival of MCAST-2007";
 constexpr const char* kEveryone = "every member to every other one";
 constexpr const char* kSharedBuffer = "ALLGATHER-2006, section 4";
@@ -245,7 +264,7 @@ std::vector<Algorithm> make_list() {
   const Parameters radix2{{2, 0}}, block16k{{16384, 0}};
   const Parameters overlapped{{1, 1, 0}};
   const Parameters degree3{{3, 1}}, degree1{{1, 1}}, block3072{{3072, 1, 0}}, packet1024{{1024, 0}},
-      packet5120{{5120, 0}}, chords32{{32, 0}}, timeout1000{{1000, 0}};
+      packet5120{{5120, 0}}, chords32{{32, 0}}, timeout1000{{1000, 0}}, window192{{192, 0, 100000}};
   // One line for each.
   // clang-format off
   return {
@@ -261,6 +280,7 @@ std::vector<Algorithm> make_list() {
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block", "degree", "early"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
       {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chords32, kMulticast, true},
+      {"multicast_window", Coll::bcast, bcast_multicast_window, cast_items, casts_windows, {"window", "pace", "patience"}, window192, kWindows, true},
       {"multicast_linear_ack", Coll::bcast, bcast_multicast_linear_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
       {"multicast_tree_ack", Coll::bcast, bcast_multicast_tree_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
       {"multicast_coroot_ack", Coll::bcast, bcast_multicast_coroot_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},

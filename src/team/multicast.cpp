@@ -82,44 +82,51 @@ void Multicast::keep(const MulticastPacket& packet, std::size_t bytes) noexcept 
   }
 }
 
-bool Multicast::take_kept(const Ticket& ticket, void* base, std::size_t fragment, std::size_t total,
-                          std::uint32_t* sequence) noexcept {
+bool Multicast::next_kept(const Ticket& ticket) noexcept {
   while (!kept_.empty()) {
     const auto mine = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
       return kept.broadcast <= ticket.epoch;
     });
     if (mine == kept_.end()) return false;
-    const std::vector<std::byte> bytes = std::move(mine->packet);
+    unkept_ = std::move(mine->packet);
     kept_.erase(mine);
-    MulticastPacket packet;
-    if (!read_packet(bytes.data(), bytes.size(), team_.elided(), &packet)) continue;
-    if (packet.broadcast < ticket.epoch) {
-      ++counts_.stale;
-    } else if (place(packet, base, fragment, total, sequence)) {
-      return true;
-    }
+    if (!read_packet(unkept_.data(), unkept_.size(), team_.elided(), &packet_)) continue;
+    if (packet_.broadcast == ticket.epoch) return true;
+    ++counts_.stale;
   }
   return false;
 }
 
-bool Multicast::take(const Ticket& ticket, void* base, std::size_t fragment, std::size_t total,
-                     std::uint32_t* sequence) noexcept {
-  if (!joined_.ok()) return false;
-  if (take_kept(ticket, base, fragment, total, sequence)) return true;
-  alignas(8) std::byte in[kLongest];
-  while (const std::size_t bytes = datagrams_->receive(group_, in, sizeof in)) {
-    MulticastPacket packet;
-    if (!read_packet(in, bytes, team_.elided(), &packet)) {
+const MulticastPacket* Multicast::next(const Ticket& ticket) noexcept {
+  if (!joined_.ok()) return nullptr;
+  if (next_kept(ticket)) return &packet_;
+  std::size_t bytes = 0;
+  while (const std::byte* const in = datagrams_->view(group_, &bytes)) {
+    if (!read_packet(in, bytes, team_.elided(), &packet_)) {
       ++counts_.damaged;
-    } else if (packet.broadcast < ticket.epoch) {
+    } else if (packet_.broadcast < ticket.epoch) {
       ++counts_.stale;
-    } else if (packet.broadcast > ticket.epoch) {
-      keep(packet, bytes);
-    } else if (place(packet, base, fragment, total, sequence)) {
-      return true;
+    } else if (packet_.broadcast > ticket.epoch) {
+      keep(packet_, bytes);
+    } else {
+      return &packet_;
     }
   }
+  return nullptr;
+}
+
+bool Multicast::take(const Ticket& ticket, void* base, std::size_t fragment, std::size_t total,
+                     std::uint32_t* sequence) noexcept {
+  while (const MulticastPacket* const packet = next(ticket)) {
+    if (place(*packet, base, fragment, total, sequence)) return true;
+  }
   return false;
+}
+
+void Multicast::deepen(int depth) noexcept {
+  if (!joined_.ok() || static_cast<std::size_t>(depth) <= depth_) return;
+  depth_ = static_cast<std::size_t>(depth);
+  datagrams_->deepen(group_, depth);
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "base/status.hpp"
@@ -51,6 +52,12 @@ class Multicast {
   /// none. `*sequence` is the fragment's number; it may be one that was taken before.
   bool take(const Ticket& ticket, void* base, std::size_t fragment, std::size_t total,
             std::uint32_t* sequence) noexcept;
+  /// The same for who places the data himself: the next packet of this epoch, valid until the next
+  /// call; nullptr when there is none.
+  const MulticastPacket* next(const Ticket& ticket) noexcept;
+  /// As Datagrams::deepen() and room(). As many packets of later broadcasts are kept.
+  void deepen(int depth) noexcept;
+  std::size_t room() const noexcept { return joined_.ok() ? datagrams_->room(group_) : 0; }
   /// Grows when take() may find more.
   const Word& arrivals() const noexcept { return *arrivals_; }
   Counts& counts() noexcept { return counts_; }
@@ -63,8 +70,7 @@ class Multicast {
   };
   bool place(const MulticastPacket& packet, void* base, std::size_t fragment, std::size_t total,
              std::uint32_t* sequence) noexcept;
-  bool take_kept(const Ticket& ticket, void* base, std::size_t fragment, std::size_t total,
-                 std::uint32_t* sequence) noexcept;
+  bool next_kept(const Ticket& ticket) noexcept;
   void keep(const MulticastPacket& packet, std::size_t bytes) noexcept;
 
   Team& team_;
@@ -74,7 +80,9 @@ class Multicast {
   std::size_t depth_;
   Word none_{0};  // of a rank that is not in the group
   const Word* arrivals_ = &none_;
-  std::vector<Kept> kept_;  // packets of broadcasts to come, at most `depth_`
+  std::deque<Kept> kept_;          // packets of broadcasts to come, at most `depth_`
+  MulticastPacket packet_;         // what next() has given ...
+  std::vector<std::byte> unkept_;  // ... and where it lies if it had been kept
   Counts counts_;
 };
 

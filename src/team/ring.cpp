@@ -1,20 +1,14 @@
 #include "team/ring.hpp"
 
+#include <algorithm>
 #include <new>
 
 #include "team/team.hpp"
 
 namespace tutti {
 
-/// The word of a step: epoch and step in one, so that it grows over both.
-struct alignas(kCacheLine) Ring::Slot {
-  Word word;
-  Key key;
-};
-
 namespace {
 
-constexpr int kStepBits = 24;
 constexpr int kToldBits = 8;
 static_assert(Ring::kFragments <= kToldBits);
 
@@ -22,13 +16,19 @@ std::size_t to_lines(std::size_t bytes) noexcept {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// The area: what the member behind has told; tails by generation, chord and fragment; steps from
-// those before and from those behind; slots.
+// The area: what the member behind has told; tails by generation, chord and fragment; words of
+// groups, from behind and from before, and reports by chord; keys by generation; slots.
 
 std::size_t tails_bytes(int chords) noexcept {
   return to_lines(Inbox::kGenerations * static_cast<std::size_t>(chords) * Ring::kFragments *
                   sizeof(Word));
 }
+/// Of groups and reports.
+std::size_t words_bytes(int chords) noexcept {
+  return to_lines((2 * Ring::kGroups + static_cast<std::size_t>(chords)) * sizeof(Word));
+}
+constexpr std::size_t kKeysBytes = Inbox::kGenerations * sizeof(Key);
+static_assert(kKeysBytes % kCacheLine == 0);
 
 }  // namespace
 
@@ -40,10 +40,9 @@ int Ring::chords(int size) noexcept {
 
 std::size_t Ring::bytes(int size, bool elided) noexcept {
   const int count = chords(size);
-  const std::size_t words = kCacheLine + tails_bytes(count);
+  const std::size_t words = kCacheLine + tails_bytes(count) + words_bytes(count) + kKeysBytes;
   if (elided) return words;
-  return words + 2 * static_cast<std::size_t>(count) * sizeof(Slot) +
-         Inbox::kGenerations * static_cast<std::size_t>(count) * kFragments * kSlotBytes;
+  return words + Inbox::kGenerations * static_cast<std::size_t>(count) * kFragments * kSlotBytes;
 }
 
 int Ring::chords() const noexcept { return chords(team_.size()); }
@@ -60,14 +59,22 @@ std::size_t Ring::tail_place(const Ticket& ticket, int chord, int fragment) cons
   return kCacheLine + (row * kFragments + static_cast<std::size_t>(fragment)) * sizeof(Word);
 }
 
-std::size_t Ring::step_place(int chord, bool from_before) const noexcept {
-  const int row = from_before ? chord : chords() + chord;
-  return kCacheLine + tails_bytes(chords()) + static_cast<std::size_t>(row) * sizeof(Slot);
+std::size_t Ring::group_place(bool granted, std::uint64_t group) const noexcept {
+  const auto row = static_cast<std::size_t>(group % kGroups) + (granted ? kGroups : 0);
+  return kCacheLine + tails_bytes(chords()) + row * sizeof(Word);
+}
+
+std::size_t Ring::report_place(int chord) const noexcept {
+  return group_place(false, 0) + (2 * kGroups + static_cast<std::size_t>(chord)) * sizeof(Word);
+}
+
+std::size_t Ring::key_place(const Ticket& ticket) const noexcept {
+  return group_place(false, 0) + words_bytes(chords()) +
+         static_cast<std::size_t>(ticket.epoch % Inbox::kGenerations) * sizeof(Key);
 }
 
 std::size_t Ring::slot_place(const Ticket& ticket, int chord, int fragment) const noexcept {
-  const std::size_t slots =
-      step_place(0, true) + 2 * static_cast<std::size_t>(chords()) * sizeof(Slot);
+  const std::size_t slots = group_place(false, 0) + words_bytes(chords()) + kKeysBytes;
   const auto generation = static_cast<std::size_t>(ticket.epoch % Inbox::kGenerations);
   const std::size_t row =
       generation * static_cast<std::size_t>(chords()) + static_cast<std::size_t>(chord);
@@ -128,10 +135,11 @@ std::uint32_t Ring::stride() const noexcept {
   return static_cast<std::uint32_t>(team_.inbox().scale_);
 }
 
-std::uint64_t Ring::sum(const Ticket& ticket) noexcept {
-  const Word* words = first(ticket);
+std::uint64_t Ring::sum(const Ticket& ticket) noexcept { return sum_of(first(ticket), span()); }
+
+std::uint64_t Ring::sum_of(const Word* words, std::uint32_t count) const noexcept {
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < span(); ++i)
+  for (std::size_t i = 0; i < count; ++i)
     total += words[i * stride()].load(std::memory_order_acquire);
   return total;
 }
@@ -147,41 +155,69 @@ std::uint64_t Ring::told(const Ticket& ticket) noexcept {
   return value & ((1U << kToldBits) - 1);
 }
 
-std::uint64_t Ring::step_value(const Ticket& ticket, std::uint64_t step) noexcept {
-  return (ticket.epoch + 1) << kStepBits | step;
+// ---- groups
+
+Status Ring::ask(const Ticket& ticket, std::uint64_t group, std::uint32_t fragments,
+                 const Key* window) noexcept {
+  return write(member(-1), key_place(ticket), window, window == nullptr ? 0 : sizeof *window,
+               group_place(false, group), (group + 1) << kGroup | fragments, nullptr);
 }
 
-Status Ring::step(int to, std::size_t place, const Ticket& ticket, std::uint64_t step,
-                  const Key* key) noexcept {
-  return write(to, place + offsetof(Slot, key), key, key == nullptr ? 0 : sizeof *key, place,
-               step_value(ticket, step), nullptr);
+Status Ring::grant(std::uint64_t group, std::uint32_t fragments) noexcept {
+  return write(member(1), 0, nullptr, 0, group_place(true, group),
+               (group + 1) << kGroup | fragments, nullptr);
 }
 
-Status Ring::step_behind(const Ticket& ticket, int chord, std::uint64_t number,
-                         const Key* key) noexcept {
-  return step(member(1 << chord), step_place(chord, true), ticket, number, key);
+Ring::Told Ring::read(std::uint64_t word, std::uint64_t group, std::uint32_t* fragments) noexcept {
+  const std::uint64_t number = word >> kGroup;
+  *fragments = static_cast<std::uint32_t>(word & ((std::uint64_t{1} << kGroup) - 1));
+  if (number == group + 1) return Told::bits;
+  return number > group ? Told::more : Told::nothing;
 }
 
-Status Ring::step_before(const Ticket& ticket, int chord, std::uint64_t number) noexcept {
-  return step(member(-(1 << chord)), step_place(chord, false), ticket, number, nullptr);
+Ring::Told Ring::asked(std::uint64_t group, std::uint32_t* fragments) noexcept {
+  return read(word(group_place(false, group)).load(std::memory_order_acquire), group, fragments);
 }
 
-const Word& Ring::word_of_before(int chord) noexcept { return word(step_place(chord, true)); }
-
-Engine::Reached Ring::stepped_before(const Ticket& ticket, int chord,
-                                     std::uint64_t number) noexcept {
-  return team_.engine().reached(word_of_before(chord), step_value(ticket, number),
-                                team_.membership(), team_.job_rank(member(-(1 << chord))));
+Ring::Told Ring::granted(std::uint64_t group, std::uint32_t* fragments) noexcept {
+  return read(word(group_place(true, group)).load(std::memory_order_acquire), group, fragments);
 }
 
-Engine::Reached Ring::stepped_behind(const Ticket& ticket, int chord,
-                                     std::uint64_t number) noexcept {
-  return team_.engine().reached(word(step_place(chord, false)), step_value(ticket, number),
-                                team_.membership(), team_.job_rank(member(1 << chord)));
+std::uint64_t Ring::granted_before() noexcept {
+  std::uint64_t last = 0;
+  for (std::uint64_t i = 0; i < kGroups; ++i)
+    last = std::max(last, word(group_place(true, i)).load(std::memory_order_acquire) >> kGroup);
+  return last;
 }
 
-const Key& Ring::key_of_before(int chord) noexcept {
-  return reinterpret_cast<const Slot*>(own(step_place(chord, true)))->key;
+const Key& Ring::window_of_behind(const Ticket& ticket) noexcept {
+  return *reinterpret_cast<const Key*>(own(key_place(ticket)));
 }
+
+Status Ring::repair(const Remote& window, std::size_t offset, const void* data, std::size_t bytes,
+                    std::uint64_t group, Completion* completion) noexcept {
+  if (!team_.elided()) return team_.fabric().put(window, offset, data, bytes, nullptr, completion);
+  // Without payload there are no keys: what counts is how many bytes travel.
+  Inbox& inbox = team_.inbox();
+  Remote peer;
+  TUTTI_TRY(inbox.remote(member(1), &peer));
+  const std::size_t place =
+      inbox.inbox_of(member(1)) + inbox.ring_place() + group_place(true, group);
+  return team_.fabric().put(peer, place, data, bytes, nullptr, completion);
+}
+
+Status Ring::report(int chord, std::uint64_t count) noexcept {
+  return write(member(-(1 << chord)), 0, nullptr, 0, report_place(chord), count, nullptr);
+}
+
+std::uint64_t Ring::reported(int chord) noexcept {
+  return word(report_place(chord)).load(std::memory_order_acquire);
+}
+
+std::uint32_t Ring::told_span() const noexcept {
+  return static_cast<std::uint32_t>(2 * kGroups + chords());
+}
+
+std::uint64_t Ring::told_sum() noexcept { return sum_of(first_told(), told_span()); }
 
 }  // namespace tutti

@@ -53,31 +53,58 @@ class Ring {
   /// What the member behind has told of this epoch.
   std::uint64_t told(const Ticket& ticket) noexcept;
 
-  // ---- large messages: words with a key
+  // ---- large messages: what neighbours tell each other of groups of fragments, one word for each
+  // group that is under way. Groups are counted over all large messages of the team, and a group's
+  // number is in its word, above a bit for each of its fragments.
 
-  struct Slot;
-  /// Steps grow within an epoch. To the member 2^chord places behind, or before.
-  Status step_behind(const Ticket& ticket, int chord, std::uint64_t step, const Key* key) noexcept;
-  Status step_before(const Ticket& ticket, int chord, std::uint64_t step) noexcept;
-  Engine::Reached stepped_before(const Ticket& ticket, int chord, std::uint64_t step) noexcept;
-  Engine::Reached stepped_behind(const Ticket& ticket, int chord, std::uint64_t step) noexcept;
-  const Word& word_of_before(int chord) noexcept;
-  const Key& key_of_before(int chord) noexcept;
-  static std::uint64_t step_value(const Ticket& ticket, std::uint64_t step) noexcept;
+  static constexpr int kGroup = 24;   // fragments
+  static constexpr int kGroups = 16;  // under way between two neighbours
+
+  /// What a word says of a group: of an earlier one than was asked for, of this one, of a later
+  /// one.
+  enum class Told : std::uint8_t { nothing, bits, more };
+
+  /// Tells the member before which fragments of a group are to be put to the own memory; `window`:
+  /// its key, or nullptr if the member before has it already.
+  Status ask(const Ticket& ticket, std::uint64_t group, std::uint32_t fragments,
+             const Key* window) noexcept;
+  /// What the member behind has asked for.
+  Told asked(std::uint64_t group, std::uint32_t* fragments) noexcept;
+  const Key& window_of_behind(const Ticket& ticket) noexcept;
+  /// Puts `bytes` to `offset` of the window of the member behind.
+  Status repair(const Remote& window, std::size_t offset, const void* data, std::size_t bytes,
+                std::uint64_t group, Completion* completion) noexcept;
+  /// Tells the member behind that fragments of the group, and all before it, will come by puts
+  /// only, and which of them have.
+  Status grant(std::uint64_t group, std::uint32_t fragments) noexcept;
+  Told granted(std::uint64_t group, std::uint32_t* fragments) noexcept;
+  /// Of all groups that the member before has granted, the last one's number, and one; 0: none.
+  std::uint64_t granted_before() noexcept;
+
+  /// Tells the member that is 2^chord places before a count that only grows.
+  Status report(int chord, std::uint64_t count) noexcept;
+  std::uint64_t reported(int chord) noexcept;
+
+  /// All of these words, as first(), span() and sum() above; stride() holds here too.
+  const Word* first_told() noexcept { return &word(group_place(false, 0)); }
+  std::uint32_t told_span() const noexcept;
+  std::uint64_t told_sum() noexcept;
 
  private:
   int member(int distance) const noexcept;
   int chords() const noexcept;
   std::size_t tail_place(const Ticket& ticket, int chord, int fragment) const noexcept;
+  std::size_t group_place(bool granted, std::uint64_t group) const noexcept;
+  std::size_t report_place(int chord) const noexcept;
+  std::size_t key_place(const Ticket& ticket) const noexcept;
   std::size_t slot_place(const Ticket& ticket, int chord, int fragment) const noexcept;
-  std::size_t step_place(int chord, bool from_before) const noexcept;
   Word& tail(const Ticket& ticket, int chord, int fragment) noexcept;
   Word& word(std::size_t place) noexcept;
   std::byte* own(std::size_t place) noexcept;
   Status write(int member, std::size_t place, const void* data, std::size_t bytes,
                std::size_t word_place, std::uint64_t value, Completion* completion) noexcept;
-  Status step(int to, std::size_t place, const Ticket& ticket, std::uint64_t step,
-              const Key* key) noexcept;
+  static Told read(std::uint64_t word, std::uint64_t group, std::uint32_t* fragments) noexcept;
+  std::uint64_t sum_of(const Word* words, std::uint32_t count) const noexcept;
 
   Team& team_;
 };

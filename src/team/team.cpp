@@ -313,6 +313,10 @@ void Team::post_key(const Ticket& ticket, std::uint64_t item, const Key& key) no
 
 void Team::end_stream(const Ticket& ticket) noexcept {
   const std::uint64_t next = ticket.first_item + ticket.items;
+  if (!mapped_) {  // items of a large message by multicast: nobody else looks
+    stream_turn_.store(next, std::memory_order_release);
+    return;
+  }
   fabric().signal(job_rank(rank_), own_board_->drained, next);
   stream_turn_.store(next, std::memory_order_release);
   ring_members();

@@ -30,7 +30,9 @@ void broadcast(Rank& r, int root, std::size_t bytes, int round) {
   call.recv = buffer.data();
   call.bytes = bytes;
   const Status status = r.job.run(r.team, call);
-  ASSERT_TRUE(status.ok()) << name(status.code);
+  ASSERT_TRUE(status.ok()) << name(status.code) << ": "
+                           << (status.detail != nullptr ? status.detail : "") << ", rank " << r.rank
+                           << " root " << root << " bytes " << bytes;
   ASSERT_EQ(buffer, message) << "rank " << r.rank << " root " << root << " bytes " << bytes;
 }
 
@@ -64,6 +66,34 @@ TEST_P(MulticastNodes, EveryByteArrives) {
     ASSERT_FALSE(HasFailure());
   }
 }
+
+class WindowNodes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(WindowNodes, EveryByteArrives) {
+  for (const auto& layout :
+       std::vector<std::vector<int>>{{0, 1}, {0, 1, 2, 3, 4}, {2, 0, 1, 0, 2, 1, 0}}) {
+    test::run_nodes(layout, settings_of(GetParam()), [](Rank& r) {
+      int round = 0;
+      for (const std::size_t bytes : {1, 9000, 214'000, 215'001, 1'000'000, 3'000'001}) {
+        for (const int root : {0, r.size - 1}) {
+          broadcast(r, root, bytes, ++round);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+      // Back to back, and small ones in between.
+      for (int i = 0; i < 10; ++i) {
+        broadcast(r, 0, 100'000, ++round);
+        broadcast(r, i % r.size, 100, ++round);
+      }
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WindowNodes,
+                         ::testing::Values("bcast=multicast_window",
+                                           "bcast=multicast_window:window=24:pace=500"),
+                         [](const auto& one) { return one.index == 0 ? "Wide" : "Narrow"; });
 
 std::string name_of(const ::testing::TestParamInfo<const char*>& one) {
   const char* const names[] = {"Chords", "Ring", "CoRootAck", "Nack"};
@@ -99,6 +129,7 @@ TEST(MulticastTeams, ManyTeamsHaveGroupsOfTheirOwn) {
       Rank view{r.rank, r.size, r.job, *team};
       broadcast(view, static_cast<int>(i % 3), 500, static_cast<int>(i));
       broadcast(r, 0, 500, static_cast<int>(i));
+      if (i % 8 == 0) broadcast(view, 1, 300'000, static_cast<int>(i));
       r.job.release_team(team);
     }
   });

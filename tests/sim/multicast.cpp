@@ -156,6 +156,150 @@ TEST(Multicast, OneThatComesLateHoldsUpNobody) {
   EXPECT_LT(job->finished(7), kLate + kLate / 100) << "its datagram was waiting for it";
 }
 
+// ---- large messages
+
+class Windows : public ::testing::TestWithParam<std::tuple<Weather, const char*>> {};
+
+TEST_P(Windows, DeliverEveryByte) {
+  const auto& [weather, name] = GetParam();
+  Network network = test::profile("odin2007");
+  network.loss = weather.loss;
+  network.duplicate = weather.duplicate;
+  network.corrupt = weather.corrupt;
+  network.reorder = weather.reorder;
+  network.reorder_by = 30'000'000;
+  const Choice choice = choice_of(name);
+  constexpr std::size_t kFragment = 2024, kGroup = 24 * kFragment, kWindow = 8 * kGroup;
+  int round = 0;
+  for (const int ranks : {2, 3, 4, 9, 33}) {
+    const auto job = job_of(ranks, network, false, static_cast<std::uint64_t>(ranks));
+    for (const std::size_t size : {std::size_t{1}, kFragment, kFragment + 1, kGroup - 1, kGroup,
+                                   kGroup + 1, 3 * kGroup + 5, kWindow, 2 * kWindow + 1}) {
+      if (ranks > 9 && size > 4 * kGroup) continue;
+      for (const int root : {0, ranks - 1}) {
+        broadcast(*job, choice, root, size, ++round);
+        if (HasFatalFailure()) return;
+      }
+    }
+    EXPECT_EQ(repaired(*job) != 0, weather.loss + weather.corrupt > 0 || weather.reorder > 0)
+        << ranks << " ranks";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Windows,
+                         ::testing::Combine(::testing::ValuesIn(kWeathers),
+                                            ::testing::Values("multicast_window",
+                                                              "multicast_window:window=24")),
+                         [](const auto& one) {
+                           const std::string name = std::get<1>(one.param);
+                           return std::string(std::get<0>(one.param).name) +
+                                  (name.find(':') == std::string::npos ? "" : "_narrow");
+                         });
+
+TEST(Window, BackToBackFromChangingRootsWithOneThatIsSlow) {
+  Network network = test::profile("odin2007");
+  network.loss = 0.05;
+  const auto job = job_of(12, network, false, 7, 1);
+  for (const int root : {3, 3, 0, 11, 5}) {
+    std::vector<std::vector<std::uint8_t>> buffers(12, std::vector<std::uint8_t>(150'001));
+    buffers[static_cast<std::size_t>(root)] = bytes_of(root, 150'001);
+    job->delay(9, 300'000'000);
+    std::string why;
+    const Status status = job->run(
+        choice_of("multicast_window"),
+        [&](int rank) {
+          return call_of(root, buffers[static_cast<std::size_t>(rank)].data(), 150'001);
+        },
+        6, &why);
+    ASSERT_TRUE(status.ok()) << why;
+    for (const auto& buffer : buffers)
+      ASSERT_EQ(buffer, buffers[static_cast<std::size_t>(root)]) << "root " << root;
+  }
+}
+
+TEST(Window, SmallOnesBetweenLargeOnes) {
+  Network network = test::profile("odin2007");
+  network.loss = 0.1;
+  const auto job = job_of(10, network, false);
+  for (int round = 0; round < 20; ++round) {
+    broadcast(*job, choice_of("multicast_window"), round % 10, 60'000, 2 * round);
+    broadcast(*job, choice_of("multicast"), (round + 1) % 10, 3000, 2 * round + 1);
+  }
+}
+
+TEST(Window, OneThatComesLateHoldsUpTheOneBeforeIt) {
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  constexpr Time kLate = 2'000'000'000'000;  // two seconds; patience is a tenth of one
+  for (const int late : {7, 8, 1}) {
+    const auto job = job_of(32, network, false);
+    job->delay(late, kLate);
+    broadcast(*job, choice_of("multicast_window"), 0, 2'000'000, 1);
+    for (int rank = 0; rank < 32; ++rank) {
+      EXPECT_TRUE(rank == late || rank == late - 1 || job->finished(rank) < kLate / 4)
+          << "rank " << rank << " at " << job->finished(rank) << " where " << late << " is late";
+    }
+    EXPECT_GE(job->finished(late), kLate);
+  }
+}
+
+TEST(Window, NobodyIsOverrunWithSlowProcessors) {
+  // A datagram takes its receiver five times as long as its root.
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  network.Tr = 15'000'000;
+  const auto job = job_of(9, network, false);
+  broadcast(*job, choice_of("multicast_window"), 4, 3'000'000, 1);
+  EXPECT_EQ(repaired(*job), 0U);
+  for (int rank = 0; rank < 9; ++rank)
+    EXPECT_EQ(job->team(rank).multicast().datagram_counts().dropped, 0U);
+}
+
+TEST(Window, PaceIsKept) {
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  const auto job = job_of(4, network, false);
+  broadcast(*job, choice_of("multicast_window:pace=100"), 0, 1'000'000, 1);
+  // 10 ms, but for the last group.
+  EXPECT_GT(job->duration(), 9'500'000'000U);
+  EXPECT_LT(job->duration(), 10'500'000'000U);
+}
+
+/// What all nodes have sent, in messages, and the most that one of them has.
+struct Traffic {
+  double all, most_sent, most_received;
+};
+Traffic traffic(int nodes, const std::string& algorithm, std::size_t bytes) {
+  Network network = test::profile("odin2007");
+  network.loss = 0;
+  const auto job = job_of(nodes, network, false);
+  broadcast(*job, choice_of(algorithm), 0, bytes, 1);
+  Traffic traffic{};
+  for (int node = 0; node < nodes; ++node) {
+    const LinkBytes link = job->world().link_bytes(node);
+    traffic.all += static_cast<double>(link.sent) / static_cast<double>(bytes);
+    traffic.most_sent =
+        std::max(traffic.most_sent, static_cast<double>(link.sent) / static_cast<double>(bytes));
+    traffic.most_received = std::max(
+        traffic.most_received, static_cast<double>(link.received) / static_cast<double>(bytes));
+  }
+  return traffic;
+}
+
+TEST(Window, SendsEachByteOnceOverEachLink) {
+  constexpr std::size_t kBytes = 1 << 20;
+  const Traffic cast = traffic(16, "multicast_window", kBytes);
+  EXPECT_LT(cast.all, 1.03) << "headers, and words of the ring";
+  EXPECT_LT(cast.most_received, 1.03);
+  // By a tree the root sends the message log2 N times, and N - 1 copies of it are sent in all; in
+  // parts, every node sends all of it.
+  const Traffic tree = traffic(16, "direct", kBytes);
+  EXPECT_GT(tree.most_sent, 3.9);
+  EXPECT_GT(tree.all, 14.9);
+  const Traffic parts = traffic(16, "scatter_allgather", kBytes);
+  EXPECT_GT(parts.all, 14);
+}
+
 // ---- the rivals
 
 class Rivals : public ::testing::TestWithParam<std::tuple<Weather, const char*>> {};

@@ -55,29 +55,44 @@ Status SimDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
   auto flight = std::make_unique<Flight>();
   flight->group = boxes_[static_cast<std::size_t>(group)].group;
   const auto* begin = static_cast<const std::byte*>(data);
-  flight->data.assign(begin, begin + bytes);
+  flight->data = std::make_shared<const std::vector<std::byte>>(begin, begin + bytes);
   ++boxes_[static_cast<std::size_t>(group)].box->counts.sent;
   fabric_.cast(flight.release());
   return Status::success();
 }
 
 std::size_t SimDatagrams::receive(int group, void* out, std::size_t capacity) noexcept {
-  if (!joined(group)) return 0;
-  Mailbox& box = *boxes_[static_cast<std::size_t>(group)].box;
-  while (!box.datagrams.empty()) {
-    const std::vector<std::byte> datagram = std::move(box.datagrams.front());
-    box.datagrams.pop_front();
-    fabric_.spend(Work::match, datagram.size());
-    if (datagram.size() > capacity) {
+  std::size_t bytes = 0;
+  while (const std::byte* const data = view(group, &bytes)) {
+    if (bytes > capacity) {
+      Mailbox& box = *boxes_[static_cast<std::size_t>(group)].box;
       ++box.counts.dropped;
+      --box.counts.received;
       continue;
     }
-    fabric_.spend(Work::copy, datagram.size());
-    std::memcpy(out, datagram.data(), datagram.size());
-    ++box.counts.received;
-    return datagram.size();
+    fabric_.spend(Work::copy, bytes);
+    std::memcpy(out, data, bytes);
+    return bytes;
   }
   return 0;
+}
+
+const std::byte* SimDatagrams::view(int group, std::size_t* bytes) noexcept {
+  if (!joined(group)) return nullptr;
+  Mailbox& box = *boxes_[static_cast<std::size_t>(group)].box;
+  if (box.datagrams.empty()) return nullptr;
+  box.viewed = std::move(box.datagrams.front());
+  box.datagrams.pop_front();
+  ++box.counts.received;
+  *bytes = box.viewed->size();
+  fabric_.spend(Work::match, *bytes);
+  return box.viewed->data();
+}
+
+void SimDatagrams::deepen(int group, int depth) noexcept {
+  if (!joined(group)) return;
+  Mailbox& box = *boxes_[static_cast<std::size_t>(group)].box;
+  box.depth = std::max(box.depth, static_cast<std::size_t>(std::max(depth, 0)));
 }
 
 // ---- in the machine
@@ -86,7 +101,7 @@ void World::cast(int from, Flight* flight, Time time) {
   Message* message = make();
   message->kind = Message::Kind::datagram;
   message->from = message->to = from;
-  message->bytes = flight->data.size();
+  message->bytes = flight->data->size();
   message->word = nullptr;
   message->completion = nullptr;
   message->flight = flight;
@@ -179,8 +194,8 @@ void World::deliver(Message* message, Time time) {
       ++box.counts.dropped;
       continue;
     }
-    box.datagrams.push_back(message->flight->data);
-    if (chance(spec_.network.corrupt)) turn_a_bit(&box.datagrams.back());
+    box.datagrams.push_back(chance(spec_.network.corrupt) ? damaged(message->flight->data)
+                                                          : message->flight->data);
     box.arrivals.store(box.arrivals.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     reached.push_back(place->first);
   }
@@ -188,10 +203,13 @@ void World::deliver(Message* message, Time time) {
   for (const int rank : reached) fabric(rank).settle(time);
 }
 
-void World::turn_a_bit(std::vector<std::byte>* data) noexcept {
-  if (data->empty()) return;
-  const std::uint64_t bit = mix(spec_.noise.seed ^ 0x626974, draws_++) % (8 * data->size());
-  (*data)[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+Datagram World::damaged(const Datagram& datagram) {
+  std::vector<std::byte> data = *datagram;
+  if (!data.empty()) {
+    const std::uint64_t bit = mix(spec_.noise.seed ^ 0x626974, draws_++) % (8 * data.size());
+    data[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+  }
+  return std::make_shared<const std::vector<std::byte>>(std::move(data));
 }
 
 bool World::chance(double probability) noexcept {

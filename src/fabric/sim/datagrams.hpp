@@ -23,9 +23,13 @@ namespace tutti::sim {
 class SimFabric;
 class World;
 
+/// Shared by the copies of a cast, until one of them is damaged.
+using Datagram = std::shared_ptr<const std::vector<std::byte>>;
+
 /// What a member has received and not yet taken.
 struct Mailbox {
-  std::deque<std::vector<std::byte>> datagrams;
+  std::deque<Datagram> datagrams;
+  Datagram viewed;        // what view() has given last
   std::size_t depth = 0;  // receives that are posted when none is in use
   Datagrams::Counts counts;
   Word arrivals{0};
@@ -38,7 +42,7 @@ struct Group {
 /// A datagram on its way: shared by its copies.
 struct Flight {
   Group* group = nullptr;
-  std::vector<std::byte> data;
+  Datagram data;
   int copies = 0;
 };
 
@@ -60,6 +64,11 @@ class SimDatagrams final : public Datagrams {
   void leave(int group) noexcept override;
   Status cast(int group, const void* data, std::size_t bytes) noexcept override;
   std::size_t receive(int group, void* out, std::size_t capacity) noexcept override;
+  const std::byte* view(int group, std::size_t* bytes) noexcept override;
+  void deepen(int group, int depth) noexcept override;
+  std::size_t room(int group) const noexcept override {
+    return joined(group) ? boxes_[static_cast<std::size_t>(group)].box->depth : 0;
+  }
   const Word& arrivals(int group) const noexcept override {
     return boxes_[static_cast<std::size_t>(group)].box->arrivals;
   }

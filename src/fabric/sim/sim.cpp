@@ -327,7 +327,7 @@ Datagrams* SimFabric::datagrams() noexcept {
 }
 
 void SimFabric::cast(Flight* flight) noexcept {
-  occupy(world_.network().Tm + world_.network().Tc.of(flight->data.size()) + world_.network().Td);
+  occupy(world_.network().Tm + world_.network().Tc.of(flight->data->size()) + world_.network().Td);
   world_.cast(rank_, flight, clock_);
 }
 

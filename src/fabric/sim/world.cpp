@@ -186,6 +186,7 @@ void World::send(Message* message, Time time) {
   const Time begin = std::max(processed, nic.send_link);
   const Time end = begin + n.Tt.of(wire_bytes(*message));
   nic.send_link = end + n.Ta;
+  nic.bytes.sent += wire_bytes(*message);
   if (message->kind == Message::Kind::datagram) return spread(message, begin + n.Tl);
   const bool carries = message->baggage != nullptr && message->baggage->staged == nullptr;
   const bool counts = message->kind == Message::Kind::put && message->completion != nullptr;
@@ -239,6 +240,7 @@ void World::arrive(Message* message, Time time) {
   const Time begin = std::max(time, nic.receive_link);
   const Time end = begin + n.Tt.of(wire_bytes(*message));
   nic.receive_link = end + n.Tg;
+  nic.bytes.received += wire_bytes(*message);
   const Time processed = std::max(end, nic.receive_nic) + n.Tn;
   nic.receive_nic = processed;
   if (message->kind == Message::Kind::request) {

@@ -44,6 +44,12 @@ struct WorldSpec {
   bool trace = false;  // remember deliveries
 };
 
+/// What has passed the link between a node and its switch, as transmitted.
+struct LinkBytes {
+  std::uint64_t sent = 0;      // by the node
+  std::uint64_t received = 0;  // by it; what is lost on this link is not counted
+};
+
 /// What a message needs only where bytes are carried. From a pool.
 struct Baggage {
   const std::byte* source = nullptr;  // until the NIC has read it
@@ -139,6 +145,11 @@ class World {
   /// Puts between nodes, in the order of their arrival, where WorldSpec::trace was set.
   const std::vector<Delivery>& deliveries() const noexcept { return deliveries_; }
 
+  /// Since the world was created.
+  LinkBytes link_bytes(int node) const noexcept {
+    return nics_[static_cast<std::size_t>(node)].bytes;
+  }
+
   /// The rank dies: operations towards it fail at once; waits for it end with peer_lost when the
   /// others notice, 100 ms later. What it has sent arrives.
   void lose(int rank);
@@ -166,6 +177,7 @@ class World {
     Time send_link = 0;
     Time receive_link = 0;
     Time receive_nic = 0;
+    LinkBytes bytes;
   };
 
   explicit World(const WorldSpec& spec);
@@ -221,7 +233,7 @@ class World {
   void reach(Message* message, Time time);
   void deliver(Message* message, Time time);
   bool chance(double probability) noexcept;
-  void turn_a_bit(std::vector<std::byte>* data) noexcept;
+  Datagram damaged(const Datagram& datagram);
   void notice_loss(Message* message, Time time);
   /// Resumes all tasks of the rank's node whose words are reached.
   void settle_node_of(int rank, Time time);

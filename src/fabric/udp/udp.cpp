@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -16,7 +17,6 @@ namespace tutti::udp {
 namespace {
 
 constexpr std::size_t kHeaders = 28;     // of IPv4 and UDP
-constexpr std::size_t kLongest = 8972;   // a jumbo frame's; the loopback would take more
 constexpr int kReceiveBuffer = 4 << 20;  // bytes: 80 messages of 64 KB were measured to fit
 constexpr unsigned char kHops = 8;       // the administrative scope is the limit, not this
 constexpr int kFullWait = 20;            // ms for a full send buffer to drain
@@ -75,14 +75,22 @@ UdpDatagrams::Group* UdpDatagrams::at(int group) const noexcept {
   return group >= 0 && index < groups_.size() ? groups_[index].get() : nullptr;
 }
 
+std::size_t UdpDatagrams::buffer_for(int depth) const noexcept {
+  return std::min<std::size_t>(
+      std::max<std::size_t>(kReceiveBuffer, 2 * static_cast<std::size_t>(depth) * interface_.mtu),
+      std::size_t{1} << 30);
+}
+
+/// Beyond the system's limit with privileges only; else as much as it gives.
+void UdpDatagrams::set_buffer(int socket, int depth) const noexcept {
+  const auto wanted = static_cast<int>(buffer_for(depth));
+  if (!set(socket, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set(socket, SOL_SOCKET, SO_RCVBUF, wanted);
+}
+
 Status UdpDatagrams::open_socket(Group& group, int depth) noexcept {
   const int fd = group.socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return Status::error(Code::no_memory, "no socket for multicast");
-  const auto wanted = static_cast<int>(std::min<std::size_t>(
-      std::max<std::size_t>(kReceiveBuffer, 2 * static_cast<std::size_t>(depth) * interface_.mtu),
-      std::size_t{1} << 30));
-  // Beyond the system's limit with privileges only; else as much as it gives.
-  if (!set(fd, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set(fd, SOL_SOCKET, SO_RCVBUF, wanted);
+  set_buffer(fd, depth);
   ip_mreqn membership{};
   membership.imr_multiaddr.s_addr = htonl(group.name.address);
   membership.imr_ifindex = static_cast<int>(interface_.index);
@@ -165,30 +173,51 @@ Status UdpDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
 }
 
 std::size_t UdpDatagrams::receive(int group, void* out, std::size_t capacity) noexcept {
+  std::size_t bytes = 0;
+  while (const std::byte* const data = view(group, &bytes)) {
+    if (bytes > capacity) {
+      Counts& counts = at(group)->counts;
+      ++counts.dropped;
+      --counts.received;
+      continue;
+    }
+    std::memcpy(out, data, bytes);
+    return bytes;
+  }
+  return 0;
+}
+
+const std::byte* UdpDatagrams::view(int group, std::size_t* bytes) noexcept {
   Group* const its = at(group);
-  if (its == nullptr) return 0;
-  std::byte packet[kLongest];
+  if (its == nullptr) return nullptr;
   for (;;) {
-    const ssize_t came = recv(its->socket, packet, sizeof packet, MSG_DONTWAIT | MSG_TRUNC);
+    std::byte* const packet = its->viewed;
+    const ssize_t came = recv(its->socket, packet, kLongest, MSG_DONTWAIT | MSG_TRUNC);
     if (came < 0 && errno == EINTR) continue;
-    if (came < 0) return 0;
-    const auto bytes = static_cast<std::size_t>(came);
-    if (bytes > sizeof packet || bytes < kOverhead || !is_sealed(its->name, packet, bytes)) {
+    if (came < 0) return nullptr;
+    const auto length = static_cast<std::size_t>(came);
+    if (length > kLongest || length < kOverhead || !is_sealed(its->name, packet, length)) {
       ++its->counts.foreign;
       continue;
     }
-    const std::size_t carried = bytes - kOverhead;
     std::uint32_t sender;
-    std::memcpy(&sender, packet + carried, sizeof sender);
+    std::memcpy(&sender, packet + length - kOverhead, sizeof sender);
     if (sender == rank_) continue;
-    if (carried > capacity) {
-      ++its->counts.dropped;
-      continue;
-    }
-    std::memcpy(out, packet, carried);
     ++its->counts.received;
-    return carried;
+    *bytes = length - kOverhead;
+    return packet;
   }
+}
+
+void UdpDatagrams::deepen(int group, int depth) noexcept {
+  const Group* const its = at(group);
+  if (its != nullptr && buffer_bytes(group) < buffer_for(depth)) set_buffer(its->socket, depth);
+}
+
+/// The kernel counts a packet with its own book-keeping, in pieces of a power of two.
+std::size_t UdpDatagrams::room(int group) const noexcept {
+  constexpr std::size_t kFrame = 512, kBook = 256;
+  return buffer_bytes(group) / (std::bit_ceil(interface_.mtu + kFrame) + kBook);
 }
 
 const Word& UdpDatagrams::arrivals(int group) const noexcept { return at(group)->arrivals; }

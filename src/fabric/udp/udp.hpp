@@ -34,6 +34,9 @@ class UdpDatagrams final : public NetworkDatagrams {
   void leave(int group) noexcept override;
   Status cast(int group, const void* data, std::size_t bytes) noexcept override;
   std::size_t receive(int group, void* out, std::size_t capacity) noexcept override;
+  const std::byte* view(int group, std::size_t* bytes) noexcept override;
+  void deepen(int group, int depth) noexcept override;
+  std::size_t room(int group) const noexcept override;
   const Word& arrivals(int group) const noexcept override;
   Counts counts(int group) const noexcept override;
 
@@ -47,15 +50,20 @@ class UdpDatagrams final : public NetworkDatagrams {
   GroupName name_of(const std::uint64_t id[2]) const noexcept { return name_group(secret_, id); }
 
  private:
+  static constexpr std::size_t kLongest = 8972;  // a jumbo frame's; the loopback would take more
+
   struct Group {
     int socket = -1;
     std::uint64_t id[2] = {0, 0};
     GroupName name;
     Word arrivals{0};  // written by whoever looks: the network's thread, or the application's
     Counts counts;     // under the engine's lock
+    std::byte viewed[kLongest];  // likewise
   };
   UdpDatagrams(Interface interface, int rank, const Secret& secret) noexcept;
   Status open_socket(Group& group, int depth) noexcept;
+  std::size_t buffer_for(int depth) const noexcept;
+  void set_buffer(int socket, int depth) const noexcept;
   Group* at(int group) const noexcept;
 
   const Interface interface_;
