@@ -102,6 +102,15 @@ std::string Switch::counters() const {
       separator = ", ";
     }
   }
+  out << "], \"ports\": [";
+  separator = "";
+  for (int port = 0; port < network_.ports(); ++port) {
+    const PortCounters& its = network_.counters(port);
+    if (its.sent + its.received == 0) continue;
+    out << separator << "{\"node\": \"" << Addresses::name(port) << "\", \"sent\": " << its.sent
+        << ", \"received\": " << its.received << "}";
+    separator = ", ";
+  }
   const double mean =
       lateness_.frames ? static_cast<double>(lateness_.sum) / static_cast<double>(lateness_.frames)
                        : 0;

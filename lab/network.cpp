@@ -48,6 +48,18 @@ void Network::schedule(Nanoseconds time, bool arrives, Delivery delivery) {
   events_.push(Event{time, order_++, arrives, std::move(delivery)});
 }
 
+/// The sender's cable is busy also with frames that will be lost on the way. When the first bit
+/// leaves.
+Nanoseconds Network::enter_port(Port& port, const std::shared_ptr<const Frame>& frame,
+                                Nanoseconds now) {
+  if (port.last == frame) return port.last_start;
+  port.last = frame;
+  port.last_start = std::max(now, port.up_free);
+  port.up_free = port.last_start + serialization(*frame);
+  port.counters.sent += frame->wire_bytes;
+  return port.last_start;
+}
+
 void Network::submit(int from, int to, std::shared_ptr<const Frame> frame, Nanoseconds now) {
   Link& its = link(from, to);
   if (!passes(from, to)) {
@@ -64,9 +76,7 @@ void Network::submit(int from, int to, std::shared_ptr<const Frame> frame, Nanos
     ++its.counters.overflowed;
     return;
   }
-  // The sender's cable is busy also with frames that will be lost on the way.
-  const Nanoseconds start = std::max(now, port.up_free);
-  port.up_free = start + serialization(*delivery.frame);
+  const Nanoseconds start = enter_port(port, delivery.frame, now);
   const std::uint64_t place = its.submitted++;
   if (draw(from, to, place, kLoss) < conditions_.loss) {
     ++its.counters.lost;
@@ -116,6 +126,9 @@ bool Network::next(Nanoseconds now, Delivery* out) {
     }
     ++its.counters.frames;
     its.counters.bytes += event.delivery.frame->wire_bytes;
+    if (shaped(event.delivery.from, event.delivery.to))
+      port_[static_cast<std::size_t>(event.delivery.to)].counters.received +=
+          event.delivery.frame->wire_bytes;
     event.delivery.due = event.time;
     *out = std::move(event.delivery);
     return true;
@@ -132,6 +145,7 @@ void Network::cut_link(int a, int b, bool is_cut) {
 
 void Network::reset_counters() {
   for (Link& its : links_) its.counters = {};
+  for (Port& its : port_) its.counters = {};
 }
 
 }  // namespace tutti::lab

@@ -48,6 +48,12 @@ struct LinkCounters {
   std::uint64_t overflowed = 0;  // not carried because a port's queue was full
 };
 
+/// What has passed the cable between a port and its node, launchers' traffic apart.
+struct PortCounters {
+  std::uint64_t sent = 0;      // bytes of Ethernet frames by the node; a multicast counts once
+  std::uint64_t received = 0;  // by it
+};
+
 /// One thread at a time.
 class Network {
  public:
@@ -55,7 +61,8 @@ class Network {
   /// harmed: that is how launchers are reached, whose traffic is not the program's.
   Network(int ports, int shaped_from, const Conditions& conditions);
 
-  /// A frame from port `from` for port `to`.
+  /// A frame from port `from` for port `to`. The same frame for several ports, one after the other,
+  /// is one on the sender's cable: the switch multiplies it.
   void submit(int from, int to, std::shared_ptr<const Frame> frame, Nanoseconds now);
   /// When next() will have something to do; -1: nothing is under way.
   Nanoseconds next_due() const;
@@ -72,6 +79,9 @@ class Network {
 
   int ports() const { return ports_; }
   const LinkCounters& counters(int from, int to) const { return link(from, to).counters; }
+  const PortCounters& counters(int port) const {
+    return port_[static_cast<std::size_t>(port)].counters;
+  }
   void reset_counters();
 
  private:
@@ -79,6 +89,9 @@ class Network {
     Nanoseconds up_free = 0;    // when the last bit that was sent leaves
     Nanoseconds down_free = 0;  // when the last bit that was promised arrives
     bool is_cut = false;
+    std::shared_ptr<const Frame> last;  // that was sent ...
+    Nanoseconds last_start = 0;         // ... and when its first bit left
+    PortCounters counters;
   };
   struct Link {
     std::uint64_t submitted =
@@ -107,6 +120,7 @@ class Network {
   Nanoseconds serialization(const Frame& frame) const;
   /// A number in [0, 1) that depends on the seed, the link, the frame's place and the question.
   double draw(int from, int to, std::uint64_t place, std::uint64_t question) const;
+  Nanoseconds enter_port(Port& port, const std::shared_ptr<const Frame>& frame, Nanoseconds now);
   void leave_port(Delivery delivery, Nanoseconds now);
   void schedule(Nanoseconds time, bool arrives, Delivery delivery);
 

@@ -81,6 +81,8 @@ TUTTI_ALGORITHM(allreduce_split_exchange);
 TUTTI_ALGORITHM(allgather_exchange);
 TUTTI_ALGORITHM(allgatherv_exchange);
 TUTTI_ALGORITHM(allgather_shared_buffer);
+TUTTI_ALGORITHM(allgather_multicast);
+TUTTI_ALGORITHM(allreduce_multicast);
 TUTTI_ALGORITHM(allgatherv_shared_buffer);
 TUTTI_ALGORITHM(gather_direct);
 TUTTI_ALGORITHM(gather_layered);

@@ -5,6 +5,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/pattern/fold_ring.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
 #include "offload/client.hpp"
@@ -163,8 +164,10 @@ const char* in_layers(const Shape& s, const Parameters&) {
 
 /// Groups of fragments of a large message.
 std::uint64_t cast_items(const Shape& s, const Parameters&) {
-  const bool blocks = s.coll == Coll::allgather;
-  return CastWindows::groups(s.bytes, blocks ? s.size : 1, s.datagram);
+  std::size_t block = s.bytes, total = s.bytes;
+  if (s.coll == Coll::allgather) total *= static_cast<std::size_t>(s.size);
+  if (s.coll == Coll::allreduce) block = EqualParts::most(s.bytes, s.element_bytes, s.size);
+  return CastWindows::groups(block, total, s.datagram);
 }
 
 const char* casts_fragments(const Shape& s, const Parameters& p) {
@@ -186,6 +189,11 @@ const char* casts_windows(const Shape& s, const Parameters& p) {
   if (s.mapped) return "members share memory";
   if (s.layered) return kLayered;
   return Multicast::fragment_bytes(s.datagram) != 0 ? nullptr : "no multicast between the members";
+}
+
+const char* rings_and_casts(const Shape& s, const Parameters& p) {
+  if (const char* why = rings_between_nodes(s, p)) return why;
+  return casts_windows(s, p);
 }
 
 /// The classical ways to make a multicast reliable: only where they are asked for.
@@ -311,6 +319,7 @@ std::vector<Algorithm> make_list() {
       {"sendrecv_recursive_doubling", Coll::allreduce, allreduce_sendrecv_recursive_doubling, nullptr, fits_packets, {"packet"}, packet1024, kClassical},
       {"doubling", Coll::allreduce, allreduce_doubling, nullptr, folds_between_nodes, {}, kNone, kDoubling},
       {"ring", Coll::allreduce, allreduce_ring, nullptr, rings_between_nodes, {}, kNone, "ring"},
+      {"multicast", Coll::allreduce, allreduce_multicast, cast_items, rings_and_casts, {"window", "pace", "patience"}, window192, kWindows, true},
       {"exchange", Coll::allreduce, allreduce_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},
       {"split_exchange", Coll::allreduce, allreduce_split_exchange, nullptr, parts_to_everyone, {}, kNone, kEveryone},
       {"ordered", Coll::allreduce, allreduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
@@ -328,6 +337,7 @@ std::vector<Algorithm> make_list() {
       {"direct", Coll::allgather, allgather_direct, nullptr, between_nodes, {}, kNone, kBruck},
       {"exchange", Coll::allgather, allgather_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},
       {"shared_buffer", Coll::allgather, allgather_shared_buffer, nullptr, in_segments, {"overlap", "drivers"}, overlapped, kSharedBuffer},
+      {"multicast", Coll::allgather, allgather_multicast, cast_items, casts_windows, {"window", "pace", "patience"}, window192, kWindows, true},
       {"layered", Coll::allgather, allgather_layered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::allgather, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 

@@ -67,6 +67,41 @@ TEST_P(MulticastNodes, EveryByteArrives) {
   }
 }
 
+Reduction sum_of_ints() {
+  Reduction reduction;
+  EXPECT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  return reduction;
+}
+
+TEST(MulticastTeams, AllgatherAndAllreduceCastTheirBlocks) {
+  Settings settings = settings_of("allgather=multicast,allreduce=multicast");
+  test::run_nodes({0, 1, 2, 3}, settings, [](Rank& r) {
+    const auto size = static_cast<std::size_t>(r.size);
+    for (const std::size_t count : {1, 3, 5000, 70'001}) {
+      std::vector<std::int32_t> mine(count), all(count * size), sum(count);
+      for (std::size_t i = 0; i < count; ++i) mine[i] = static_cast<std::int32_t>(i) * (r.rank + 1);
+      Call call;
+      call.coll = Coll::allgather;
+      call.send = mine.data();
+      call.recv = all.data();
+      call.bytes = count * sizeof(std::int32_t);
+      ASSERT_STREQ(r.job.algorithm(r.team, call), "multicast");
+      ASSERT_TRUE(r.job.run(r.team, call).ok());
+      const Reduction reduction = sum_of_ints();
+      call.coll = Coll::allreduce;
+      call.recv = sum.data();
+      call.reduction = &reduction;
+      ASSERT_STREQ(r.job.algorithm(r.team, call), "multicast");
+      ASSERT_TRUE(r.job.run(r.team, call).ok());
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t rank = 0; rank < size; ++rank)
+          ASSERT_EQ(all[rank * count + i], static_cast<std::int32_t>(i * (rank + 1)));
+        ASSERT_EQ(sum[i], static_cast<std::int32_t>(i * size * (size + 1) / 2));
+      }
+    }
+  });
+}
+
 class WindowNodes : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(WindowNodes, EveryByteArrives) {

@@ -149,6 +149,24 @@ TEST(LabNetwork, QueuesAreBounded) {
   EXPECT_EQ(counters.frames + counters.overflowed, 1000u);
 }
 
+TEST(LabNetwork, AMulticastIsOneFrameOnItsSendersCable) {
+  Network network(4, kShapedFrom, {.latency = 1000, .bits_per_second = 8e9});  // a byte takes 1 ns
+  const auto frame = frame_of(500);
+  for (const int to : {0, 2, 3}) network.submit(1, to, frame, 0);
+  network.submit(1, 2, frame_of(300), 0);
+  const auto deliveries = drain(network);
+  ASSERT_EQ(deliveries.size(), 4u);
+  EXPECT_EQ(deliveries[1].due, 1500);
+  EXPECT_EQ(deliveries[2].due, 1500) << "as if it had been sent twice";
+  EXPECT_EQ(deliveries[3].due, 1800);
+  EXPECT_EQ(network.counters(1).sent, 800u);
+  EXPECT_EQ(network.counters(1).received, 0u);
+  EXPECT_EQ(network.counters(2).received, 800u);
+  EXPECT_EQ(network.counters(3).received, 500u);
+  network.reset_counters();
+  EXPECT_EQ(network.counters(1).sent, 0u);
+}
+
 TEST(LabNetwork, CountsBytesAndForgetsThemOnReset) {
   Network network(3, kShapedFrom, {});
   network.submit(1, 2, frame_of(100), 0);

@@ -69,6 +69,36 @@ def test_several_ranks_of_a_node_share_one_receiver(mpi):
 
 @pytest.mark.timeout(300)
 @only("mpich")
+@pytest.mark.parametrize("loss", [0.0, 0.02], ids=["clear", "lossy"])
+def test_large_messages_in_windows(mpi, loss):
+    with Lab(4, latency="1ms", loss=loss, seed=3) as lab:
+        _, said = broadcast(lab, mpi, 4, 1_000_000, calls=6, TUTTI_ALG="bcast=multicast_window")
+        assert "multicast_window" in ran(said), said
+
+
+@pytest.mark.timeout(300)
+@only("mpich")
+def test_a_large_message_passes_each_cable_once(mpi):
+    size, most = 1_000_000, {}
+    for alg in ("multicast_window", "scatter_allgather", "direct"):
+        with Lab(5, latency="1ms") as lab:
+            bytes_of = []
+            for calls in (2, 10):
+                lab.reset_counters()
+                broadcast(lab, mpi, 5, size, calls=calls, roots=1, TUTTI_ALG=f"bcast={alg}")
+                bytes_of.append({port["node"]: port for port in lab.switch_counters()["ports"]})
+            most[alg] = {node: {way: (bytes_of[1][node][way] - bytes_of[0][node][way]) / 8 / size
+                                for way in ("sent", "received")} for node in bytes_of[0]}
+    others = ["n1", "n2", "n3", "n4"]
+    cast, parts, tree = most["multicast_window"], most["scatter_allgather"], most["direct"]
+    assert cast["n0"]["sent"] < 1.2, most
+    assert all(cast[node]["sent"] < 0.2 and cast[node]["received"] < 1.2 for node in others), most
+    assert all(parts[node]["sent"] > 0.7 for node in others), most  # what they were sent of it goes on to three
+    assert tree["n0"]["sent"] > 2.9, most  # children of the root
+
+
+@pytest.mark.timeout(300)
+@only("mpich")
 def test_the_root_sends_each_byte_about_twice(mpi):
     """Once to the group and once to the node behind it, where a tree of six nodes has it send three times. (The switch
     counts what it delivers, so a datagram to the group is five there.)"""

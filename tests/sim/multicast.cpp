@@ -300,6 +300,81 @@ TEST(Window, SendsEachByteOnceOverEachLink) {
   EXPECT_GT(parts.all, 14);
 }
 
+/// An allgather of blocks of `size` bytes; every byte of every rank is compared.
+void gather(SimJob& job, const Choice& choice, std::size_t size, int round) {
+  const auto ranks = static_cast<std::size_t>(job.size());
+  std::vector<std::vector<std::uint8_t>> blocks, results;
+  std::vector<std::uint8_t> all;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    blocks.push_back(bytes_of(round * 1000 + static_cast<int>(rank), size));
+    results.emplace_back(ranks * size, std::uint8_t{0xa5});
+    all.insert(all.end(), blocks.back().begin(), blocks.back().end());
+  }
+  std::string why;
+  const Status status = job.run(
+      choice,
+      [&](int rank) {
+        Call call;
+        call.coll = Coll::allgather;
+        call.send = blocks[static_cast<std::size_t>(rank)].data();
+        call.recv = results[static_cast<std::size_t>(rank)].data();
+        call.bytes = size;
+        return call;
+      },
+      1, &why);
+  ASSERT_TRUE(status.ok()) << why;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    ASSERT_EQ(results[rank], all) << "rank " << rank << " of " << ranks << ", blocks of " << size;
+}
+
+Choice allgather_of(const std::string& name) {
+  Forced forced;
+  std::string message;
+  EXPECT_TRUE(Forced::parse("allgather=" + name, &forced, &message).ok()) << message;
+  return *forced.of(Coll::allgather);
+}
+
+class CastBlocksOfAll : public ::testing::TestWithParam<Weather> {};
+
+TEST_P(CastBlocksOfAll, DeliverEveryByte) {
+  const Weather& weather = GetParam();
+  Network network = test::profile("odin2007");
+  network.loss = weather.loss;
+  network.duplicate = weather.duplicate;
+  network.corrupt = weather.corrupt;
+  network.reorder = weather.reorder;
+  network.reorder_by = 30'000'000;
+  int round = 0;
+  for (const int ranks : {2, 3, 8, 17}) {
+    const auto job = job_of(ranks, network, false, static_cast<std::uint64_t>(ranks));
+    for (const std::size_t size : {1, 2025, 48'577, 120'000}) {
+      for (const char* name : {"multicast", "multicast:window=24"}) {
+        gather(*job, allgather_of(name), size, ++round);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CastBlocksOfAll, ::testing::ValuesIn(kWeathers),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(Window, BlocksOfAllMembersLeaveThemOnce) {
+  constexpr std::size_t kBytes = 200'000;
+  const auto sent = [](const char* name) {
+    Network network = test::profile("odin2007");
+    network.loss = 0;
+    const auto job = job_of(8, network, false);
+    gather(*job, allgather_of(name), kBytes, 1);
+    double all = 0;
+    for (int node = 0; node < 8; ++node)
+      all += static_cast<double>(job->world().link_bytes(node).sent) / kBytes;
+    return all;
+  };
+  EXPECT_LT(sent("multicast"), 8 * 1.03);
+  EXPECT_GT(sent("exchange"), 8 * 6.99);
+}
+
 // ---- the rivals
 
 class Rivals : public ::testing::TestWithParam<std::tuple<Weather, const char*>> {};

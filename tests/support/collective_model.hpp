@@ -184,6 +184,8 @@ inline std::vector<Combination> combinations() {
         all.push_back({&algorithm, base + ":degree=" + degree});
     } else if (key == "chords") {
       for (const char* chords : {"1", "2"}) all.push_back({&algorithm, base + ":chords=" + chords});
+    } else if (key == "window") {
+      all.push_back({&algorithm, base + ":window=24"});
     } else if (key != "timeout") {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
     }

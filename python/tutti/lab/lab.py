@@ -191,7 +191,8 @@ class Lab:
 
     def switch_counters(self) -> dict[str, Any]:
         """What the switch has carried since the start or the last reset: "links", a list with from, to, frames,
-        bytes (of Ethernet frames), lost, duplicated, reordered, cut, overflowed; "late", by how much deliveries
+        bytes (of Ethernet frames), lost, duplicated, reordered, cut, overflowed; "ports", a list with node, and the
+        bytes that passed its cable, sent and received (a multicast is sent once); "late", by how much deliveries
         were late (what the lab adds by itself); "unknown" and "refused", frames that reached nobody."""
         return json.loads(self._ask("counters"))
 

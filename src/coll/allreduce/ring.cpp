@@ -4,12 +4,13 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/pattern/fold_ring.hpp"
 
 namespace tutti {
 
 Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   const int size = t.size();
-  const int right = (t.rank() + 1) % size, left = (t.rank() + size - 1) % size;
+  const int right = right_of(t), left = left_of(t);
   const Partition parts(call.bytes, call.reduction->element_bytes, size);
   const auto part = [&](int steps_back) { return (t.rank() + 2 * size - steps_back) % size; };
   Inbox& inbox = t.inbox();
@@ -26,16 +27,7 @@ Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters
   TUTTI_CO_TRY(inbox.put(k, left, 0, &result.key(), sizeof(Key), &sent));
   TUTTI_CO_TRY(co_await inbox.mailed(k, right, kInvited));
   std::uint64_t step = kArrived;
-  for (int i = 0; i < size - 1; ++i, ++step) {
-    const int mine = part(i), theirs = part(i + 1);
-    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)),
-                            parts.bytes(mine), &sent));
-    TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
-    std::byte* const operand = at(call.recv, parts.begin(theirs));
-    fold_bytes(t, *call.reduction, at(incoming.memory(), parts.begin(theirs)), operand, operand,
-               parts.bytes(theirs));
-  }
+  TUTTI_CO_TRY(co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent));
   TUTTI_CO_TRY(co_await inbox.arrival(k, 0, right));
   Key key;
   std::memcpy(&key, inbox.data(k, 0, sizeof key), sizeof key);

@@ -17,13 +17,17 @@ std::uint64_t groups_of_block(std::size_t bytes, std::size_t fragment) noexcept 
   return chunks(chunks(bytes, fragment), Ring::kGroup);
 }
 
+std::uint64_t groups_of(std::size_t block, std::size_t total, std::size_t fragment) noexcept {
+  return total / block * groups_of_block(block, fragment) +
+         groups_of_block(total % block, fragment);
+}
+
 }  // namespace
 
-std::uint64_t CastWindows::groups(std::size_t block_bytes, int blocks,
+std::uint64_t CastWindows::groups(std::size_t block_bytes, std::size_t total,
                                   std::size_t datagram_bytes) noexcept {
   const std::size_t fragment = Multicast::fragment_bytes(datagram_bytes);
-  return fragment == 0 ? 0
-                       : groups_of_block(block_bytes, fragment) * static_cast<std::uint64_t>(blocks);
+  return fragment == 0 || block_bytes == 0 ? 0 : groups_of(block_bytes, total, fragment);
 }
 
 CastWindows::CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks,
@@ -36,9 +40,10 @@ CastWindows::CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks,
       fragment_(Multicast::fragment_bytes(t.fabric().traits().datagram_bytes)),
       block_fragments_(chunks(blocks.bytes, fragment_)),
       block_groups_(chunks(block_fragments_, Ring::kGroup)),
-      groups_(block_groups_ * static_cast<Group>(blocks.count)),
-      own_begin_(block_groups_ * static_cast<Group>(std::min(
-                                     (t.rank() - blocks.root + t.size()) % t.size(), blocks.count))),
+      groups_(groups_of(blocks.bytes, blocks.total, fragment_)),
+      own_begin_(std::min(
+          groups_,
+          block_groups_ * static_cast<Group>((t.rank() - blocks.root + t.size()) % t.size()))),
       own_end_(std::min(own_begin_ + block_groups_, groups_)),
       window_(static_cast<Group>(std::max<std::int64_t>(p.value[0] / Ring::kGroup, 1))),
       quarter_(std::max<Group>(window_ / 4, 1)),
@@ -58,13 +63,17 @@ CastWindows::~CastWindows() {
 // ---- what a message consists of
 
 int CastWindows::root_of(Group g) const noexcept {
-  return static_cast<int>(
-      (static_cast<Group>(blocks_.root) + g / block_groups_) % static_cast<Group>(t_.size()));
+  return static_cast<int>((static_cast<Group>(blocks_.root) + g / block_groups_) %
+                          static_cast<Group>(t_.size()));
+}
+
+std::size_t CastWindows::end_of_block(std::uint64_t block) const noexcept {
+  return std::min((block + 1) * blocks_.bytes, blocks_.total);
 }
 
 std::uint64_t CastWindows::fragments_of(Group g) const noexcept {
-  const std::uint64_t first = g % block_groups_ * Ring::kGroup;
-  return std::min<std::uint64_t>(Ring::kGroup, block_fragments_ - first);
+  return std::min<std::uint64_t>(Ring::kGroup,
+                                 chunks(end_of_block(g / block_groups_) - offset(g, 0), fragment_));
 }
 
 /// Fragments are counted over all blocks.
@@ -81,9 +90,8 @@ std::size_t CastWindows::offset(Group g, int fragment) const noexcept {
 
 /// Of `count` fragments from `fragment` on: all whole, but for the last one of a block.
 std::size_t CastWindows::bytes(Group g, int fragment, int count) const noexcept {
-  const std::size_t end_of_block = (g / block_groups_ + 1) * blocks_.bytes;
   return std::min(static_cast<std::size_t>(count) * fragment_,
-                  end_of_block - offset(g, fragment));
+                  end_of_block(g / block_groups_) - offset(g, fragment));
 }
 
 CastWindows::Bits CastWindows::had(Group g) const noexcept {
@@ -141,18 +149,19 @@ void CastWindows::accept(const MulticastPacket& packet) noexcept {
   // Packets have the low half of a fragment's number.
   const std::uint64_t near = first_fragment(complete_);
   const std::uint64_t number =
-      near + static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int32_t>(
-                 packet.sequence - static_cast<std::uint32_t>(near))));
+      near + static_cast<std::uint64_t>(static_cast<std::int64_t>(
+                 static_cast<std::int32_t>(packet.sequence - static_cast<std::uint32_t>(near))));
   const std::uint64_t block = number / block_fragments_;
   const std::uint64_t in_block = number % block_fragments_;
   const Group begin = block * block_groups_, g = begin + in_block / Ring::kGroup;
   const auto fragment = static_cast<int>(in_block % Ring::kGroup);
-  if (g >= groups_ || packet.bytes != bytes(g, fragment, 1) ||
+  if (g >= groups_ || static_cast<unsigned>(fragment) >= fragments_of(g) ||
+      packet.bytes != bytes(g, fragment, 1) ||
       packet.sender != static_cast<std::uint32_t>(root_of(g))) {
     ++multicast_.counts().damaged;  // whoever sent it means another message
     return;
   }
-  const bool last = in_block + 1 == block_fragments_;
+  const bool last = offset(g, fragment) + packet.bytes == end_of_block(block);
   const Group over = last ? g + 1 : std::max(begin, g + 1 - std::min(g + 1, kOrdered));
   if (over > seen_) {
     seen_ = over;
@@ -203,8 +212,7 @@ Status CastWindows::ask() noexcept {
     if (missing != 0) {
       wanted_[g % kGroups] = missing;
       if (!exposed_) {
-        TUTTI_TRY(t_.fabric().expose(
-            blocks_.base, blocks_.bytes * static_cast<std::size_t>(blocks_.count), &region_));
+        TUTTI_TRY(t_.fabric().expose(blocks_.base, blocks_.total, &region_));
         exposed_ = true;
         key = &region_.key;
       }
@@ -252,7 +260,10 @@ Status CastWindows::put(Group g, Bits fragments) noexcept {
 Status CastWindows::serve_group(Group g, bool* served) noexcept {
   const int behind = (t_.rank() + 1) % t_.size();
   *served = root_of(g) == behind;
-  if (*served) return Status::success();
+  if (*served) {
+    if (g == told_) ++told_;
+    return Status::success();
+  }
   Bits asked = 0;
   const Ring::Told told = ring_.asked(number(g), &asked);
   if (told == Ring::Told::nothing) {
@@ -263,6 +274,7 @@ Status CastWindows::serve_group(Group g, bool* served) noexcept {
     ++moves_;
     return ring_.grant(number(g), 0);
   }
+  if (g == told_) ++told_;
   if (told == Ring::Told::bits) {
     const Bits now = asked & ~given_[g % kGroups] & had(g);
     if (now != 0) TUTTI_TRY(put(g, now));
@@ -302,7 +314,8 @@ bool CastWindows::children_have_settled(int place, Group settled) noexcept {
     return count < wanted && given_up_[chord] != count + 1;
   };
   int chord = 0;
-  const int end = std::min(branches, static_cast<int>(std::bit_width(unsigned(t_.size() - 1 - place))));
+  const int end =
+      std::min(branches, static_cast<int>(std::bit_width(unsigned(t_.size() - 1 - place))));
   while (chord < end && !missing(chord)) ++chord;
   if (chord != end) {
     const std::uint64_t now = t_.fabric().now_ns();
@@ -354,8 +367,7 @@ Engine::Reached CastWindows::news(std::uint64_t told, std::uint64_t arrivals) no
   Engine& engine = t_.engine();
   const bool timed = deadline_ns_ != 0;
   const Word& other = timed ? engine.clock() : multicast_.arrivals();
-  const std::uint64_t value =
-      timed ? deadline_ns_ : settled_ == groups_ ? kNever : arrivals + 1;
+  const std::uint64_t value = timed ? deadline_ns_ : settled_ == groups_ ? kNever : arrivals + 1;
   return engine.reached_either(ring_.first_told(), ring_.told_span(), ring_.stride(), told + 1,
                                other, value, t_.membership());
 }

@@ -33,12 +33,13 @@
 
 namespace tutti {
 
-/// Blocks of equal size that lie behind each other. The root of block b is member `root` + b.
+/// Blocks that lie behind each other, of equal size but for the last one. The root of block b is
+/// member `root` + b; there are no more blocks than members.
 struct CastBlocks {
   std::byte* base = nullptr;
   std::size_t bytes = 0;  // of a block
-  int count = 1;
-  int root = 0;
+  std::size_t total = 0;  // of all of them
+  int root = 0;           // of the first one
 };
 
 class CastWindows {
@@ -46,11 +47,11 @@ class CastWindows {
   static constexpr int kMostWindow = 12 * Ring::kGroup;  // datagrams
 
   /// Stream items of a ticket for such a message: its groups.
-  static std::uint64_t groups(std::size_t block_bytes, int blocks,
+  static std::uint64_t groups(std::size_t block_bytes, std::size_t total,
                               std::size_t datagram_bytes) noexcept;
 
-  /// After Team::open_multicast(). `p`: window (datagrams), pace (MB/s; 0: none), patience (us). All
-  /// but `p` outlive it.
+  /// After Team::open_multicast(). `p`: window (datagrams), pace (MB/s; 0: none), patience (us).
+  /// All but `p` outlive it.
   CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks, const Parameters& p) noexcept;
   ~CastWindows();
   CastWindows(const CastWindows&) = delete;
@@ -71,6 +72,7 @@ class CastWindows {
   Group number(Group g) const noexcept { return k_.first_item + g; }
   int root_of(Group g) const noexcept;
   bool own(Group g) const noexcept { return g >= own_begin_ && g < own_end_; }
+  std::size_t end_of_block(std::uint64_t block) const noexcept;
   std::uint64_t fragments_of(Group g) const noexcept;
   std::uint64_t first_fragment(Group g) const noexcept;
   Bits all_of(Group g) const noexcept { return (Bits{1} << fragments_of(g)) - 1; }
@@ -119,23 +121,23 @@ class CastWindows {
   const std::int64_t pace_;
   const std::uint64_t patience_ns_;
 
-  std::uint64_t moves_ = 0;       // changes of any of what follows
-  Group seen_ = 0;                // groups below can get no more datagrams, as datagrams tell
-  Group settled_ = 0;             // ... for whatever reason
-  Group asked_ = 0;               // groups below have been asked for
-  Group complete_ = 0;            // groups below are here
-  Group cast_ = 0;                // own groups below have been cast
-  Group told_ = 0;                // groups below: the one behind knows that they are settled here
-  Group served_ = 0;              // groups below: the one behind has them
-  Bits had_[kGroups] = {};        // from complete_ on
-  Bits wanted_[kGroups] = {};     // asked for, likewise
-  Bits given_[kGroups] = {};      // to the one behind, from served_ on
-  Group next_report_ = 0;         // boundaries below have been reported
+  std::uint64_t moves_ = 0;    // changes of any of what follows
+  Group seen_ = 0;             // groups below can get no more datagrams, as datagrams tell
+  Group settled_ = 0;          // ... for whatever reason
+  Group asked_ = 0;            // groups below have been asked for
+  Group complete_ = 0;         // groups below are here
+  Group cast_ = 0;             // own groups below have been cast
+  Group told_ = 0;             // groups below: the one behind knows that they are settled here
+  Group served_ = 0;           // groups below: the one behind has them
+  Bits had_[kGroups] = {};     // from complete_ on
+  Bits wanted_[kGroups] = {};  // asked for, likewise
+  Bits given_[kGroups] = {};   // to the one behind, from served_ on
+  Group next_report_ = 0;      // boundaries below have been reported
   // By chord: what was reported, and one, when that was waited for in vain.
   std::uint64_t given_up_[Inbox::kMaxRounds] = {};
-  bool stalled_ = false;          // the root waits for reports
+  bool stalled_ = false;           // the root waits for reports
   std::uint64_t deadline_ns_ = 0;  // of what the root waits for; 0: nothing
-  std::uint64_t missed_ns_ = 0;   // since when a report has been missing
+  std::uint64_t missed_ns_ = 0;    // since when a report has been missing
   std::uint64_t next_cast_ns_ = 0;
   Region region_;  // the own blocks, for the one before, once something is asked for
   bool exposed_ = false;
