@@ -101,7 +101,7 @@ JobImpl::~JobImpl() {
   if (client_) client_->leave();
   messages_.finish_sending();
   engine_.stop_progress_thread();
-  for (Operation* operation : orphans_) delete operation;
+  for (Operation* operation : orphans_) destroy(operation);
 }
 
 Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
@@ -191,9 +191,9 @@ void JobImpl::release_team(Team* team) noexcept {
 
 void JobImpl::sweep() noexcept {
   std::erase_if(released_, [](const auto& entry) { return entry->team->try_reclaim(); });
-  std::erase_if(orphans_, [](Operation* operation) {
-    if (operation->active.load(std::memory_order_acquire)) return false;
-    delete operation;
+  std::erase_if(orphans_, [this](Operation* operation) {
+    if (tutti::active(*operation)) return false;
+    destroy(operation);
     return true;
   });
 }
@@ -272,30 +272,60 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
   co_return status;
 }
 
-Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
-  auto* operation = new (std::nothrow) Operation(team, call);
-  if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
+// ---- operations
+
+/// From the engine's pool, under its lock.
+Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
+  const Choice* choice = nullptr;
   if (team.size() > 1 && !nothing_to_do(call)) {
-    operation->choice = &choice_for(team, call);
-    if (operation->choice->algorithm == nullptr) {
-      delete operation;
+    choice = &choice_for(team, call);
+    if (choice->algorithm == nullptr)
       return Status::error(Code::unsupported, "no algorithm can run here");
-    }
+  }
+  void* const memory = frames().allocate(sizeof(Operation));
+  if (memory == nullptr) return Status::error(Code::no_memory, "out of memory");
+  *out = new (memory) Operation(team, call);
+  (*out)->choice = choice;
+  return Status::success();
+}
+
+void JobImpl::destroy(Operation* operation) noexcept {
+  operation->~Operation();
+  FramePool::release(operation);
+}
+
+Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
+  Engine::Guard guard(engine_);
+  return make(team, call, out);
+}
+
+Status JobImpl::restart(Operation& operation) noexcept {
+  Engine::Guard guard(engine_);
+  return begin(operation, guard);
+}
+
+Status JobImpl::start(Team& team, const Call& call, Operation** out) noexcept {
+  Engine::Guard guard(engine_);
+  Operation* operation = nullptr;
+  TUTTI_TRY(make(team, call, &operation));
+  if (const Status status = begin(*operation, guard); !status.ok()) {
+    destroy(operation);
+    return status;
   }
   *out = operation;
   return Status::success();
 }
 
-Status JobImpl::restart(Operation& operation) noexcept {
+Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   if (operation.choice == nullptr) {
     if (!nothing_to_do(operation.call)) run_on_one_rank(operation.call);
     operation.outcome = Status::success();
     return Status::success();
   }
-  Engine::Guard guard(engine_);
-  guard.escalate();
   if (!orphans_.empty()) sweep();
   const bool offloaded = operation.choice->algorithm->offloaded;
+  if (offloaded && hand_over(operation)) return Status::success();
+  guard.escalate();
   if (!offloaded) {
     operation.ticket =
         operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
@@ -315,20 +345,10 @@ Status JobImpl::restart(Operation& operation) noexcept {
   return Status::success();
 }
 
-Status JobImpl::start(Team& team, const Call& call, Operation** out) noexcept {
-  Operation* operation = nullptr;
-  TUTTI_TRY(prepare(team, call, &operation));
-  if (const Status status = restart(*operation); !status.ok()) {
-    delete operation;
-    return status;
-  }
-  *out = operation;
-  return Status::success();
-}
-
 bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
   if (operation.active.load(std::memory_order_acquire)) {
     Engine::Guard guard(engine_);
+    take_answer(operation);
     while (operation.active.load(std::memory_order_relaxed) && engine_.poll()) {
     }
     if (operation.active.load(std::memory_order_relaxed)) return false;
@@ -340,14 +360,23 @@ bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
 Status JobImpl::wait(Operation& operation) noexcept {
   if (operation.active.load(std::memory_order_acquire)) {
     Engine::Guard guard(engine_);
-    engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); },
-                       guard);
+    if (operation.bare.load(std::memory_order_relaxed)) {
+      for (std::uint32_t i = engine_.policy().spins; i != 0 && !operation.handed.answered(); --i)
+        cpu_pause();
+      take_answer(operation);
+      attend(operation);
+    }
+    if (operation.active.load(std::memory_order_acquire)) {
+      engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); },
+                         guard);
+    }
   }
   return operation.outcome;
 }
 
 void JobImpl::relax(std::uint32_t round) noexcept {
   Engine::Guard guard(engine_);
+  attend_all();
   if (!engine_.poll()) engine_.relax(round, guard);
 }
 
@@ -361,12 +390,62 @@ void JobImpl::progress() noexcept {
 void JobImpl::release(Operation* operation) noexcept {
   Engine::Guard guard(engine_);
   // Under the lock: whoever has just finished the task may still be on its last steps in the frame.
-  if (!operation->active.load(std::memory_order_acquire)) {
-    delete operation;
-    return;
-  }
+  take_answer(*operation);
+  if (!operation->active.load(std::memory_order_acquire)) return destroy(operation);
+  attend(*operation);
   operation->released = true;
   orphans_.push_back(operation);
+}
+
+// ---- requests to dedicated processors without a task: one put to start, one look at a flag
+
+bool JobImpl::hand_over(Operation& operation) noexcept {
+  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  if (!port.client->hand_over(port, operation.call, &operation.handed)) return false;
+  bare_.push_back(operation);
+  operation.bare.store(true, std::memory_order_relaxed);
+  operation.active.store(true, std::memory_order_release);
+  return true;
+}
+
+/// Ends a request whose answer has come; anything else stays as it is.
+void JobImpl::take_answer(Operation& operation) noexcept {
+  if (!operation.bare.load(std::memory_order_relaxed) || !operation.handed.answered()) return;
+  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  operation.outcome = port.client->take(port, operation.call, operation.handed);
+  bare_.remove(operation);
+  operation.bare.store(false, std::memory_order_relaxed);
+  operation.active.store(false, std::memory_order_release);
+}
+
+/// Somebody waits now, or nobody will look any more: a task awaits the answer, so that the engine
+/// sees when it has come and who is lost.
+void JobImpl::attend(Operation& operation) noexcept {
+  if (!operation.bare.load(std::memory_order_relaxed)) return;
+  bare_.remove(operation);
+  operation.bare.store(false, std::memory_order_release);
+  engine_.operation_rests();
+  operation.task = await_answer(operation);
+  if (!operation.task.done()) return operation.task.start();
+  operation.outcome = operation.task.result();  // no memory for its frame
+  operation.active.store(false, std::memory_order_release);
+  engine_.operation_rested();
+}
+
+void JobImpl::attend_all() noexcept {
+  for (Operation* operation = bare_.first(); operation != nullptr;) {
+    Operation* const next = bare_.next(*operation);
+    if (!operation->handed.answered()) attend(*operation);
+    operation = next;
+  }
+}
+
+Task JobImpl::await_answer(Operation& operation) noexcept {
+  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  operation.outcome = co_await port.client->await(port, operation.call, operation.handed);
+  operation.active.store(false, std::memory_order_release);
+  engine_.operation_rested();
+  co_return operation.outcome;
 }
 
 const char* JobImpl::algorithm(const Team& team, const Call& call) const noexcept {
@@ -380,7 +459,8 @@ MemoryUse JobImpl::memory() const noexcept {
 }
 
 bool active(const Operation& operation) noexcept {
-  return operation.active.load(std::memory_order_acquire);
+  if (!operation.active.load(std::memory_order_acquire)) return false;
+  return !operation.bare.load(std::memory_order_acquire) || !operation.handed.answered();
 }
 
 }  // namespace tutti

@@ -33,6 +33,12 @@ class Operation {
   Status outcome;
   std::atomic<bool> active{false};  // cleared last, with release, by whoever finishes the task
   bool released = false;
+  // A request to a dedicated processor that has no task: who looks at the operation looks at the
+  // answer's flag. `bare` is changed under the engine's lock, and read without it by the thread
+  // that asks whether the operation is over.
+  offload::Client::Handed handed;
+  std::atomic<bool> bare{false};
+  p2p::Hook<Operation> in_bare;
 };
 
 /// A Team with what the core keeps about it.
@@ -86,6 +92,14 @@ class JobImpl final : public Job {
   Task connect_and_run(Team& team, const Call& call, const Ticket& ticket,
                        const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;
+  Status make(Team& team, const Call& call, Operation** out) noexcept;
+  void destroy(Operation* operation) noexcept;
+  Status begin(Operation& operation, Engine::Guard& guard) noexcept;
+  bool hand_over(Operation& operation) noexcept;
+  void take_answer(Operation& operation) noexcept;
+  void attend(Operation& operation) noexcept;
+  void attend_all() noexcept;
+  Task await_answer(Operation& operation) noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
   static Task run_layer(Team& team, const Call& call) noexcept;
@@ -106,8 +120,9 @@ class JobImpl final : public Job {
   std::vector<std::unique_ptr<TeamEntry>>
       released_;                     // given up here, but perhaps not yet by the other members
   std::vector<Operation*> orphans_;  // released while active
-  std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
-  std::unique_ptr<offload::Server> server_;  // on a dedicated processor
+  p2p::List<Operation, &Operation::in_bare> bare_;  // requests that nobody waits for
+  std::unique_ptr<offload::Client> client_;         // where dedicated processors serve this rank
+  std::unique_ptr<offload::Server> server_;         // on a dedicated processor
 };
 
 }  // namespace tutti

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/copy.hpp"
+
 namespace tutti::offload {
 namespace {
 
@@ -32,6 +34,7 @@ Status Client::connect(std::size_t counts, std::size_t index) noexcept {
   index_ = index;
   ring_offset_ = counts + kCountsBytes + index * kRingBytes;
   near_ = fabric_.maps(processor_) && fabric_.traits().user_memory;
+  stored_ = ring_.mapped != nullptr && !fabric_.traits().virtual_time;
   if (ring_.mapped == nullptr) shadow_data_.resize(kSlots * kCellBytes);
   return Status::success();
 }
@@ -179,6 +182,16 @@ Status Client::send(const Request& request, const void* data, std::size_t bytes)
   const std::uint64_t number = sent_;
   const std::size_t at = ring_offset_ + request_offset(number);
   const void* body = &request;
+  if (stored_) {
+    auto* const memory = static_cast<std::byte*>(ring_.mapped);
+    if (bytes != 0) copy_bytes(memory + ring_offset_ + data_offset(number), data, bytes);
+    auto* const line = reinterpret_cast<RequestLine*>(memory + at);
+    line->request = request;
+    fabric_.signal(processor_, line->flag, number + 1);
+    if (fabric_.sleepers()) fabric_.ring(processor_);
+    ++sent_;
+    return Status::success();
+  }
   if (ring_.mapped == nullptr) {  // the network reads it later
     const std::size_t slot = static_cast<std::size_t>(number % kSlots);
     shadow_[slot] = request;
@@ -287,7 +300,46 @@ Status Client::collect(Port& port, const Call& call, const Reply& reply,
   return Status::success();
 }
 
+bool Client::hand_over(Port& port, const Call& call, Handed* out) noexcept {
+  if (turn_.load(std::memory_order_relaxed) != turns_ || !notices_.empty() || !has_room() ||
+      !fits_cells(call.coll, call.bytes, port.size) || !port.members.broken.ok()) {
+    return false;
+  }
+  Message message;
+  std::uint32_t cell = 0;
+  if (!describe(port, call, &message, nullptr).ok() || !take_cell(&cell).ok()) return false;
+  message.request.reply = static_cast<std::uint32_t>(cells_[cell].offset / kCacheLine);
+  message.request.generation = cells_[cell].generation;
+  if (!send(message.request, message.data, message.bytes).ok()) {
+    free_cells_.push_back(cell);
+    return false;
+  }
+  turn_.store(++turns_, std::memory_order_release);
+  *out = {&reply(cell).flag, message.request.generation, cell};
+  return true;
+}
+
+Status Client::take(Port& port, const Call& call, const Handed& handed) noexcept {
+  const Status status = collect(port, call, reply(handed.cell).reply, Lent{});
+  free_cells_.push_back(handed.cell);
+  return status;
+}
+
+Task Client::await(Port& port, const Call& call, Handed handed) noexcept {
+  // Where this fails the DCP may still write: the cell is not used again.
+  TUTTI_CO_TRY(co_await engine_.reached(*handed.flag, handed.generation, port.members, processor_));
+  co_return take(port, call, handed);
+}
+
 Task Client::run(Port& port, const Call& call) noexcept {
+  Handed handed;
+  if (!hand_over(port, call, &handed)) return run_in_turn(port, call);
+  if (engine_.soon(*handed.flag, handed.generation))
+    return Task::completed(take(port, call, handed));
+  return await(port, call, handed);
+}
+
+Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   const std::uint64_t turn = turns_++;
   Status status;
   if (turn_.load(std::memory_order_relaxed) != turn || !notices_.empty() || !has_room()) {

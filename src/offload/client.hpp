@@ -57,6 +57,22 @@ class Client {
   /// The whole of an offloaded collective, as seen from here.
   Task run(Port& port, const Call& call) noexcept;
 
+  /// A request that has been handed over. Its result is there when `flag` has reached `generation`.
+  struct Handed {
+    const Word* flag = nullptr;
+    std::uint32_t generation = 0;
+    std::uint32_t cell = 0;
+
+    bool answered() const noexcept { return flag->load(std::memory_order_acquire) >= generation; }
+  };
+  /// Hands a small collective over with one put, where there is nothing to wait for: room in the
+  /// ring, and its turn. False: nothing was done, and run() is the way.
+  bool hand_over(Port& port, const Call& call, Handed* out) noexcept;
+  /// Takes the result of one that is answered.
+  Status take(Port& port, const Call& call, const Handed& handed) noexcept;
+  /// Awaits the answer and takes it. `call` must live until then.
+  Task await(Port& port, const Call& call, Handed handed) noexcept;
+
   FramePool& frames() noexcept { return engine_.frames(); }
   std::int32_t processor() const noexcept { return processor_; }
   /// APPs of this one's DCP.
@@ -89,6 +105,7 @@ class Client {
   };
 
   bool has_room() noexcept;
+  Task run_in_turn(Port& port, const Call& call) noexcept;
   Task wait_for_turn(Port& port, std::uint64_t turn) noexcept;
   bool send_notices() noexcept;
   Status take_cell(std::uint32_t* index) noexcept;
@@ -109,8 +126,9 @@ class Client {
   ArenaHeap& heap_;
   std::vector<std::int32_t> map_;
   std::int32_t processor_ = -1;
-  bool near_ = false;  // the DCP maps this memory and may reach all of it
-  Remote ring_;        // the DCP's arena
+  bool near_ = false;    // the DCP maps this memory and may reach all of it
+  Remote ring_;          // the DCP's arena
+  bool stored_ = false;  // requests are written by plain stores
   std::size_t counts_ = 0, index_ = 0;
   std::size_t ring_offset_ = 0;
   std::size_t taken_offset_ = 0;

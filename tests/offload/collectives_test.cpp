@@ -166,6 +166,56 @@ TEST(Outstanding, ManyAtOnceCompleteInAnyOrder) {
   });
 }
 
+// A small request has no task: whoever looks at it finds the answer, in each way there is to look.
+TEST(Outstanding, SmallOnesEndInEveryWay) {
+  constexpr int kMany = 240;
+  test::run_dedicated(3, 1, small_arena(), [](Rank& r) {
+    const auto expected = [&](int i) { return 3 * i + 3; };
+    std::vector<std::int32_t> in(kMany), abandoned(kMany, -1);
+    Call call;
+    call.coll = Coll::allreduce;
+    call.bytes = 4;
+    call.reduction = &sum();
+    for (int i = 0; i < kMany; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      std::int32_t out = -1;
+      in[at] = i + r.rank;
+      call.send = &in[at];
+      call.recv = i % 4 == 3 ? &abandoned[at] : &out;
+      Operation* operation = nullptr;
+      ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+      Status outcome;
+      std::uint32_t round = 0;
+      switch (i % 4) {
+        case 0:
+          ASSERT_TRUE(r.job.wait(*operation).ok());
+          break;
+        case 1:
+          while (!r.job.test(*operation, &outcome)) std::this_thread::yield();
+          ASSERT_TRUE(outcome.ok());
+          break;
+        case 2:  // as MPI_Waitany: what is looked at is whether it is over
+          while (active(*operation)) r.job.relax(round++);
+          ASSERT_TRUE(r.job.test(*operation, &outcome));
+          ASSERT_TRUE(outcome.ok());
+          break;
+        default:  // as MPI_Request_free
+          break;
+      }
+      r.job.release(operation);
+      if (i % 4 != 3) {
+        ASSERT_EQ(out, expected(i));
+      }
+    }
+    std::uint32_t round = 0;
+    for (int i = 3; i < kMany; i += 4) {
+      const volatile std::int32_t& out = abandoned[static_cast<std::size_t>(i)];
+      while (out == -1) r.job.relax(round++);
+      ASSERT_EQ(out, expected(i));
+    }
+  });
+}
+
 TEST(Persistent, IsStartedAgainAndAgain) {
   test::run_dedicated(3, 1, small_arena(), [](Rank& r) {
     for (const std::size_t count : {std::size_t{2}, std::size_t{5000}}) {

@@ -69,7 +69,7 @@ TEST(Death, OfAnotherDcpIsReportedByAll) {
 
 TEST(Death, OfAnAppIsReportedByTheOthersAndTheDcpLeaves) {
   Settings settings = settings_for_deaths();
-  settings.fault = "kill:op=put:at=100:rank=1";
+  settings.fault = "kill:op=signal:at=100:rank=1";
   const auto statuses =
       test::run_dedicated_processes(3, 1, settings, [](Rank& r) { survive(r, 1); });
   EXPECT_TRUE(WIFSIGNALED(statuses[1]) && WTERMSIG(statuses[1]) == SIGKILL) << statuses[1];

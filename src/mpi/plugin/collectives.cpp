@@ -73,7 +73,7 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   }
   request->comm = comm;
   request->call = call;
-  comm->references.fetch_add(1, std::memory_order_relaxed);
+  retain(comm);
   return request;
 }
 

@@ -336,8 +336,25 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept {
   return ask_for_birth(comm, birth) ? adopt(comm, birth, false) : nullptr;
 }
 
+// Only threads of the program change it: where it promises that one at a time is in here, no locked
+// instruction is needed.
+void retain(Comm* comm) noexcept {
+  if (state.threads) {
+    comm->references.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    comm->references.store(comm->references.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+  }
+}
+
 void release(Comm* comm) noexcept {
-  if (comm->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (state.threads) {
+    if (comm->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  } else {
+    const int left = comm->references.load(std::memory_order_relaxed) - 1;
+    comm->references.store(left, std::memory_order_relaxed);
+    if (left != 0) return;
+  }
   keep_teams(comm, 0);
   delete comm;
 }

@@ -58,6 +58,8 @@ inline Comm* find_messages(MPI_Comm handle) noexcept {
 /// MPI_Comm_idup made is taken up now, any other is marked as the MPI's own.
 Comm* find_or_adopt(MPI_Comm comm) noexcept;
 
+/// Takes a reference.
+void retain(Comm* comm) noexcept;
 /// Drops a reference; destroys the state with the last one.
 void release(Comm* comm) noexcept;
 

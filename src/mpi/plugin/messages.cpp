@@ -189,7 +189,7 @@ Request* make_request(const char* call, Comm& comm, bool persistent) noexcept {
   request->comm = &comm;
   request->call = call;
   request->persistent = persistent;
-  comm.references.fetch_add(1, std::memory_order_relaxed);
+  retain(&comm);
   return request;
 }
 
