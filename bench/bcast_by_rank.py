@@ -18,7 +18,10 @@ from tutti.lab import Lab, values
 
 VARIANTS = {
     "multicast": {"TUTTI_ALG": "bcast=multicast"},
-    "ring": {"TUTTI_ALG": "bcast=multicast:chords=1"},
+    "chords": {"TUTTI_ALG": "bcast=multicast:chords=32"},
+    "windows": {"TUTTI_ALG": "bcast=multicast_window"},
+    "direct": {"TUTTI_ALG": "bcast=direct"},
+    "parts": {"TUTTI_ALG": "bcast=scatter_allgather"},
     "tree": {"TUTTI_ALG": "bcast=binomial"},
     "peer": None,
 }
@@ -53,7 +56,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=1)
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("--mpi", default="mpich,openmpi")
-    parser.add_argument("--alg", default=",".join(VARIANTS))
+    parser.add_argument("--alg", default="multicast,tree,peer", help="of " + ", ".join(VARIANTS))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     pause_us = max(10_000.0, 10 * values.nanoseconds(options.latency, "--latency") / 1000)

@@ -136,7 +136,7 @@ std::string name_of(const ::testing::TestParamInfo<const char*>& one) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MulticastNodes,
-                         ::testing::Values("bcast=multicast", "bcast=multicast:chords=1",
+                         ::testing::Values("bcast=multicast:chords=32", "bcast=multicast",
                                            "bcast=multicast_coroot_ack:timeout=20000",
                                            "bcast=multicast_nack:timeout=20000"),
                          name_of);

@@ -38,6 +38,12 @@ def test_what_explain_says_is_cheaper_is_cheaper():
     assert (f"{cheapest['alg']} would take" in explain.verdict(rows)) == (cheapest["us"] < chosen["us"])
 
 
+def test_explain_does_not_simulate_for_hours():
+    rows = explain.candidates("bcast", 1 << 30, 64, 1, "infiniband")
+    row = next(row for row in rows if row["alg"] == "multicast_window")
+    assert row["us"] is None and row["why"].startswith("not simulated: about 34,359,")
+
+
 def test_explain_says_that_multicast_must_get_through():
     """About two sends instead of log2 N: chosen for many nodes, unless it does not get through."""
     for nodes, multicast, wanted in ((64, True, "multicast"), (64, False, "binomial"), (4, True, "binomial")):

@@ -183,7 +183,8 @@ inline std::vector<Combination> combinations() {
       for (const char* degree : {"1", "7", "15"})
         all.push_back({&algorithm, base + ":degree=" + degree});
     } else if (key == "chords") {
-      for (const char* chords : {"1", "2"}) all.push_back({&algorithm, base + ":chords=" + chords});
+      for (const char* chords : {"2", "32"})
+        all.push_back({&algorithm, base + ":chords=" + chords});
     } else if (key == "window") {
       all.push_back({&algorithm, base + ":window=24"});
     } else if (key != "timeout") {
