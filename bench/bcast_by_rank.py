@@ -36,6 +36,7 @@ def measure(lab: Lab, mpi: mpis.Mpi, variant: str, ranks: int, arguments: list[o
     if extra is not None:
         command = [*command_of_tutti(), "run", *command]
         environment |= {"TUTTI_NET": "on", "TUTTI_MULTICAST": "auto", **extra}
+    lab.reset_counters()
     answer = lab.run(command, env=environment, timeout=120)
     lines = [line for line in answer.stdout.splitlines() if line.startswith("{")]
     if answer.returncode != 0 or not lines:
@@ -43,7 +44,11 @@ def measure(lab: Lab, mpi: mpis.Mpi, variant: str, ranks: int, arguments: list[o
                          f"{answer.stdout[-1500:]}{answer.stderr[-1500:]}")
     row = json.loads(lines[0])
     others = row["by_rank_us"][1:]
-    return {"bench": "bcast_by_rank", "mpi": mpi.name, "alg": variant, "nodes": len(lab.nodes), **row,
+    # What passed each node's cable, start and barriers included, in messages.
+    ports = {port["node"]: port for port in lab.switch_counters()["ports"]}
+    passed = {f"{way}_{who}": max(ports[node][way] for node in nodes) / (row["bytes"] * row["calls"])
+              for way in ("sent", "received") for who, nodes in (("root", ["n0"]), ("others", lab.nodes[1:]))}
+    return passed | {"bench": "bcast_by_rank", "mpi": mpi.name, "alg": variant, "nodes": len(lab.nodes), **row,
             "mean_us": statistics.mean(others), "first_us": others[0], "last_us": others[-1], "most_us": max(others)}
 
 
@@ -72,7 +77,10 @@ def main() -> None:
                     rows.append(row)
                     print(f"{nodes:3d} nodes {mpi.name:8s} {variant:10s} mean {row['mean_us']:9.0f} us, rank 1 "
                           f"{row['first_us']:9.0f}, rank N-1 {row['last_us']:9.0f}, latest {row['most_us']:9.0f}, "
-                          f"{row['errors']} errors", flush=True)
+                          f"{row['errors']} errors" + (
+                              "" if options.bytes < 100_000 else
+                              f"; messages sent by the root {row['sent_root']:.2f}, by others at most "
+                              f"{row['sent_others']:.2f}, received at most {row['received_others']:.2f}"), flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -244,7 +244,7 @@ TEST(Window, OneThatComesLateHoldsUpTheOneBeforeIt) {
 }
 
 TEST(Window, NobodyIsOverrunWithSlowProcessors) {
-  // A datagram takes its receiver five times as long as its root.
+  // A datagram takes its receiver several times as long as its root.
   Network network = test::profile("odin2007");
   network.loss = 0;
   network.Tr = 15'000'000;
