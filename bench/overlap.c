@@ -3,7 +3,7 @@
  * `tutti run`.
  *
  *   overlap --ops isend,irecv,iallreduce,ibcast,iallgather --sizes 65536 [--fractions 0.5,1,1.5]
- *           [--repeats 10] --out FILE
+ *           [--repeats 10] [--apart CPU] --out FILE
  *
  * isend: rank 0 starts a send, computes, and waits, while rank 1 receives. irecv: rank 1 starts a
  * receive, tells rank 0, computes and waits, while rank 0 sends. The collectives: every rank
@@ -12,10 +12,17 @@
  * the transfer takes by itself. Three times are measured, in turns: the transfer alone, the
  * computation alone, both together; for the collectives the maximum over the ranks.
  *
+ * --apart: the thread that computes does it on this CPU. Started where it is not among those that
+ * the processes may use, it has it for itself; everything that moves data (the other rank, the
+ * threads of MPI and tutti, a lab's switch) stays on the others, as it would where a network card
+ * does that work. For isend and irecv.
+ *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "isend", "bytes": 65536, "fraction": 1.0, "comm_us": [...], "compute_us": [...], "us":
  * [...]} */
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +130,20 @@ static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) 
   return took;
 }
 
+/* Moves this thread, where it computes, to the CPU of --apart; back to where it was where not. */
+static void place(enum op op, int cpu) {
+  static cpu_set_t before;
+  static int known = 0;
+  if (cpu < 0) return;
+  if (!known) sched_getaffinity(0, sizeof before, &before);
+  known = 1;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET((size_t)cpu, &own);
+  const int computes = g_rank == (op == kIsend ? 0 : 1);
+  if (sched_setaffinity(0, sizeof own, computes ? &own : &before) != 0) perror("overlap: --apart");
+}
+
 static double alone(enum op op, uint64_t steps) {
   double mine, took = 0;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -181,7 +202,7 @@ int main(int argc, char** argv) {
   enum op ops[kMaxList];
   size_t sizes[kMaxList], largest = 4;
   double fractions[kMaxList] = {1.0};
-  int op_count = 0, size_count = 0, fraction_count = 0, repeats = 10;
+  int op_count = 0, size_count = 0, fraction_count = 0, repeats = 10, apart = -1;
   const char* path = NULL;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
@@ -191,6 +212,10 @@ int main(int argc, char** argv) {
     char* value = argv[i + 1];
     if (strcmp(argv[i], "--repeats") == 0) {
       repeats = atoi(value);
+      continue;
+    }
+    if (strcmp(argv[i], "--apart") == 0) {
+      apart = atoi(value);
       continue;
     }
     if (strcmp(argv[i], "--out") == 0) {
@@ -219,6 +244,9 @@ int main(int argc, char** argv) {
     }
   }
   if (!op_count || !size_count || !path) die("--ops, --sizes and --out are needed", "");
+  if (apart >= CPU_SETSIZE) die("--apart: no such CPU", "");
+  for (int i = 0; i < op_count; ++i)
+    if (apart >= 0 && ops[i] != kIsend && ops[i] != kIrecv) die("--apart: isend or irecv", "");
   if (repeats < 1 || repeats > kMaxRepeats) die("--repeats: 1 to 200", "");
   if (fraction_count == 0) fraction_count = 1;
   g_send = calloc(1, largest);
@@ -227,11 +255,16 @@ int main(int argc, char** argv) {
   FILE* out = g_rank == 0 ? fopen(path, "w") : NULL;
   if (g_rank == 0 && !out) die("cannot write ", path);
   MPI_Barrier(MPI_COMM_WORLD);
-  calibrate();
+  if (g_rank == 0) {
+    place(kIsend, apart);
+    calibrate();
+  }
   MPI_Bcast(&g_steps_per_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-  for (int i = 0; i < op_count; ++i)
+  for (int i = 0; i < op_count; ++i) {
+    place(ops[i], apart);
     for (int j = 0; j < size_count; ++j)
       measure(ops[i], sizes[j], fractions, fraction_count, repeats, out);
+  }
   if (out) fclose(out);
   int errors = 0;
   MPI_Allreduce(&g_errors, &errors, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -43,4 +43,11 @@ int available_cores() noexcept {
   return cores;
 }
 
+bool bind_thread(pthread_t thread, int cpu) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &set);
+  return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
+}
+
 }  // namespace tutti

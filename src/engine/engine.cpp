@@ -1,6 +1,7 @@
 #include "engine/engine.hpp"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <new>
@@ -16,6 +17,8 @@ constexpr std::uint32_t kCloseRounds = 64;     // about 15 us
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
 constexpr std::uint64_t kPumpedSlice =
     50'000;  // ns; shortest sleep while the host may have requests open
+constexpr std::uint32_t kBulkRounds = 4;  // wake-ups for nothing after which much must be coming
+constexpr long kGatherNs = 200'000;
 constexpr std::uint64_t kPumpedShare = 256;  // it grows to this part of the time waited
 
 }  // namespace
@@ -105,6 +108,13 @@ bool Engine::any_reached() noexcept {
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (round == 0) wait_began_ns_ = 0;
   if (policy_.at_once) {
+    if (round >= kBulkRounds) {
+      // Much is arriving, in many small pieces: let some of it gather.
+      guard.pause();
+      const timespec gather{0, kGatherNs};
+      nanosleep(&gather, nullptr);
+      guard.resume();
+    }
     sleep_at_once(guard);
     return;
   }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cores.hpp"
 #include "base/log.hpp"
 #include "engine/engine.hpp"
 
@@ -51,12 +52,8 @@ ProgressThread::~ProgressThread() {
 
 void ProgressThread::bind(int cpu) noexcept {
   if (!started_ || (cpu < 0 && !bound_)) return;
-  cpu_set_t set = inherited_;
-  if (cpu >= 0) {
-    CPU_ZERO(&set);
-    if (cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &set);
-  }
-  if (pthread_setaffinity_np(thread_, sizeof set, &set) == 0) {
+  if (cpu >= 0 ? bind_thread(thread_, cpu)
+               : pthread_setaffinity_np(thread_, sizeof inherited_, &inherited_) == 0) {
     bound_ = cpu >= 0;
   } else {
     log(LogLevel::warn, "cannot bind the progress thread to CPU %d", cpu);

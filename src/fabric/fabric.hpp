@@ -200,6 +200,9 @@ class Fabric {
 
   /// Completes what can be completed: moves data, counts completions. Never blocks.
   virtual void progress() noexcept {}
+  /// Peers will read memory of this process, which may not call for a while: where such reads are
+  /// served in software, somebody looks after them from now on. Any thread.
+  virtual void attend() noexcept {}
 
   // ---- waiting -----------------------------------------------------------------------------
 

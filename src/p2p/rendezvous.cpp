@@ -49,6 +49,7 @@ void Messages::start_rendezvous(Transfer& send, Peer& peer) noexcept {
   Header header = header_of(send, PacketKind::request_to_send, static_cast<std::uint8_t>(protocol));
   header.payload = send.exposed_ ? sizeof(Key) : 0;
   post(peer, header, &send.region_.key);
+  if (send.exposed_ && peer.mapped == nullptr) fabric_.attend();
 }
 
 void Messages::finish(Peer& peer, std::uint32_t transfer, Status status) noexcept {

@@ -80,6 +80,8 @@ std::vector<Preference> few_steps(const Shape& s) {
     case Coll::reduce_scatter_block:
       return {{"direct", kAny, 0}, {"doubling", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::allgather:
+      // Few steps for what is latency, every block sent once by its owner for what is bandwidth.
+      return {{"bruck", kAny, 0}, {"shared_buffer", 12 * Ki, 0}, {"direct", kAny, 0}};
     case Coll::allgatherv:
       return {{"bruck", kAny, 0}, {"direct", kAny, 0}};
     default:
@@ -111,7 +113,7 @@ std::vector<Preference> few_messages(const Shape& s) {
       std::vector<Preference> all;
       if (round) all = {{"exchange", 4 * Ki, 0}};
       all.insert(all.end(), {{"degree_k", kAny, 7, 7}, {"doubling", 12 * Ki, 0}});
-      if (s.size > 2) all.push_back({"split_exchange", kAny, 0});
+      if (s.size > 2) all.push_back({"split_exchange", 2048 * Ki, 0});
       const std::vector<Preference> others = few_steps(s);
       all.insert(all.end(), others.begin(), others.end());
       return all;
@@ -119,7 +121,7 @@ std::vector<Preference> few_messages(const Shape& s) {
     case Coll::reduce:
       return {{"degree_k", kAny, 7}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::allgather:
-      return {{"exchange", 96 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
+      return {{"exchange", 96 * Ki, 0}, {"shared_buffer", kAny, 0}, {"direct", kAny, 0}};
     case Coll::allgatherv:
       return {{"exchange", 512 * Ki, 0}, {"bruck", kAny, 0}, {"direct", kAny, 0}};
     default:

@@ -29,9 +29,9 @@ class Team;
 
 class NodeSegment {
  public:
-  static constexpr std::size_t kMost = std::size_t{4} << 20;  // data bytes of a generation
-  static constexpr int kSteps = 32;                           // of log2 (nodes)
-  static constexpr std::uint64_t kNone = ~std::uint64_t{0};   // an offset: no memory there
+  static constexpr std::size_t kMost = std::size_t{16} << 20;  // data bytes of a generation
+  static constexpr int kSteps = 32;                            // of log2 (nodes)
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};    // an offset: no memory there
 
   explicit NodeSegment(Team& team);  // reads Team::node_map()
   ~NodeSegment() = default;

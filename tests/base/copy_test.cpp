@@ -73,9 +73,16 @@ TEST(Copy, IsRightAtEveryAlignmentWithEveryInstructionSet) {
 }
 
 TEST(CopyToShared, IsRightWhicheverStoresItTries) {
+  const auto whole = [](void* to, const void* from, std::size_t bytes) {
+    copy_to_shared(to, from, bytes);
+  };
+  const auto part = [](void* to, const void* from, std::size_t bytes) {
+    copy_to_shared(to, from, bytes, 8 * bytes);
+  };
   for (int turn = 0; turn < 300; ++turn) {
     for (const std::size_t bytes : {100, 4095, 4096, 9001, 16384, 40009}) {
-      ASSERT_TRUE(copies(copy_to_shared, bytes, turn % 61, turn % 67)) << bytes;
+      ASSERT_TRUE(copies(whole, bytes, turn % 61, turn % 67)) << bytes;
+      ASSERT_TRUE(copies(part, bytes, turn % 61, turn % 67)) << bytes;
     }
   }
 }

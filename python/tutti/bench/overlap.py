@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import statistics
 from typing import Annotated, Any
@@ -54,6 +55,7 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
                 "protocol": launch.way, "side": SIDES[key[0]], "overlap": overlap_of(*middle),
                 "us": middle[2], "us_min": min(both), "us_max": max(both), "comm_us": middle[0],
                 "compute_us": middle[1], "fraction": key[2], "work_share": min(1.0, middle[1] / middle[2]),
+                "apart": "--apart" in plan.arguments,
                 "rounds": plan.rounds, "iterations": len(both), "seed": plan.seed, "mpi_version": launch.mpi.version,
                 "settings": launch.settings_text(),
                 **({"latency": plan.lab.latency, "rate": plan.lab.rate} if plan.lab else {})})
@@ -71,6 +73,18 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
     console.print(table)
 
 
+def _leave_last_processor(ops: list[str]) -> int:
+    """Keeps this process, and what it starts, off the last processor that it may use. Returns that one."""
+    wrong = [op for op in ops if op not in ("isend", "irecv")]
+    if wrong:
+        raise UserError(f"--apart: {wrong[0]} computes on all ranks; expected isend or irecv")
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise UserError("--apart: needs two processors")
+    os.sched_setaffinity(0, allowed[:-1])
+    return allowed[-1]
+
+
 def command(
     mpi: Annotated[str, typer.Option(metavar="LIST", help="MPIs to compare: mpich, openmpi, impi, or NAME=FOLDER.")]
     = "mpich,openmpi,impi",
@@ -84,6 +98,9 @@ def command(
     = "1.25",
     np: Annotated[int, typer.Option("--np", min=2, help="Ranks; messages pass between the first two.")] = 2,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 3,
+    apart: Annotated[bool, typer.Option("--apart", help="The computing thread has the last processor for itself; all "
+                                        "that moves data shares the others, as a network card would do it. isend and "
+                                        "irecv only.")] = False,
     seed: options.Seed = None,
     lab: options.LabNodes = None,
     latency: options.Latency = None,
@@ -110,6 +127,8 @@ def command(
                               ",".join(shares), "--repeats", str(REPEATS)],
                 len(ops) * len(wanted) * len(shares), 1.0, number,
                 random.SystemRandom().randrange(10**6) if seed is None else seed, in_lab)
+    if apart:
+        plan.arguments.extend(["--apart", str(_leave_last_processor(ops))])
     launches = [launch for found in map(mpis.find, coll._words(mpi, "--mpi"))
                 for launch in launches_of(found, np, ways, in_lab)]
     found = rounds.run(plan, launches, Console(stderr=True), dry_run)

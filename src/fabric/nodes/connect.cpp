@@ -146,6 +146,7 @@ Status NodesFabric::exchange_doorbells(Bootstrap& bootstrap) noexcept {
 
 void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& settings) noexcept {
   timeout_ns_ = static_cast<std::uint64_t>(settings.net_timeout_s * 1e9);
+  thread_cpu_ = settings.progress_cpu;
   trait_name_ = std::string("shm+") + network_->name();
   traits_.name = trait_name_.c_str();
   node_of_.resize(all.size());

@@ -64,6 +64,7 @@ class NodesFabric final : public Fabric {
              Completion* completion) noexcept override;
   void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
+  void attend() noexcept override;
 
   void ring(std::int32_t peer) noexcept override { shm_->ring(peer); }
   std::uint32_t arm() noexcept override;
@@ -144,10 +145,12 @@ class NodesFabric final : public Fabric {
   std::mutex probes_mutex_;
   std::unordered_map<std::int32_t, Probe> probes_;  // only of peers that were waited for
 
+  int thread_cpu_ = -1;  // to bind it to; -1: none
   std::thread thread_;
   int event_ = -1;  // wakes the thread
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};      // the thread keeps away, because the application polls
+  std::atomic<bool> attends_{false};     // it must not keep away until it has looked
   std::atomic<std::uint32_t> armed_{0};  // threads of this rank that are about to sleep
   std::atomic<bool> watched_{false};     // one of them sleeps on the network's descriptor
   std::vector<int> doorbells_;           // of the neighbours, the own one too

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/cores.hpp"
 #include "base/log.hpp"
 #include "fabric/nodes/nodes.hpp"
 
@@ -75,6 +76,8 @@ void NodesFabric::start_thread() noexcept {
   try {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "tutti-network");
+    if (thread_cpu_ >= 0 && !bind_thread(thread_.native_handle(), thread_cpu_))
+      log(LogLevel::warn, "cannot bind the network's thread to CPU %d", thread_cpu_);
   } catch (const std::system_error&) {
     log(LogLevel::warn,
         "cannot start a thread for the network: other nodes wait while this rank computes");
@@ -99,8 +102,9 @@ void NodesFabric::run() noexcept {
   int pause = kParked;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
+    const bool attends = attends_.exchange(false, std::memory_order_seq_cst);
     if (watched_.load(std::memory_order_acquire) ||
-        (calls != seen && armed_.load(std::memory_order_acquire) == 0)) {
+        (calls != seen && armed_.load(std::memory_order_acquire) == 0 && !attends)) {
       seen = calls;
       wait_for_call(pause);
       pause = std::min(2 * pause, kParkedLongest);
@@ -112,10 +116,16 @@ void NodesFabric::run() noexcept {
   }
 }
 
+void NodesFabric::attend() noexcept {
+  attends_.store(true, std::memory_order_seq_cst);
+  if (parked_.load(std::memory_order_seq_cst)) wake_thread();
+}
+
 /// The application polls: keep away until it has not for a while, or is about to sleep.
 void NodesFabric::wait_for_call(int milliseconds) noexcept {
   parked_.store(true, std::memory_order_seq_cst);
-  if (armed_.load(std::memory_order_seq_cst) == 0 || watched_.load(std::memory_order_seq_cst)) {
+  if ((armed_.load(std::memory_order_seq_cst) == 0 && !attends_.load(std::memory_order_seq_cst)) ||
+      watched_.load(std::memory_order_seq_cst)) {
     pollfd event{event_, POLLIN, 0};
     poll(&event, 1, milliseconds);
   }

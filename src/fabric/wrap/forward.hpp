@@ -43,6 +43,7 @@ class Forward : public Fabric {
     return inner_->get(source, offset, destination, bytes, completion);
   }
   void progress() noexcept override { inner_->progress(); }
+  void attend() noexcept override { inner_->attend(); }
   void ring(std::int32_t peer) noexcept override { inner_->ring(peer); }
   std::uint32_t arm() noexcept override { return inner_->arm(); }
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
