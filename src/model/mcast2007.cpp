@@ -40,7 +40,7 @@ double again(int size, double loss, double timeout) {
 
 double multicast_send(const sim::Network& n, std::size_t bytes) {
   const std::size_t datagram = bytes + kPacketOverhead;
-  return posting(n) + passage(n) + wire(n, datagram) + 2 * copy(n, datagram) + us(n.Tr) +
+  return posting(n) + passage(n) + wire(n, datagram) + copy(n, datagram) + us(n.Tr) +
          copy(n, bytes);
 }
 

@@ -10,8 +10,8 @@
 namespace tutti::model {
 
 /// Until a member has a multicast of `bytes` and has copied it out:
-/// Tm + Td + 2 (Ts + Tn) + Tl + d Tt + 2 d Tc + Tr + m Tc, where the datagram d is the message m
-/// and its header, copied into registered memory and out of it.
+/// Tm + Td + 2 (Ts + Tn) + Tl + d Tt + d Tc + Tr + m Tc, where the datagram d is the message m
+/// and its header, copied into registered memory; it is copied out of where it has arrived.
 double multicast_send(const sim::Network& n, std::size_t bytes);
 
 /// One step of the ring: a put of `bytes`, copied out.
