@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/copy.hpp"
+#include "base/cores.hpp"
 #include "base/reduction.hpp"
 
 namespace tutti::model {
@@ -43,19 +44,12 @@ struct alignas(128) Ball {
   std::atomic<int> value{0};
 };
 
-void bind_to(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, &set);
-}
-
 double line_us(int first, int second) {
   constexpr int kThrows = 2000;
   constexpr int kTotal = (kRounds + 1) * kThrows;
   Ball there, back;
   std::thread other([&] {
-    bind_to(second);
+    bind_thread(pthread_self(), second);
     for (int i = 1; i <= kTotal; ++i) {
       while (there.value.load(std::memory_order_acquire) < i) {
       }
@@ -72,7 +66,7 @@ double line_us(int first, int second) {
   };
   cpu_set_t before;
   sched_getaffinity(0, sizeof before, &before);
-  bind_to(first);
+  bind_thread(pthread_self(), first);
   const double round = median_us(1, round_trips);
   sched_setaffinity(0, sizeof before, &before);
   other.join();

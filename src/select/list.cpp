@@ -272,7 +272,7 @@ std::vector<Algorithm> make_list() {
   const Parameters radix2{{2, 0}}, block16k{{16384, 0}};
   const Parameters overlapped{{1, 1, 0}};
   const Parameters degree3{{3, 1}}, degree1{{1, 1}}, block3072{{3072, 1, 0}}, packet1024{{1024, 0}},
-      packet5120{{5120, 0}}, timeout1000{{1000, 0}}, window192{{192, 0, 100000}};
+      packet5120{{5120, 0}}, timeout1000{{1000, 0}}, chord1{{1, 0}}, window192{{192, 0, 100000}};
   // One line for each.
   // clang-format off
   return {
@@ -287,7 +287,7 @@ std::vector<Algorithm> make_list() {
       {"memory", Coll::bcast, bcast_memory, one_item, by_memory, {}, kNone, kCma},
       {"binomial", Coll::bcast, bcast_binomial, nullptr, fits_inbox_blocks, {"block", "degree", "early"}, block3072, kVia},
       {"sendrecv_binomial", Coll::bcast, bcast_sendrecv_binomial, nullptr, fits_inbox_blocks, {"packet"}, packet1024, kMvich},
-      {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, degree1, kMulticast, true},
+      {"multicast", Coll::bcast, bcast_multicast, nullptr, casts_fragments, {"chords"}, chord1, kMulticast, true},
       {"multicast_window", Coll::bcast, bcast_multicast_window, cast_items, casts_windows, {"window", "pace", "patience"}, window192, kWindows, true},
       {"multicast_linear_ack", Coll::bcast, bcast_multicast_linear_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
       {"multicast_tree_ack", Coll::bcast, bcast_multicast_tree_ack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},

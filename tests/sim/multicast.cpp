@@ -80,16 +80,21 @@ const Weather kWeathers[] = {
     {"loss30", 0.3, 0, 0, 0},  {"loss100", 1, 0, 0, 0},     {"duplicate", 0, 0.3, 0, 0},
     {"corrupt", 0, 0, 0.3, 0}, {"reorder", 0, 0, 0, 0.3},   {"all", 0.2, 0.2, 0.2, 0.2}};
 
-class Multicasts : public ::testing::TestWithParam<std::tuple<Weather, int>> {};
-
-TEST_P(Multicasts, DeliverEveryByte) {
-  const auto& [weather, chords] = GetParam();
+Network network_in(const Weather& weather) {
   Network network = test::profile("odin2007");
   network.loss = weather.loss;
   network.duplicate = weather.duplicate;
   network.corrupt = weather.corrupt;
   network.reorder = weather.reorder;
   network.reorder_by = 30'000'000;  // several sends
+  return network;
+}
+
+class Multicasts : public ::testing::TestWithParam<std::tuple<Weather, int>> {};
+
+TEST_P(Multicasts, DeliverEveryByte) {
+  const auto& [weather, chords] = GetParam();
+  const Network network = network_in(weather);
   const Choice choice = choice_of("multicast:chords=" + std::to_string(chords));
   int round = 0;
   for (const int ranks : {2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 100, 300}) {
@@ -162,12 +167,7 @@ class Windows : public ::testing::TestWithParam<std::tuple<Weather, const char*>
 
 TEST_P(Windows, DeliverEveryByte) {
   const auto& [weather, name] = GetParam();
-  Network network = test::profile("odin2007");
-  network.loss = weather.loss;
-  network.duplicate = weather.duplicate;
-  network.corrupt = weather.corrupt;
-  network.reorder = weather.reorder;
-  network.reorder_by = 30'000'000;
+  const Network network = network_in(weather);
   const Choice choice = choice_of(name);
   constexpr std::size_t kFragment = 2024, kGroup = 24 * kFragment, kWindow = 8 * kGroup;
   int round = 0;
@@ -338,12 +338,7 @@ class CastBlocksOfAll : public ::testing::TestWithParam<Weather> {};
 
 TEST_P(CastBlocksOfAll, DeliverEveryByte) {
   const Weather& weather = GetParam();
-  Network network = test::profile("odin2007");
-  network.loss = weather.loss;
-  network.duplicate = weather.duplicate;
-  network.corrupt = weather.corrupt;
-  network.reorder = weather.reorder;
-  network.reorder_by = 30'000'000;
+  const Network network = network_in(weather);
   int round = 0;
   for (const int ranks : {2, 3, 8, 17}) {
     const auto job = job_of(ranks, network, false, static_cast<std::uint64_t>(ranks));
@@ -381,12 +376,7 @@ class Rivals : public ::testing::TestWithParam<std::tuple<Weather, const char*>>
 
 TEST_P(Rivals, DeliverEveryByte) {
   const auto& [weather, name] = GetParam();
-  Network network = test::profile("odin2007");
-  network.loss = weather.loss;
-  network.duplicate = weather.duplicate;
-  network.corrupt = weather.corrupt;
-  network.reorder = weather.reorder;
-  network.reorder_by = 30'000'000;
+  const Network network = network_in(weather);
   const Choice choice = choice_of(std::string(name) + ":timeout=100");
   int round = 0;
   for (const int ranks : {2, 3, 8, 17, 33}) {

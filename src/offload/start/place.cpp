@@ -88,13 +88,8 @@ Status settle(const Place& place, const Settings& settings) {
     if (!own) cpu = free_cpu(place);
     own = cpu >= 0;
   }
-  if (cpu >= 0) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<std::size_t>(cpu), &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0)
-      return Status::error(Code::invalid_argument, "TUTTI_DCP_CPUS names a CPU that is not there");
-  }
+  if (cpu >= 0 && !bind_thread(pthread_self(), cpu))
+    return Status::error(Code::invalid_argument, "TUTTI_DCP_CPUS names a CPU that is not there");
   if (settings.wait == WaitMode::automatic) setenv("TUTTI_WAIT", own ? "spin" : "yield", 1);
   if (settings.spin_us == 0) setenv("TUTTI_SPIN_US", own ? "1000000" : "50", 1);
   return Status::success();
