@@ -97,13 +97,20 @@ def split(mpi: Mpi) -> Path:
     return LIBRARIES / f"libtutti-split-{'openmpi' if mpi.name.startswith('openmpi') else 'mpich'}.so"
 
 
+def preloaded(mpi: Mpi, settings: dict[str, str]) -> str:
+    """What tutti run preloads for such a job."""
+    libraries = [preload()] if "TUTTI_DCP_FROM_JOB" not in settings else [split(mpi), preload()]
+    if mpi.name == "openmpi":  # since 5.0
+        libraries.insert(-1, LIBRARIES / "libtutti-revoke.so")
+    return ":".join(map(str, libraries))
+
+
 def start(mpi: Mpi, ranks: int, command: list[str], tutti: bool, settings: dict[str, str] | None = None,
           limit_s: float = LIMIT_S) -> Result:
     """Runs `command` with so many ranks, with or without the preload; never longer than the limit."""
     variables = [f"{name}={value}" for name, value in {**mpi.environment, **(settings or {})}.items()]
     if tutti:
-        libraries = [preload()] if "TUTTI_DCP_FROM_JOB" not in (settings or {}) else [split(mpi), preload()]
-        variables.append("LD_PRELOAD=" + ":".join(map(str, libraries)))
+        variables.append("LD_PRELOAD=" + preloaded(mpi, settings or {}))
     return run([*mpi.launcher, "-n", str(ranks), "env", *variables, *command], mpi.environment, limit_s)
 
 

@@ -110,6 +110,22 @@ def test_fault_tolerance_is_left_to_the_mpi(program, libraries):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("settings", [{}, {"TUTTI_P2P": "1"}, {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1"}])
+def test_revoked_communicators_are_refused(program, libraries, settings):
+    """What the MPI refuses by itself is refused with tutti, and the other communicators go on."""
+    mpi = mpis.MPIS["openmpi"]
+    served = mpis.start(mpi, 4 + ("TUTTI_DCP" in settings), [program(mpi, "revoke.c")], True, {**settings, "TUTTI_REPORT": "1"})
+    assert served.status == 0, served.text
+    assert "revoke: passed" in served.text
+    assert any(call == "MPI_Allreduce" and "native" not in how for call, how in served.rows()), served.text
+
+
+def test_revoking_is_exported_apart(libraries):
+    """Programs that look for it must find it only where the MPI has it."""
+    assert exported(libraries / "libtutti-revoke.so") == {"MPIX_Comm_revoke", "tutti_set_revoked"}
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ALL)
 def test_missing_plugin(program, libraries, mpi, tmp_path):
     """The preload alone: every rank says so, and the program runs on its own MPI."""

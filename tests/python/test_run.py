@@ -13,6 +13,7 @@ from tutti import library_folder
 from tutti.bench import peers
 
 LIBRARY = str(library_folder() / "libtutti-preload.so")
+REVOKE = str(library_folder() / "libtutti-revoke.so")
 TRUE = "/bin/true"
 
 
@@ -41,7 +42,12 @@ def test_openmpi_passes_the_preload_to_every_program(tutti, fake_launcher, name)
     assert answer.json["preload"] is None
     halves = argv[:argv.index(":")], argv[argv.index(":") + 1:]
     for half in halves:
-        assert f"LD_PRELOAD={LIBRARY}" in half
+        assert f"LD_PRELOAD={REVOKE}:{LIBRARY}" in half
+
+
+def test_only_where_communicators_can_be_revoked(tutti, fake_launcher):
+    """Open MPI 4 has no MPIX_Comm_revoke, and programs look whether it is there."""
+    assert f"LD_PRELOAD={LIBRARY}" in tutti("run", str(fake_launcher("openmpi4", "mpirun")), "-n", "2", TRUE).json["argv"]
 
 
 def test_srun_exports(tutti, fake_launcher):
@@ -71,7 +77,7 @@ def test_the_users_preload_stays_in_front(tutti, fake_launcher, how):
         assert value_after(answer.json["argv"], "-env", "LD_PRELOAD") == f"/a.so:{LIBRARY}"
     else:
         answer = tutti("run", str(fake_launcher("openmpi")), "-x", "LD_PRELOAD=/a.so", "-n", "1", TRUE)
-        assert f"LD_PRELOAD=/a.so:{LIBRARY}" in answer.json["argv"]
+        assert f"LD_PRELOAD=/a.so:{REVOKE}:{LIBRARY}" in answer.json["argv"]
         assert "LD_PRELOAD=/a.so" not in answer.json["argv"]
 
 
@@ -204,7 +210,8 @@ def test_real_launchers_pass_the_preload_to_all_ranks(tutti, mpi):
     show = "echo $LD_PRELOAD"
     answer = tutti("run", str(mpi.launcher), *extra, "-n", "2", "sh", "-c", show, ":", "-n", "1", "sh", "-c", show)
     assert answer.status == 0, answer.err
-    assert answer.out.split() == [LIBRARY] * 3
+    expected = f"{REVOKE}:{LIBRARY}" if mpi.product == "Open MPI" else LIBRARY
+    assert answer.out.split() == [expected] * 3
 
 
 def test_real_launchers_exit_status(tutti, mpi):

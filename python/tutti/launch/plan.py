@@ -18,6 +18,7 @@ from tutti.launch.program import Program, Reach, examine, missing
 PRELOAD = "LD_PRELOAD"
 LIBRARY = "libtutti-preload.so"  # finds out by itself which MPI a process has
 SPLIT = "libtutti-split-{}.so"   # in front of it with --dcp-from-job; has only the functions that the MPI has, too
+REVOKE = "libtutti-revoke.so"      # has MPIX_Comm_revoke: only where the MPI has it
 HOST_OPTIONS = ("hosts", "host", "H", "f", "file", "hostfile", "machinefile", "default-hostfile", "w",
                 "nodelist", "hosts-group")
 
@@ -50,7 +51,7 @@ def make_plan(words: list[str], settings: dict[str, str], environment: dict[str,
     if not _within_reach(plan, launcher):
         return plan
     plan.preload = _library(library_folder, LIBRARY)
-    libraries = [*_split_library(plan, settings, library_folder), plan.preload]
+    libraries = [*_split_library(plan, settings, library_folder), *_revoke_library(launcher, library_folder), plan.preload]
     job = _Job(words, segments, at, settings, environment.get(PRELOAD), libraries)
     plan.command = {Kind.HYDRA: _for_hydra, Kind.OPENMPI: _for_openmpi, Kind.SLURM: _for_slurm}[launcher.kind](job)
     return plan
@@ -136,6 +137,13 @@ def _split_library(plan: Plan, settings: dict[str, str], folder: Path) -> list[P
     return [_library(folder, SPLIT.format("openmpi" if abi is Abi.OPENMPI else "mpich"))]
 
 
+def _revoke_library(launcher: Launcher, folder: Path) -> list[Path]:
+    """What is preloaded in addition where programs can revoke communicators: Open MPI since 5.0."""
+    major = launcher.version.split(".")[0]
+    can = launcher.kind is Kind.OPENMPI and major.isdigit() and int(major) >= 5
+    return [_library(folder, REVOKE)] if can else []
+
+
 def _library(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
@@ -150,7 +158,7 @@ def _joined(present: str | None, libraries: list[Path]) -> str:
     """The value of LD_PRELOAD: what was there first, then tutti. Another one of tutti's (of a
     `tutti run` around this one) would take the same calls twice, and goes."""
     words = [word for word in (present or "").replace(" ", ":").split(":") if word]
-    kept = [word for word in words if not Path(word).name.startswith(("libtutti-preload", "libtutti-split"))]
+    kept = [word for word in words if not Path(word).name.startswith(("libtutti-preload", "libtutti-split", "libtutti-revoke"))]
     return ":".join([*kept, *map(str, libraries)])
 
 

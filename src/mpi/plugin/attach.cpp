@@ -1,5 +1,6 @@
 // Start and end of the plugin: everything that all ranks must agree on before tutti takes a single
 // call.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <climits>
@@ -16,6 +17,7 @@
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
+#include "mpi/revoke/revoke_api.h"
 #include "offload/mapping.hpp"
 
 namespace tutti::mpi {
@@ -149,6 +151,25 @@ bool create_job(const std::string& folder) {
   return created;
 }
 
+#if defined(TUTTI_ABI_OPENMPI)
+void* on_revoke(void* comm) {
+  auto* revoked = static_cast<MPI_Comm>(comm);
+  if (split_off() && revoked == MPI_COMM_WORLD) revoked = world_handle;
+  forget(revoked);
+  return revoked;
+}
+
+// libtutti-revoke is there when `tutti run` found an MPI that has MPIX_Comm_revoke.
+void watch_revocations(bool watch) {
+  void* const found = dlsym(RTLD_DEFAULT, TUTTI_SET_REVOKED);
+  tutti_set_revoked_function* set = nullptr;
+  std::memcpy(&set, &found, sizeof found);
+  if (set != nullptr) set(watch ? &on_revoke : nullptr);
+}
+#else
+void watch_revocations(bool) {}
+#endif
+
 void gather_pids() {
   const int pid = getpid();
   state.pids.resize(static_cast<std::size_t>(state.size));
@@ -157,6 +178,7 @@ void gather_pids() {
 
 void free_world_copies() {
   if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);
+  if (state.report_comm != MPI_COMM_NULL) native.Comm_free(&state.report_comm);
   native.Comm_free(&state.pump_comm);
 }
 
@@ -166,6 +188,7 @@ void detach() {
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], nullptr, __ATOMIC_RELEASE);
   }
+  watch_revocations(false);
   destroy_requests();
   if (state.report) write_report();
   destroy_comms();
@@ -218,7 +241,9 @@ bool fits(const tutti_preload& preload, const char* missing) {
 bool take_world() {
   if (state.settings.dcp_from_job && !split_job()) return false;
   if (!split_off()) native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
-  if (world_handle != MPI_COMM_NULL) native.Comm_group(world_handle, &state.world_group);
+  if (world_handle == MPI_COMM_NULL) return true;
+  native.Comm_group(world_handle, &state.world_group);
+  if (state.report) native.Comm_dup(world_handle, &state.report_comm);
   return true;
 }
 
@@ -232,6 +257,7 @@ bool attach(const tutti_preload& preload) {
   state.handlers = preload.handlers;
   state.threads = is_multiple(preload.thread_level);
   state.world_group = MPI_GROUP_NULL;
+  state.report_comm = MPI_COMM_NULL;
   world_handle = MPI_COMM_WORLD;
   native.Comm_rank(MPI_COMM_WORLD, &state.rank);
   native.Comm_size(MPI_COMM_WORLD, &state.size);
@@ -261,6 +287,7 @@ bool attach(const tutti_preload& preload) {
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
   if (state.job && state.settings.p2p) state.messages = &state.job->messages();
   create_world();
+  watch_revocations(true);
   install_handlers();
   if (state.report) state.began = now();
   if (state.rank == 0) leave_note();

@@ -1,6 +1,7 @@
 #include "mpi/plugin/comm.hpp"
 
 #include <climits>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace tutti::mpi {
 
 HandleMap<Comm> comms;
-Comm* world = nullptr;
+std::atomic<Comm*> world{nullptr};
 MPI_Comm world_handle{};
 
 namespace {
@@ -206,12 +207,19 @@ Comm* mark_foreign(MPI_Comm handle) {
   return comm;
 }
 
-const Attachment* attachment_of(MPI_Comm comm) {
+Attachment* attachment_of(MPI_Comm comm) {
   void* value = nullptr;
   int found = 0;
   if (native.Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS || !found) return nullptr;
-  return static_cast<const Attachment*>(value);
+  return static_cast<Attachment*>(value);
 }
+
+// States of revoked communicators: another thread may be in a call on one, so they live on.
+struct Revoked {
+  std::mutex mutex;
+  std::vector<Comm*> comms;  // guarded by mutex
+};
+Revoked revoked;
 
 // The identity of the next communicator made from `parent`, when that belongs to the world. Called
 // by all members of `parent`.
@@ -359,18 +367,35 @@ void release(Comm* comm) noexcept {
   delete comm;
 }
 
+void forget(MPI_Comm handle) noexcept {
+  if (handle == MPI_COMM_NULL) return;
+  Attachment* attachment = attachment_of(handle);
+  if (attachment == nullptr || (attachment->comm != nullptr && attachment->comm->foreign)) return;
+  auto* stranger = new (std::nothrow) Comm;
+  if (stranger == nullptr) return;
+  stranger->handle = handle;
+  stranger->foreign = true;
+  const std::lock_guard lock(revoked.mutex);
+  if (attachment->comm != nullptr) revoked.comms.push_back(attachment->comm);
+  attachment->comm = stranger;
+  comms.insert(key(handle), stranger);
+  if (handle == world_handle) world.store(stranger, std::memory_order_relaxed);
+}
+
 bool create_world() noexcept {
   native.Comm_create_keyval(&on_copy, &on_delete, &keyval, nullptr);
   const std::uint64_t birth[2] = {0x776f726c64u, 0};
-  world = adopt(world_handle, birth, true);
-  return world != nullptr;
+  world.store(adopt(world_handle, birth, true), std::memory_order_relaxed);
+  return world.load(std::memory_order_relaxed) != nullptr;
 }
 
 void destroy_comms() noexcept {
   std::vector<MPI_Comm> handles;
   comms.for_each([&](std::uintptr_t, Comm* comm) { handles.push_back(comm->handle); });
   for (const MPI_Comm handle : handles) native.Comm_delete_attr(handle, keyval);
-  world = nullptr;
+  for (Comm* comm : revoked.comms) release(comm);
+  revoked.comms.clear();
+  world.store(nullptr, std::memory_order_relaxed);
   native.Comm_free_keyval(&keyval);
 }
 

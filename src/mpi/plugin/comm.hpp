@@ -37,14 +37,16 @@ struct Comm {
 };
 
 extern HandleMap<Comm> comms;
-extern Comm* world;
+/// The state of the program's world. Written inside MPI_Init and MPI_Finalize, and when it is
+/// revoked.
+extern std::atomic<Comm*> world;
 /// What the program means by MPI_COMM_WORLD: that, or where processors were taken from the job
 /// (split.hpp) the communicator of the rest. Written inside MPI_Init.
 extern MPI_Comm world_handle;
 
 /// The state of a communicator, or nullptr for those that are the MPI's own affair. Thread-safe.
 inline Comm* find_comm(MPI_Comm comm) noexcept {
-  if (comm == world_handle) return world;
+  if (comm == world_handle) return world.load(std::memory_order_relaxed);
   return comms.find(key(comm));
 }
 
@@ -62,6 +64,10 @@ Comm* find_or_adopt(MPI_Comm comm) noexcept;
 void retain(Comm* comm) noexcept;
 /// Drops a reference; destroys the state with the last one.
 void release(Comm* comm) noexcept;
+
+/// The program revokes `comm` (MPIX_Comm_revoke): on this rank its collectives and messages are the
+/// MPI's from now on, which refuses them. What is under way goes on. Local. Thread-safe.
+void forget(MPI_Comm comm) noexcept;
 
 /// Takes up the program's world. Collective over it. Returns false, on all ranks, when it cannot.
 bool create_world() noexcept;

@@ -105,12 +105,13 @@ void add_lines(const char* text, Totals* totals) {
 Totals gather() {
   const std::string mine = serialise();
   int length = static_cast<int>(mine.size()) + 1, longest = 0;
-  native.Allreduce(&length, &longest, 1, MPI_INT, MPI_MAX, world_handle);
+  native.Allreduce(&length, &longest, 1, MPI_INT, MPI_MAX, state.report_comm);
   const auto slot = static_cast<std::size_t>(longest);
   std::vector<char> send(slot, '\0');
   std::copy(mine.begin(), mine.end(), send.begin());
   std::vector<char> all(state.rank == 0 ? slot * static_cast<std::size_t>(state.size) : 1);
-  native.Gather(send.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, 0, world_handle);
+  native.Gather(send.data(), longest, MPI_BYTE, all.data(), longest, MPI_BYTE, 0,
+                state.report_comm);
   Totals totals;
   if (state.rank != 0) return totals;
   for (std::size_t i = 0; i < static_cast<std::size_t>(state.size); ++i) {
@@ -127,7 +128,7 @@ std::vector<ProcessorCounts> gather_processors() {
   if (!state.job->processor_counts(&mine)) mine = ProcessorCounts{};
   const int bytes = static_cast<int>(sizeof mine);
   all.resize(state.rank == 0 ? static_cast<std::size_t>(state.size) : 1);
-  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, world_handle);
+  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, state.report_comm);
   std::erase_if(all, [](const ProcessorCounts& one) { return one.processor < 0; });
   return all;
 }

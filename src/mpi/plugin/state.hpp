@@ -28,6 +28,8 @@ struct State {
   Settings settings;
   // Private communicator of all processes of the MPI's world, only ever probed once the job exists.
   MPI_Comm pump_comm{};
+  // Of the program's processes, for the report: the world may have been revoked by then.
+  MPI_Comm report_comm{};
   MPI_Group world_group{};
   void** handlers = nullptr;
 };
