@@ -11,8 +11,9 @@ TUTTI_PYTHON := .venv/bin/python
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo:  ## a conjugate-gradient solver with and without tutti under three MPIs; a table and a picture
+demo:  ## two solvers with and without tutti: three MPIs, and dedicated processors; tables and a picture
 	@tools/setup demo
+	@$(TUTTI_PYTHON) examples/barotropic/demo.py
 	@$(TUTTI_PYTHON) examples/cg/demo.py
 
 test:  ## every test; ends with the counts and with what was skipped and why

@@ -7,15 +7,16 @@
  *
  * isend: rank 0 starts a send, computes, and waits, while rank 1 receives. irecv: rank 1 starts a
  * receive, tells rank 0, computes and waits, while rank 0 sends. The collectives: every rank
- * starts, computes and waits. The computation is a number of steps of arithmetic, not a time, so
+ * starts, computes and waits; with --apart the last rank computes, and the others just wait. The
+ * computation is a number of steps of arithmetic, not a time, so
  * what a progress thread takes of the processor counts; its length is a fraction of the time that
  * the transfer takes by itself. Three times are measured, in turns: the transfer alone, the
- * computation alone, both together; for the collectives the maximum over the ranks.
+ * computation alone, both together; the maximum over the ranks that compute.
  *
  * --apart: the thread that computes does it on this CPU. Started where it is not among those that
  * the processes may use, it has it for itself; everything that moves data (the other rank, the
  * threads of MPI and tutti, a lab's switch) stays on the others, as it would where a network card
- * does that work. For isend and irecv.
+ * does that work.
  *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "isend", "bytes": 65536, "fraction": 1.0, "comm_us": [...], "compute_us": [...], "us":
@@ -33,6 +34,7 @@ enum { kMaxList = 32, kMaxRepeats = 200, kTag = 1, kReady = 2 };
 
 static int g_rank, g_ranks;
 static int g_errors = 0;
+static int g_apart = -1; /* the CPU of the one rank that computes, or -1 */
 static char* g_send;
 static char* g_recv;
 static double g_steps_per_us;
@@ -69,6 +71,12 @@ static void calibrate(void) {
 enum op { kIsend, kIrecv, kIallreduce, kIbcast, kIallgather, kOps };
 static const char* const kNames[] = {"isend", "irecv", "iallreduce", "ibcast", "iallgather"};
 
+static int computes(enum op op) {
+  if (op == kIsend) return g_rank == 0;
+  if (op == kIrecv) return g_rank == 1;
+  return g_apart < 0 || g_rank == g_ranks - 1;
+}
+
 static void start(enum op op, int count, MPI_Request* request) {
   switch (op) {
     case kIallreduce:
@@ -82,8 +90,7 @@ static void start(enum op op, int count, MPI_Request* request) {
   }
 }
 
-/* One transfer with `steps` of computation; the time on the rank that computes (collectives: the
- * maximum). */
+/* One transfer with `steps` of computation; the longest time on a rank that computes. */
 static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) {
   MPI_Request request;
   double took = 0, token = 0;
@@ -119,9 +126,9 @@ static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) 
   }
   const double begin = now_us();
   start(op, count, &request);
-  if (steps != 0) compute(steps);
+  if (steps != 0 && computes(op)) compute(steps);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  double mine = now_us() - begin;
+  double mine = computes(op) ? now_us() - begin : 0;
   const unsigned char want = (unsigned char)(op == kIallreduce ? mark * g_ranks : mark);
   const char* result = op == kIbcast && g_rank == 0 ? g_send : g_recv;
   if ((unsigned char)result[0] != want && g_errors++ < 5)
@@ -131,26 +138,25 @@ static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) 
 }
 
 /* Moves this thread, where it computes, to the CPU of --apart; back to where it was where not. */
-static void place(enum op op, int cpu) {
+static void place(enum op op) {
   static cpu_set_t before;
   static int known = 0;
-  if (cpu < 0) return;
+  if (g_apart < 0) return;
   if (!known) sched_getaffinity(0, sizeof before, &before);
   known = 1;
   cpu_set_t own;
   CPU_ZERO(&own);
-  CPU_SET((size_t)cpu, &own);
-  const int computes = g_rank == (op == kIsend ? 0 : 1);
-  if (sched_setaffinity(0, sizeof own, computes ? &own : &before) != 0) perror("overlap: --apart");
+  CPU_SET((size_t)g_apart, &own);
+  if (sched_setaffinity(0, sizeof own, computes(op) ? &own : &before) != 0)
+    perror("overlap: --apart");
 }
 
 static double alone(enum op op, uint64_t steps) {
   double mine, took = 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = now_us();
-  const int computes = op == kIsend ? g_rank == 0 : op == kIrecv ? g_rank == 1 : 1;
-  if (computes) compute(steps);
-  mine = computes ? now_us() - begin : 0;
+  if (computes(op)) compute(steps);
+  mine = computes(op) ? now_us() - begin : 0;
   MPI_Allreduce(&mine, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return took;
 }
@@ -202,7 +208,7 @@ int main(int argc, char** argv) {
   enum op ops[kMaxList];
   size_t sizes[kMaxList], largest = 4;
   double fractions[kMaxList] = {1.0};
-  int op_count = 0, size_count = 0, fraction_count = 0, repeats = 10, apart = -1;
+  int op_count = 0, size_count = 0, fraction_count = 0, repeats = 10;
   const char* path = NULL;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_rank);
@@ -215,7 +221,7 @@ int main(int argc, char** argv) {
       continue;
     }
     if (strcmp(argv[i], "--apart") == 0) {
-      apart = atoi(value);
+      g_apart = atoi(value);
       continue;
     }
     if (strcmp(argv[i], "--out") == 0) {
@@ -244,9 +250,7 @@ int main(int argc, char** argv) {
     }
   }
   if (!op_count || !size_count || !path) die("--ops, --sizes and --out are needed", "");
-  if (apart >= CPU_SETSIZE) die("--apart: no such CPU", "");
-  for (int i = 0; i < op_count; ++i)
-    if (apart >= 0 && ops[i] != kIsend && ops[i] != kIrecv) die("--apart: isend or irecv", "");
+  if (g_apart >= CPU_SETSIZE) die("--apart: no such CPU", "");
   if (repeats < 1 || repeats > kMaxRepeats) die("--repeats: 1 to 200", "");
   if (fraction_count == 0) fraction_count = 1;
   g_send = calloc(1, largest);
@@ -256,12 +260,12 @@ int main(int argc, char** argv) {
   if (g_rank == 0 && !out) die("cannot write ", path);
   MPI_Barrier(MPI_COMM_WORLD);
   if (g_rank == 0) {
-    place(kIsend, apart);
+    place(kIsend);
     calibrate();
   }
   MPI_Bcast(&g_steps_per_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   for (int i = 0; i < op_count; ++i) {
-    place(ops[i], apart);
+    place(ops[i]);
     for (int j = 0; j < size_count; ++j)
       measure(ops[i], sizes[j], fractions, fraction_count, repeats, out);
   }

@@ -12,7 +12,7 @@ import typer
 import tutti
 from tutti import explain, model, paper, sim, tune
 from tutti.bench import dcp as bench_dcp
-from tutti.bench import jitter, overlap, p2p
+from tutti.bench import jitter, overlap, p2p, progress
 from tutti.errors import Failure, UserError
 from tutti.lab import command as lab_command
 
@@ -33,6 +33,7 @@ bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
 bench_app.command("overlap")(overlap.command)
+bench_app.command("progress")(progress.command)
 app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 

@@ -36,7 +36,8 @@ class Mpi:
         return path if path.exists() else None
 
 
-def _from_launcher(path: Path, where: str) -> Mpi | None:
+def from_launcher(path: Path, where: str) -> Mpi | None:
+    """The MPI that a launcher belongs to; None for one that is not known."""
     try:
         launcher: Launcher = launchers.identify(str(path))
     except UserError:
@@ -48,7 +49,7 @@ def _from_launcher(path: Path, where: str) -> Mpi | None:
 def in_folder(folder: Path) -> Mpi | None:
     """The MPI whose bin folder is `folder`/bin, or None."""
     path = folder / "bin" / "mpiexec"
-    return _from_launcher(path, str(folder)) if os.access(path, os.X_OK) else None
+    return from_launcher(path, str(folder)) if os.access(path, os.X_OK) else None
 
 
 def environment_folders() -> list[Path]:
@@ -72,7 +73,7 @@ def discover() -> list[Mpi]:
             usable = folder and name.startswith("mpiexec") and os.access(path, os.X_OK)
             if usable and path.resolve() not in [place.resolve() for place in places]:
                 places.append(path)
-    found += [_from_launcher(path, "PATH") for path in places]
+    found += [from_launcher(path, "PATH") for path in places]
     unique: list[Mpi] = []
     for mpi in found:
         if mpi is not None and mpi.launcher.resolve() not in [other.launcher.resolve() for other in unique]:

@@ -63,6 +63,7 @@ struct ProcessorCounts {
   std::uint64_t waited_ns = 0;      // from the first arrival of each collective to its last, in all
   std::uint64_t served_ns = 0;      // from its last arrival to its last answer, in all
   std::uint64_t longest_queue = 0;  // collectives that were under way at once
+  std::uint64_t woken = 0;          // times that it slept, and was woken
 };
 
 /// One process (or thread rank) of a parallel job: fabric, engine, teams. Create one per rank.

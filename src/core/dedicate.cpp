@@ -72,9 +72,9 @@ bool JobImpl::processor_counts(ProcessorCounts* out) const noexcept {
   const offload::Counts* counts = client_ && client_->index() == 0 ? client_->counts() : nullptr;
   if (counts == nullptr) return false;
   const auto value = [](const Word& word) { return word.load(std::memory_order_relaxed); };
-  *out = {client_->processor(),        client_->served_with(),   value(counts->requests),
-          value(counts->collectives),  value(counts->waited_ns), value(counts->served_ns),
-          value(counts->longest_queue)};
+  *out = {client_->processor(),         client_->served_with(),   value(counts->requests),
+          value(counts->collectives),   value(counts->waited_ns), value(counts->served_ns),
+          value(counts->longest_queue), value(counts->woken)};
   return true;
 }
 

@@ -149,7 +149,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
         pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns)
                : policy_.slice_ns;
     for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
-      sleep_slice(slice, guard, attention_);
+      if (sleep_slice(slice, guard, attention_)) ++woken_;
       if (host_.pump != nullptr) {
         guard.pause();
         host_.pump(host_.self);
@@ -177,7 +177,7 @@ void Engine::sleep_at_once(Guard& guard) noexcept {
     host_.pump(host_.self);
     guard.resume();
   }
-  if (resumed == resumed_) sleep_slice(policy_.slice_ns, guard, attention_);
+  if (resumed == resumed_ && sleep_slice(policy_.slice_ns, guard, attention_)) ++woken_;
 }
 
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard,

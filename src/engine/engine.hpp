@@ -195,6 +195,9 @@ class Engine {
   /// leave a progress thread asleep. nullptr: nowhere. Set before anybody waits.
   void count_sleepers_in(std::atomic<std::uint32_t>* attention) noexcept { attention_ = attention; }
   ProgressCounts progress_counts() const noexcept;
+  /// Times that a thread of the application slept in here and was woken, which costs the peer that
+  /// wakes it a call of the kernel. Under the guard.
+  std::uint64_t times_woken() const noexcept { return woken_; }
 
   /// Ends the thread for good: before the tasks that it may be resuming are destroyed.
   void stop_progress_thread() noexcept;
@@ -245,7 +248,8 @@ class Engine {
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
   std::uint64_t pumped_ns_ = 0;  // when the host was pumped last; with WaitPolicy::at_once
-  std::uint64_t resumed_ = 0;    // tasks resumed so far: a sleeper looks again at what it waits for
+  std::uint64_t woken_ = 0;
+  std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{

@@ -62,6 +62,7 @@ Task Server::listen(App& app) noexcept {
       break;
     }
     add(counts_->requests, 1);
+    counts_->woken.store(engine_.times_woken(), std::memory_order_relaxed);
     fabric_.spend(Work::match, 0);
     if (request.kind == kLeave) break;
     if (request.kind == kOpenGroup) {

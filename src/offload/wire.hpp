@@ -89,6 +89,7 @@ struct Counts {
   Word waited_ns{0};      // from the first arrival of a collective to its last, in all
   Word served_ns{0};      // from its last arrival to its last answer, in all
   Word longest_queue{0};  // collectives that had begun to arrive and were not over
+  Word woken{0};          // times that it slept and a request of an APP woke it
 };
 inline constexpr std::size_t kCountsBytes = 2 * kCacheLine;
 static_assert(sizeof(Counts) <= kCountsBytes);

@@ -1,4 +1,4 @@
-"""`tutti bench p2p` and `tutti bench overlap`: what they accept, measure, write and reckon."""
+"""`tutti bench p2p`, `tutti bench overlap` and `tutti bench progress`: what they accept, measure, write and reckon."""
 
 import json
 
@@ -19,6 +19,8 @@ KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "
     ("overlap", "--fractions", "1,none", "none"),
     ("overlap", "--fractions", "0", "positive"),
     ("overlap", "--json", "/nowhere/rows.json", "/nowhere"),
+    ("progress", "--bytes", "5", "multiples of 4"),
+    ("progress", "--mpi", "lam", "unknown MPI 'lam'"),
 ])
 def test_bad_input_is_one_clear_line(tutti, bench, option, value, expected):
     answer = tutti("bench", bench, option, value)
@@ -55,6 +57,21 @@ def test_rows_of_overlap(tutti, mpi, cache, tmp_path):
         assert row.keys() >= KEYS
         assert 0 <= row["overlap"] <= 1
         assert row["overlap"] == pytest.approx(overlap_of(row["comm_us"], row["compute_us"], row["us"]))
+
+
+def test_rows_of_progress(tutti, mpi, cache, tmp_path):
+    answer = tutti("bench", "progress", "--mpi", f"{mpi.name}={mpi.prefix}", "--bytes", "1M", "--compute-ms", "2", "--rounds",
+                   "1", "--json", "rows.json", env=cache)
+    assert answer.status == 0, answer.err
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["protocol"] for row in rows if row["tutti"]} == {"read", "read_interrupt"}
+    for row in rows:
+        assert row["interrupt_us"] == pytest.approx(row["computing_us"] - row["polled_us"])
+        assert row["idle_us"] > 0 and row["pending_us"] > 0 and row["round_trip_us"] > 0
+        if row["protocol"] == "native":
+            assert row["idle_ratio"] == 1
+        if row["protocol"] == "read_interrupt":  # nobody else would have moved the message
+            assert row["pending_switches_mean"] > 0
 
 
 def test_overlap_is_the_hidden_part_of_the_shorter():

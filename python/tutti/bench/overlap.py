@@ -40,6 +40,11 @@ def launches_of(mpi: Mpi, ranks: int, protocols: list[str], lab: coll.LabRequest
                               {"TUTTI_P2P": "1", "TUTTI_RENDEZVOUS": protocol}) for protocol in protocols]
 
 
+def _side(op: str, apart: bool) -> str:
+    """Who computes."""
+    return "last rank" if apart and SIDES[op] == "all" else SIDES[op]
+
+
 def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[str, Any]]:
     """One row per cell, length of the computation and kind of launch."""
     rows = []
@@ -52,7 +57,7 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
             rows.append({
                 "bench": "overlap", "op": key[0], "bytes": key[1], "np": launch.ranks,
                 "nodes": plan.lab.nodes if plan.lab else 1, "mpi": launch.mpi.name, "tutti": launch.tutti,
-                "protocol": launch.way, "side": SIDES[key[0]], "overlap": overlap_of(*middle),
+                "protocol": launch.way, "side": _side(key[0], "--apart" in plan.arguments), "overlap": overlap_of(*middle),
                 "us": middle[2], "us_min": min(both), "us_max": max(both), "comm_us": middle[0],
                 "compute_us": middle[1], "fraction": key[2], "work_share": min(1.0, middle[1] / middle[2]),
                 "apart": "--apart" in plan.arguments,
@@ -73,11 +78,8 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
     console.print(table)
 
 
-def _leave_last_processor(ops: list[str]) -> int:
+def _leave_last_processor() -> int:
     """Keeps this process, and what it starts, off the last processor that it may use. Returns that one."""
-    wrong = [op for op in ops if op not in ("isend", "irecv")]
-    if wrong:
-        raise UserError(f"--apart: {wrong[0]} computes on all ranks; expected isend or irecv")
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         raise UserError("--apart: needs two processors")
@@ -99,8 +101,8 @@ def command(
     np: Annotated[int, typer.Option("--np", min=2, help="Ranks; messages pass between the first two.")] = 2,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 3,
     apart: Annotated[bool, typer.Option("--apart", help="The computing thread has the last processor for itself; all "
-                                        "that moves data shares the others, as a network card would do it. isend and "
-                                        "irecv only.")] = False,
+                                        "that moves data shares the others, as a network card would do it. In a collective "
+                                        "the last rank then computes, and the others just wait.")] = False,
     seed: options.Seed = None,
     lab: options.LabNodes = None,
     latency: options.Latency = None,
@@ -128,7 +130,7 @@ def command(
                 len(ops) * len(wanted) * len(shares), 1.0, number,
                 random.SystemRandom().randrange(10**6) if seed is None else seed, in_lab)
     if apart:
-        plan.arguments.extend(["--apart", str(_leave_last_processor(ops))])
+        plan.arguments.extend(["--apart", str(_leave_last_processor())])
     launches = [launch for found in map(mpis.find, coll._words(mpi, "--mpi"))
                 for launch in launches_of(found, np, ways, in_lab)]
     found = rounds.run(plan, launches, Console(stderr=True), dry_run)

@@ -172,11 +172,11 @@ std::string processors_table(const Totals& totals, const std::vector<ProcessorCo
     std::snprintf(
         line, sizeof line,
         "dedicated processor %d: %d ranks, %" PRIu64 " requests, %" PRIu64
-        " collectives, at most %" PRIu64
-        " at once; %.1f us from first to last arrival, %.1f us from there to the last answer, "
+        " collectives, at most %" PRIu64 " at once; woken %" PRIu64
+        " times; %.1f us from first to last arrival, %.1f us from there to the last answer, "
         "%.1f %% of the time at work\n",
         one.processor - state.size, one.apps, one.requests, one.collectives, one.longest_queue,
-        times.waited, times.served, 100 * times.busy);
+        one.woken, times.waited, times.served, 100 * times.busy);
     text += line;
   }
   return all.empty() ? text : text + better_use(totals, all.size());
@@ -187,12 +187,13 @@ std::string processors_json(const std::vector<ProcessorCounts>& all) {
   char line[320];
   for (const ProcessorCounts& one : all) {
     const ProcessorTimes times(one);
-    std::snprintf(line, sizeof line,
-                  "%s\n  {\"processor\": %d, \"apps\": %d, \"requests\": %" PRIu64
-                  ", \"collectives\": %" PRIu64 ", \"longest_queue\": %" PRIu64
-                  ", \"arrival_us\": %.3f, \"service_us\": %.3f, \"busy\": %.4f}",
-                  &one == all.data() ? "" : ",", one.processor - state.size, one.apps, one.requests,
-                  one.collectives, one.longest_queue, times.waited, times.served, times.busy);
+    std::snprintf(
+        line, sizeof line,
+        "%s\n  {\"processor\": %d, \"apps\": %d, \"requests\": %" PRIu64
+        ", \"collectives\": %" PRIu64 ", \"longest_queue\": %" PRIu64 ", \"woken\": %" PRIu64
+        ", \"arrival_us\": %.3f, \"service_us\": %.3f, \"busy\": %.4f}",
+        &one == all.data() ? "" : ",", one.processor - state.size, one.apps, one.requests,
+        one.collectives, one.longest_queue, one.woken, times.waited, times.served, times.busy);
     text += line;
   }
   return text + "]";

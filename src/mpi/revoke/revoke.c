@@ -1,6 +1,7 @@
-/* Stands in front of MPIX_Comm_revoke, so that the collectives and messages of a revoked communicator
- * are the MPI's, which refuses them. A library of its own, because programs look whether an MPI has
- * this function: it is preloaded only where the MPI does (Open MPI 5), see tutti.launch.plan. */
+/* Stands in front of MPIX_Comm_revoke, so that the collectives and messages of a revoked
+ * communicator are the MPI's, which refuses them. A library of its own, because programs look
+ * whether an MPI has this function: it is preloaded only where the MPI does (Open MPI 5), see
+ * tutti.launch.plan. */
 #include "mpi/revoke/revoke_api.h"
 
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
 extern "C" {
 #endif
 
-/* Called with the communicator that the program revokes, before the MPI is. Returns the one that the
- * MPI must revoke: another where processors were taken from the job. Thread-safe. */
+/* Called with the communicator that the program revokes, before the MPI is. Returns the one that
+ * the MPI must revoke: another where processors were taken from the job. Thread-safe. */
 typedef void* tutti_revoked_function(void* comm);
 
 #define TUTTI_SET_REVOKED "tutti_set_revoked"

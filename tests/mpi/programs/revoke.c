@@ -1,4 +1,5 @@
-/* Communicators that the program revokes (Open MPI's MPIX_Comm_revoke, in a job without fault tolerance: local). */
+/* Communicators that the program revokes (Open MPI's MPIX_Comm_revoke, in a job without fault
+ * tolerance: local). */
 #include "check.h"
 
 #include <mpi-ext.h>
