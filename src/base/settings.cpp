@@ -94,7 +94,7 @@ constexpr std::array kRows = {
     Row{"NET_TIMEOUT", &Settings::net_timeout_s,
         "seconds after which a node that does not answer is lost", 0.1, 1e6},
     Row{"MULTICAST", &Settings::multicast,
-        "broadcasts between nodes by IP multicast; auto: where a trial at the start gets through; "
+        "broadcasts between nodes by multicast; auto: where a trial at the start gets through; "
         "on: without a trial, and an error where a node cannot take part"},
     Row{"MULTICAST_RECEIVES", &Settings::multicast_receives,
         "receives that a member of a multicast group pre-posts; on IP networks the receive buffer "

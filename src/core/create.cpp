@@ -49,8 +49,9 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
       log(LogLevel::error, "TUTTI_MULTICAST=on, but there is no multicast: %s", message.c_str());
       return multicast;
     }
-    if (!multicast.ok() && bootstrap.rank() == 0) {
-      log(LogLevel::info, "no multicast between the nodes, broadcasts use trees: %s",
+    if (bootstrap.rank() == 0) {
+      log(LogLevel::info, "%s%s",
+          multicast.ok() ? "" : "no multicast between the nodes, broadcasts use trees: ",
           message.c_str());
     }
     *out = std::move(nodes);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "fabric/groups/groups.hpp"
 #include "fabric/udp/udp.hpp"
 
 namespace tutti {
@@ -27,7 +28,7 @@ constexpr Trial kTrials[] = {{5, 1, 50}, {30, 5, 400}};
 
 /// What a rank tells the others before the trial.
 struct Offer {
-  udp::Secret secret;  // rank 0's counts
+  groups::Secret secret;  // rank 0's counts
   std::uint32_t code;
   std::uint32_t datagram_bytes;
   char why[96];
@@ -38,7 +39,7 @@ void pause(int milliseconds) noexcept {
   nanosleep(&time, nullptr);
 }
 
-bool hears(udp::UdpDatagrams& datagrams, int group, const Fabric& fabric, int patience_ms) {
+bool hears(NetworkDatagrams& datagrams, int group, const Fabric& fabric, int patience_ms) {
   const std::uint64_t until =
       fabric.now_ns() + static_cast<std::uint64_t>(patience_ms) * 1'000'000U;
   do {
@@ -54,7 +55,7 @@ bool hears(udp::UdpDatagrams& datagrams, int group, const Fabric& fabric, int pa
 
 /// Rank 0's node casts; every other node listens with its first rank. True on all ranks when all
 /// have heard it.
-Status try_it(Bootstrap& bootstrap, const nodes::NodesFabric& fabric, udp::UdpDatagrams& datagrams,
+Status try_it(Bootstrap& bootstrap, const nodes::NodesFabric& fabric, NetworkDatagrams& datagrams,
               bool leads, bool* heard_by_all, std::int32_t* deaf_node) {
   const auto size = static_cast<std::size_t>(bootstrap.size());
   int group = -1;
@@ -90,6 +91,22 @@ bool leads_its_node(const Bootstrap& bootstrap, const nodes::NodesFabric& fabric
   return true;
 }
 
+/// The network's own where it has one, else IP multicast on the interface that the settings name.
+Status open_datagrams(const Settings& settings, Network& network, int rank,
+                      const groups::Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
+                      std::string* message) {
+  if (network.has_datagrams()) return network.open_datagrams(rank, secret, out, message);
+  std::unique_ptr<udp::UdpDatagrams> datagrams;
+  TUTTI_TRY(udp::UdpDatagrams::open(settings.net_interface, rank, secret, &datagrams, message));
+  *out = std::move(datagrams);
+  return Status::success();
+}
+
+void say(const Status& status, const std::string& why, Offer* offer) {
+  offer->code = static_cast<std::uint32_t>(status.code);
+  std::strncpy(offer->why, why.c_str(), sizeof offer->why - 1);
+}
+
 }  // namespace
 
 Status connect_multicast(Bootstrap& bootstrap, const Settings& settings, nodes::NodesFabric& fabric,
@@ -99,23 +116,17 @@ Status connect_multicast(Bootstrap& bootstrap, const Settings& settings, nodes::
     return Status::error(Code::unsupported, "off");
   }
   Offer mine{};
-  Status status = bootstrap.rank() == 0 ? udp::draw_secret(&mine.secret) : Status::success();
+  Status status = bootstrap.rank() == 0 ? groups::draw_secret(&mine.secret) : Status::success();
   std::string why = status.ok() ? "" : status.detail;
-  udp::Interface interface;
-  if (status.ok()) status = udp::find_interface(settings.net_interface, &interface, &why);
-  mine.code = static_cast<std::uint32_t>(status.code);
-  std::strncpy(mine.why, why.c_str(), sizeof mine.why - 1);
   std::vector<Offer> offers(static_cast<std::size_t>(bootstrap.size()));
   // The secret of rank 0 decides where groups are, so it comes first.
   TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
-  const udp::Secret secret = offers[0].secret;
-  std::unique_ptr<udp::UdpDatagrams> datagrams;
-  if (status.ok()) {
-    status = udp::UdpDatagrams::open(interface.name, bootstrap.rank(), secret, &datagrams, &why);
-    mine.code = static_cast<std::uint32_t>(status.code);
-    std::strncpy(mine.why, why.c_str(), sizeof mine.why - 1);
-    if (status.ok()) mine.datagram_bytes = static_cast<std::uint32_t>(datagrams->datagram_bytes());
-  }
+  const groups::Secret secret = offers[0].secret;
+  std::unique_ptr<NetworkDatagrams> datagrams;
+  if (status.ok())
+    status = open_datagrams(settings, fabric.network(), bootstrap.rank(), secret, &datagrams, &why);
+  say(status, why, &mine);
+  if (status.ok()) mine.datagram_bytes = static_cast<std::uint32_t>(datagrams->datagram_bytes());
   mine.secret = {};
   TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
   std::uint32_t shortest = ~std::uint32_t{0};
@@ -135,10 +146,14 @@ Status connect_multicast(Bootstrap& bootstrap, const Settings& settings, nodes::
     if (!heard) {
       *message = "datagrams from node " + std::to_string(fabric.node_of(0)) +
                  " do not get through to node " + std::to_string(deaf) + " on " +
-                 datagrams->interface().name;
+                 datagrams->place();
       return Status::error(Code::unsupported, "multicast does not get through");
     }
   }
+  const Network& network = fabric.network();
+  *message = std::string("multicast between the nodes: ") +
+             (network.has_datagrams() ? network.name() : "IP") + " on " + datagrams->place() +
+             ", datagrams of " + std::to_string(shortest) + " bytes";
   fabric.adopt_datagrams(std::move(datagrams), shortest);
   return Status::success();
 }

@@ -307,7 +307,7 @@ class Datagrams {
   struct Counts {
     std::uint64_t sent = 0;
     std::uint64_t received = 0;  // taken by receive()
-    std::uint64_t dropped = 0;   // no receive was posted, or longer than receive() had room for
+    std::uint64_t dropped = 0;   // lost, for want of a receive or of receive()'s room too
     std::uint64_t foreign = 0;   // not by a member: the keyed checksum is wrong
   };
 

@@ -14,6 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "base/status.hpp"
 #include "fabric/fabric.hpp"
@@ -52,6 +54,11 @@ struct NetworkUse {
   std::size_t connections = 0;  // peers with which this rank has communicated
   std::size_t registered = 0;   // bytes of memory
 };
+
+namespace groups {
+struct Secret;
+}
+class NetworkDatagrams;
 
 class Network {
  public:
@@ -102,6 +109,19 @@ class Network {
   /// same.
   virtual bool blocked() noexcept = 0;
 
+  /// True where it has multicast of its own; otherwise IP multicast serves beside it.
+  virtual bool has_datagrams() const noexcept { return false; }
+  /// Opens it, for the rank with that number in the job; `secret` is the same on all ranks. It may
+  /// outlive abort(). On failure `*message` says in one line why.
+  virtual Status open_datagrams(int rank, const groups::Secret& secret,
+                                std::unique_ptr<NetworkDatagrams>* out, std::string* message) {
+    static_cast<void>(rank);
+    static_cast<void>(secret);
+    static_cast<void>(out);
+    *message = "the network has no multicast of its own";
+    return Status::error(Code::unsupported, "no multicast of its own");
+  }
+
   virtual NetworkUse use() noexcept = 0;
   /// Ends all connections without a word, as a crash would. Nothing works afterwards.
   virtual void abort() noexcept = 0;
@@ -111,6 +131,8 @@ class Network {
 class NetworkDatagrams : public Datagrams {
  public:
   virtual std::size_t datagram_bytes() const noexcept = 0;
+  /// The interface or device that they go through, for messages.
+  virtual const char* place() const noexcept = 0;
   /// Readable when progress() has something to do.
   virtual int descriptor() const noexcept = 0;
   /// Makes arrivals() of groups grow to which something has come since the last call. Any thread.

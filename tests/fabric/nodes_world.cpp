@@ -12,9 +12,7 @@
 
 #include "core/multicast.hpp"
 #include "fabric/nodes/nodes.hpp"
-#include "fabric/ofi/ofi.hpp"
 #include "fabric/run_body.hpp"
-#include "support/local_jobs.hpp"
 
 namespace tutti::test {
 namespace {
@@ -141,11 +139,6 @@ class NodesProcesses final : public World {
 };
 
 }  // namespace
-
-Status open_ofi(const Settings& settings, int, std::unique_ptr<Network>* out,
-                std::string* message) {
-  return ofi::OfiNetwork::open(settings, out, message);
-}
 
 std::unique_ptr<World> make_nodes_world(const Settings& settings, int ranks_per_node, bool threads,
                                         Wrap wrap, OpenNetwork open) {

@@ -14,6 +14,7 @@
 #include "fabric/conformance.hpp"
 #include "fabric/nodes_world.hpp"
 #include "fabric/udp/udp.hpp"
+#include "fabric/wrap/fault.hpp"
 #include "team/packet.hpp"
 
 namespace tutti::test {
@@ -36,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Udp, DatagramConformance, ::testing::ValuesIn(worlds())
 
 constexpr std::uint64_t kId[2] = {5, 6};
 
-std::unique_ptr<udp::UdpDatagrams> member(int rank, const udp::Secret& secret, int* group) {
+std::unique_ptr<udp::UdpDatagrams> member(int rank, const groups::Secret& secret, int* group) {
   std::unique_ptr<udp::UdpDatagrams> datagrams;
   std::string message;
   EXPECT_TRUE(udp::UdpDatagrams::open("lo", rank, secret, &datagrams, &message).ok()) << message;
@@ -58,7 +59,7 @@ std::size_t receive(udp::UdpDatagrams& datagrams, int group, void* out, std::siz
 /// Somebody who sends whatever he likes to a group.
 class Stranger {
  public:
-  explicit Stranger(const udp::GroupName& name) : socket_(socket(AF_INET, SOCK_DGRAM, 0)) {
+  explicit Stranger(const groups::GroupName& name) : socket_(socket(AF_INET, SOCK_DGRAM, 0)) {
     ip_mreqn interface {};
     interface.imr_ifindex = static_cast<int>(if_nametoindex("lo"));
     setsockopt(socket_, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface);
@@ -79,11 +80,11 @@ class Stranger {
 };
 
 TEST(Udp, ForeignAndForgedPacketsAreCountedAndNeverDelivered) {
-  udp::Secret secret;
-  ASSERT_TRUE(udp::draw_secret(&secret).ok());
+  groups::Secret secret;
+  ASSERT_TRUE(groups::draw_secret(&secret).ok());
   int mine = -1, theirs = -1;
   const auto receiver = member(0, secret, &mine), sender = member(1, secret, &theirs);
-  const udp::GroupName name = receiver->name_of(kId);
+  const groups::GroupName name = receiver->name_of(kId);
   Stranger stranger(name);
   std::mt19937 random(7);
   constexpr int kForged = 200;
@@ -92,10 +93,10 @@ TEST(Udp, ForeignAndForgedPacketsAreCountedAndNeverDelivered) {
     std::vector<std::byte> packet(random() % 600);
     for (auto& byte : packet) byte = static_cast<std::byte>(random());
     if (i % 2 == 1) {
-      udp::GroupName forged = name;
+      groups::GroupName forged = name;
       forged.key[i % 16] ^= static_cast<std::uint8_t>(1 + random() % 255);
-      packet.resize(packet.size() + 4 + udp::kSealBytes);
-      udp::seal(forged, packet.data(), packet.size() - udp::kSealBytes);
+      packet.resize(packet.size() + groups::kTrailerBytes);
+      groups::seal(forged, packet.data(), packet.size() - groups::kSealBytes);
     }
     stranger.send(packet.data(), packet.size());
   }
@@ -109,38 +110,116 @@ TEST(Udp, ForeignAndForgedPacketsAreCountedAndNeverDelivered) {
 }
 
 TEST(Udp, ABitTurnedOverAnywhereIsSeen) {
-  udp::Secret secret;
-  ASSERT_TRUE(udp::draw_secret(&secret).ok());
-  const udp::GroupName name = udp::name_group(secret, kId);
-  std::vector<std::byte> packet(40 + udp::kSealBytes, std::byte{0x3c});
-  udp::seal(name, packet.data(), 40);
-  ASSERT_TRUE(udp::is_sealed(name, packet.data(), packet.size()));
+  groups::Secret secret;
+  ASSERT_TRUE(groups::draw_secret(&secret).ok());
+  const groups::GroupName name = groups::name_group(secret, kId);
+  std::vector<std::byte> packet(40 + groups::kSealBytes, std::byte{0x3c});
+  groups::seal(name, packet.data(), 40);
+  ASSERT_TRUE(groups::is_sealed(name, packet.data(), packet.size()));
   for (std::size_t bit = 0; bit < 8 * packet.size(); ++bit) {
     packet[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    EXPECT_FALSE(udp::is_sealed(name, packet.data(), packet.size())) << bit;
+    EXPECT_FALSE(groups::is_sealed(name, packet.data(), packet.size())) << bit;
     packet[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
   }
   for (std::size_t length = 0; length < packet.size(); ++length)
-    EXPECT_FALSE(udp::is_sealed(name, packet.data(), length)) << length;
+    EXPECT_FALSE(groups::is_sealed(name, packet.data(), length)) << length;
 }
 
 TEST(Udp, GroupsAreScopedAndDifferByJobAndCommunicator) {
   std::set<std::pair<std::uint32_t, std::uint16_t>> places;
-  std::set<std::string> keys;
+  std::set<std::string> keys, gids;
+  std::set<std::uint32_t> queue_keys;
   for (std::uint64_t job = 0; job < 20; ++job) {
-    udp::Secret secret;
-    ASSERT_TRUE(udp::draw_secret(&secret).ok());
+    groups::Secret secret;
+    ASSERT_TRUE(groups::draw_secret(&secret).ok());
     for (std::uint64_t team = 0; team < 20; ++team) {
       const std::uint64_t id[2] = {team, 1};
-      const udp::GroupName name = udp::name_group(secret, id);
+      const groups::GroupName name = groups::name_group(secret, id);
       EXPECT_EQ(name.address >> 18, 0xefc00000U >> 18) << "outside 239.192.0.0/14";
       EXPECT_GE(name.port, 1024);
+      EXPECT_EQ(name.queue_key >> 31, 0U) << "needs a privilege";
       places.insert({name.address, name.port});
       keys.insert(std::string(reinterpret_cast<const char*>(name.key), sizeof name.key));
+      gids.insert(std::string(reinterpret_cast<const char*>(name.gid), sizeof name.gid));
+      queue_keys.insert(name.queue_key);
     }
   }
   EXPECT_EQ(places.size(), 400U);  // by chance equal: 400^2/2 in 2^18 * 12000
   EXPECT_EQ(keys.size(), 400U);
+  EXPECT_EQ(gids.size(), 400U);
+  EXPECT_GE(queue_keys.size(), 399U);  // by chance equal: 400^2/2 in 2^31
+}
+
+TEST(Losses, AreCountedByTheGapsInTheNumbers) {
+  groups::Losses losses;
+  losses.note({3, 100});  // where this sender's numbers begin
+  losses.note({3, 101});
+  EXPECT_EQ(losses.count(), 0U);
+  losses.note({3, 105});
+  EXPECT_EQ(losses.count(), 3U);
+  losses.note({3, 103});  // overtaken
+  EXPECT_EQ(losses.count(), 2U);
+  losses.note({4, 0});
+  losses.note({4, 2});
+  EXPECT_EQ(losses.count(), 3U);
+  losses.note({4, 2});  // twice
+  EXPECT_EQ(losses.count(), 3U);
+  losses.note({5, ~0U});  // the numbers go round
+  losses.note({5, 1});
+  EXPECT_EQ(losses.count(), 4U);
+}
+
+/// Rank 0 casts the numbers from 1 to 9.
+Task cast_nine(Node& n, std::vector<int>* arrived, Datagrams::Counts* counts) {
+  Datagrams& datagrams = *n.fabric.datagrams();
+  int group = -1;
+  TUTTI_REQUIRE_OK(datagrams.join(kId, 5, &group));
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  for (int i = 1; i <= 9 && n.rank() == 0; ++i)
+    TUTTI_REQUIRE_OK(datagrams.cast(group, &i, sizeof i));
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  int value = 0;
+  while (n.rank() == 1 && datagrams.receive(group, &value, sizeof value) == sizeof value)
+    arrived->push_back(value);
+  if (n.rank() == 1) *counts = datagrams.counts(group);
+  datagrams.leave(group);
+  co_return co_await n.barrier();
+}
+
+/// What has arrived of them at rank 1, with these faults.
+std::vector<int> that_arrive(const std::string& faults, Datagrams::Counts* counts) {
+  Settings settings;
+  settings.arena = std::size_t{64} << 20;
+  settings.net_interface = "lo";
+  settings.multicast = Switch::on;
+  wrap::FaultSpec spec;
+  std::string message;
+  EXPECT_TRUE(wrap::FaultSpec::parse(faults, &spec, &message)) << message;
+  const auto world = make_nodes_world(settings, 1, true, [&](std::unique_ptr<Fabric> fabric) {
+    return std::make_unique<wrap::Fault>(std::move(fabric), spec);
+  });
+  std::vector<int> arrived;
+  for (const Outcome& outcome :
+       world->run(2, [&](Node& n) { return cast_nine(n, &arrived, counts); }))
+    EXPECT_TRUE(outcome.status.ok());
+  return arrived;
+}
+
+TEST(FaultsOfDatagrams, AreThoseThatWereAskedFor) {
+  Datagrams::Counts counts;
+  EXPECT_EQ(that_arrive("drop:op=receive:at=3:every=3:count=0:rank=1", &counts),
+            (std::vector<int>{1, 2, 4, 5, 7, 8}));
+  EXPECT_EQ(counts.received, 6U);
+  EXPECT_EQ(counts.dropped, 3U);
+  EXPECT_EQ(that_arrive("drop:op=cast:at=2:every=2:count=2", &counts),
+            (std::vector<int>{1, 3, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(that_arrive("duplicate:op=cast:at=9", &counts),
+            (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 9}));
+  const std::vector<int> wrong =
+      that_arrive("corrupt:op=receive:at=4,corrupt:op=cast:at=6", &counts);
+  ASSERT_EQ(wrong.size(), 9U);
+  for (int i = 1; i <= 9; ++i)
+    EXPECT_EQ(wrong[static_cast<std::size_t>(i) - 1] == i, i != 4 && i != 6) << i;
 }
 
 TEST(Packet, ReadsWhatWasWrittenAndNothingElse) {

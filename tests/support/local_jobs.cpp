@@ -133,7 +133,13 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
   for (std::thread& thread : threads) thread.join();
 }
 
-void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body) {
+Status open_ofi(const Settings& settings, int, std::unique_ptr<Network>* out,
+                std::string* message) {
+  return ofi::OfiNetwork::open(settings, out, message);
+}
+
+void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body,
+               const OpenNetwork& open) {
   const auto ranks = static_cast<int>(node_of.size());
   auto bootstraps = thread_bootstraps(ranks);
   std::barrier all_done(ranks);
@@ -151,7 +157,7 @@ void run_nodes(const std::vector<int>& node_of, const Settings& settings, const 
       std::string message;
       std::unique_ptr<Network> network;
       std::unique_ptr<nodes::NodesFabric> fabric;
-      static_cast<void>(ofi::OfiNetwork::open(mine, &network, &message));
+      static_cast<void>(open(mine, rank, &network, &message));
       status = nodes::NodesFabric::connect(*bootstraps[i], mine, &shm, std::move(network), &fabric,
                                            &message);
       if (status.ok() && mine.multicast == Switch::on)

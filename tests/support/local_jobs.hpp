@@ -10,6 +10,7 @@
 #include "base/settings.hpp"
 #include "core/job.hpp"
 #include "fabric/bootstrap.hpp"
+#include "fabric/network.hpp"
 
 namespace tutti::test {
 
@@ -32,10 +33,19 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
 /// exits with 0, or with 1 when a gtest expectation failed in it.
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
 
+/// Opens the network of a rank.
+using OpenNetwork = std::function<Status(const Settings&, int rank, std::unique_ptr<Network>*,
+                                         std::string* message)>;
+/// libfabric's.
+Status open_ofi(const Settings& settings, int rank, std::unique_ptr<Network>* out,
+                std::string* message);
+
 /// Runs `body` on a thread per rank, rank r on node `node_of[r]`: ranks of different nodes
-/// communicate over libfabric on the loopback, those of one node through shared memory. With
-/// settings.multicast `on` also by IP multicast, on settings.net_interface.
-void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body);
+/// communicate over that network (libfabric on the loopback), those of one node through shared
+/// memory. With settings.multicast `on` also by the network's multicast, or by IP multicast on
+/// settings.net_interface.
+void run_nodes(const std::vector<int>& node_of, const Settings& settings, const Body& body,
+               const OpenNetwork& open = open_ofi);
 
 /// The libfabric that tests open: TEST_LIBFABRIC, or the system's where that is not set.
 std::string test_libfabric();

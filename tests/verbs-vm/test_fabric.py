@@ -1,5 +1,6 @@
 """The fabric of several nodes over verbs: the unchanged conformance suite, and MPI programs, on four devices."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "build" / "release" / "tests" / "fabric" / "test_fabric_verbs"
+MULTICAST = ROOT / "build" / "release" / "tests" / "coll" / "test_coll_multicast_verbs"
 # Runs by themselves, because a process that has used verbs cannot fork users of verbs. The order of writes between two
 # processes in a pair is shared memory's, and not looked at again here.
 PARTS = {"threads": "*Threads*-*LastByte*", "processes": "*Processes*-*LastByte*", "order": "*LastByte*/Threads*",
@@ -34,42 +36,81 @@ def test_conformance(result, part):
 
 MPICH = ROOT / ".envs" / "mpich" / "bin"
 BUILT = ROOT / "build" / "release" / "src"
-# The benchmark program checks every result that it times; here the checks are what counts.
-PROGRAM = ROOT / "build" / "verbs-vm" / "coll"
+# The benchmark programs check every result that they time; here the checks are what counts.
+PROGRAMS = ROOT / "build" / "verbs-vm"
 OPERATIONS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "alltoall",
               "reduce_scatter_block")
 RANKS = 4
 
 
-def launch(operations):
+def launch(program, *arguments, **more):
     """Every rank is a node of its own, with its own device."""
     settings = {"TUTTI_NET": "on", "TUTTI_NET_PROVIDER": "verbs", "TUTTI_ARENA": "64M", "TUTTI_RING": "1M",
-                "TUTTI_REPORT": "1", "UCX_TLS": "self,sm,tcp", "FI_PROVIDER": "tcp",
+                "TUTTI_REPORT": "1", "TUTTI_DEADLINE": "60", "UCX_TLS": "self,sm,tcp", "FI_PROVIDER": "tcp",
                 "LD_LIBRARY_PATH": str(BUILT / "fabric" / "verbs"),
-                "LD_PRELOAD": str(BUILT / "mpi" / "libtutti-preload.so")}
+                "LD_PRELOAD": str(BUILT / "mpi" / "libtutti-preload.so")} | more
     words = [str(MPICH / "mpiexec"), "-n", str(RANKS)]
     for variable, value in settings.items():
         words += ["-genv", variable, value]
-    arguments = f"--ops {','.join(operations)} --sizes 4,4096,262144 --time-ms 0.1 --batches 1 --out /tmp/coll.json"
-    return [*words, "sh", "-c",
-            f"TUTTI_NODE=n$PMI_RANK TUTTI_NET_INTERFACE=e$PMI_RANK exec {PROGRAM} {arguments}"]
+    line = " ".join(map(str, (PROGRAMS / program, *arguments)))
+    return [*words, "sh", "-c", f"TUTTI_NODE=n$PMI_RANK TUTTI_NET_INTERFACE=e$PMI_RANK exec {line}"]
+
+
+def collectives(operations, sizes, **more):
+    return launch("coll", "--ops", ",".join(operations), "--sizes", sizes, "--time-ms", 0.1, "--batches", 1,
+                  "--out", "/tmp/coll.json", **more)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def programs():
-    """Compiles it; without MPICH the test skips."""
+    """Compiles them; without MPICH the tests skip."""
     if (MPICH / "mpicc").exists():
-        PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([MPICH / "mpicc", "-std=gnu11", "-O1", "-o", PROGRAM, ROOT / "bench" / "coll.c"], check=True,
-                       timeout=120)
+        PROGRAMS.mkdir(parents=True, exist_ok=True)
+        for name in ("coll", "bcast_by_rank"):
+            subprocess.run([MPICH / "mpicc", "-std=gnu11", "-O1", "-o", PROGRAMS / name, ROOT / "bench" / f"{name}.c"],
+                           check=True, timeout=120)
 
 
-@pytest.mark.runs("collectives", launch(OPERATIONS))
-def test_collectives_of_an_mpi_program(result):
+@pytest.fixture
+def mpich():
     if not (MPICH / "mpicc").exists():
         pytest.skip("mpich is not installed in .envs (make test installs it)")
+
+
+def algorithms(said):
+    """What the report says: the algorithms of each call of MPI."""
+    taken = {}
+    for call, name in re.findall(r"^MPI_(\w+) +(\S+) +\d+", said, re.MULTILINE):
+        taken.setdefault(call.lower(), set()).add(name)
+    return taken
+
+
+@pytest.mark.runs("collectives", collectives(OPERATIONS, "4,4096,262144"))
+@pytest.mark.usefixtures("mpich")
+def test_collectives_of_an_mpi_program(result):
     assert result.status == 0, result.text
     # All of them by tutti, says its report; with TUTTI_NET=on there is no other network than the one asked for.
-    taken = dict(re.findall(r"^MPI_(\w+) +(\S+) +\d+", result.text, re.MULTILINE))
-    assert {name.lower() for name in taken} >= set(OPERATIONS), result.text
-    assert "native" not in taken.values() and "no network" not in result.text, result.text
+    taken = algorithms(result.text)
+    assert taken.keys() >= set(OPERATIONS), result.text
+    assert not any("native" in names for names in taken.values()) and "no network" not in result.text, result.text
+
+
+# ---- multicast -------------------------------------------------------------------------------------
+
+@pytest.mark.runs("multicast", [str(MULTICAST)])
+def test_multicast(result):
+    """Broadcasts and others between four devices, with losses put in on purpose, every byte."""
+    assert result.status == 0, result.text
+    assert "[  PASSED  ]" in result.text and "FAILED" not in result.text
+
+
+@pytest.mark.runs("multicast-mpi", launch("bcast_by_rank", 5000, 40, 200, RANKS, TUTTI_ALG="bcast=multicast",
+                                          TUTTI_LOG="info", TUTTI_FAULT="drop:op=receive:at=2:every=3:count=0"))
+@pytest.mark.usefixtures("mpich")
+def test_an_mpi_program_broadcasts_by_multicast(result):
+    """After a trial that has got through; every third datagram is lost."""
+    assert result.status == 0, result.text
+    row = json.loads(next(line for line in result.text.splitlines() if line.startswith("{")))
+    assert row["errors"] == 0 and row["np"] == RANKS
+    assert algorithms(result.text)["bcast"] == {"multicast"}, result.text
+    assert "multicast between the nodes: verbs on rxe0" in result.text, result.text

@@ -185,7 +185,7 @@ def _boot(image: Path, initrd: Path, shared: Path, limit_s: float) -> str:
         _find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max,erms=off,fsrm=off", "-M", "q35",
         "-m", str(MEMORY_MB),
         "-smp", "2", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-kernel", str(image),
-        "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on",
+        "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off random.trust_cpu=on",
         "-serial", "stdio", "-monitor", "none",
         "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap",
         "-virtfs", f"local,path={shared},mount_tag=results,security_model=none"]

@@ -37,7 +37,7 @@ class NodesFabric final : public Fabric {
                         std::unique_ptr<NodesFabric>* out, std::string* message);
 
   int nodes() const noexcept { return static_cast<int>(names_.size()); }
-  NetworkUse network_use() noexcept { return network_->use(); }
+  Network& network() noexcept { return *network_; }
   /// Gives it multicast, of `bytes` at most: the same on all ranks. Once, before others use the
   /// fabric.
   void adopt_datagrams(std::unique_ptr<NetworkDatagrams> datagrams, std::size_t bytes) noexcept;

@@ -21,10 +21,7 @@ constexpr int kReceiveBuffer = 4 << 20;  // bytes: 80 messages of 64 KB were mea
 constexpr unsigned char kHops = 8;       // the administrative scope is the limit, not this
 constexpr int kFullWait = 20;            // ms for a full send buffer to drain
 
-/// Behind the bytes of the caller: who sent them, and the checksum over both.
-constexpr std::size_t kOverhead = sizeof(std::uint32_t) + kSealBytes;
-
-sockaddr_in address_of(const GroupName& name) noexcept {
+sockaddr_in address_of(const groups::GroupName& name) noexcept {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(name.port);
@@ -39,13 +36,13 @@ bool set(int socket, int level, int option, const Value& value) noexcept {
 
 }  // namespace
 
-UdpDatagrams::UdpDatagrams(Interface interface, int rank, const Secret& secret) noexcept
+UdpDatagrams::UdpDatagrams(Interface interface, int rank, const groups::Secret& secret) noexcept
     : interface_(std::move(interface)),
       rank_(static_cast<std::uint32_t>(rank)),
       secret_(secret),
-      datagram_bytes_(std::min(interface_.mtu - kHeaders, kLongest) - kOverhead) {}
+      datagram_bytes_(std::min(interface_.mtu - kHeaders, kLongest) - groups::kTrailerBytes) {}
 
-Status UdpDatagrams::open(const std::string& interface, int rank, const Secret& secret,
+Status UdpDatagrams::open(const std::string& interface, int rank, const groups::Secret& secret,
                           std::unique_ptr<UdpDatagrams>* out, std::string* message) {
   Interface found;
   TUTTI_TRY(find_interface(interface, &found, message));
@@ -119,7 +116,7 @@ Status UdpDatagrams::join(const std::uint64_t id[2], int depth, int* out) noexce
   if (!group) return Status::error(Code::no_memory, "out of memory");
   group->id[0] = id[0];
   group->id[1] = id[1];
-  group->name = name_group(secret_, id);
+  group->name = groups::name_group(secret_, id);
   Status status = open_socket(*group, depth);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -156,12 +153,13 @@ Status UdpDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
   if (bytes > datagram_bytes_) return Status::error(Code::truncated, "larger than a datagram");
   std::byte packet[kLongest];
   if (bytes != 0) std::memcpy(packet, data, bytes);
-  std::memcpy(packet + bytes, &rank_, sizeof rank_);
-  seal(its->name, packet, bytes + sizeof rank_);
+  const auto number = static_cast<std::uint32_t>(its->counts.sent);
+  groups::write_trailer(its->name, {rank_, number}, packet, bytes);
   const sockaddr_in address = address_of(its->name);
   for (int attempt = 0;; ++attempt) {
-    const ssize_t sent = sendto(its->socket, packet, bytes + kOverhead, MSG_DONTWAIT | MSG_NOSIGNAL,
-                                reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const ssize_t sent =
+        sendto(its->socket, packet, bytes + groups::kTrailerBytes, MSG_DONTWAIT | MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address), sizeof address);
     if (sent >= 0) break;
     if (errno == EINTR) continue;
     if (attempt != 0 || (errno != EAGAIN && errno != ENOBUFS)) return Status::success();  // lost
@@ -196,15 +194,16 @@ const std::byte* UdpDatagrams::view(int group, std::size_t* bytes) noexcept {
     if (came < 0 && errno == EINTR) continue;
     if (came < 0) return nullptr;
     const auto length = static_cast<std::size_t>(came);
-    if (length > kLongest || length < kOverhead || !is_sealed(its->name, packet, length)) {
+    groups::Origin origin;
+    if (length > kLongest || !groups::read_origin(packet, length, &origin) ||
+        !groups::is_sealed(its->name, packet, length)) {
       ++its->counts.foreign;
       continue;
     }
-    std::uint32_t sender;
-    std::memcpy(&sender, packet + length - kOverhead, sizeof sender);
-    if (sender == rank_) continue;
+    if (origin.sender == rank_) continue;
+    its->losses.note(origin);
     ++its->counts.received;
-    *bytes = length - kOverhead;
+    *bytes = length - groups::kTrailerBytes;
     return packet;
   }
 }
@@ -224,7 +223,10 @@ const Word& UdpDatagrams::arrivals(int group) const noexcept { return at(group)-
 
 Datagrams::Counts UdpDatagrams::counts(int group) const noexcept {
   const Group* const its = at(group);
-  return its != nullptr ? its->counts : Counts{};
+  if (its == nullptr) return Counts{};
+  Counts counts = its->counts;
+  counts.dropped += its->losses.count();
+  return counts;
 }
 
 std::size_t UdpDatagrams::buffer_bytes(int group) const noexcept {

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "fabric/groups/groups.hpp"
+#include "fabric/groups/losses.hpp"
 #include "fabric/network.hpp"
 #include "fabric/udp/interface.hpp"
-#include "fabric/udp/seal.hpp"
 
 namespace tutti::udp {
 
@@ -27,7 +28,7 @@ class UdpDatagrams final : public NetworkDatagrams {
 
   /// `rank`: of the job; `secret`: the same on all ranks. On failure `*message` says in one line
   /// why.
-  static Status open(const std::string& interface, int rank, const Secret& secret,
+  static Status open(const std::string& interface, int rank, const groups::Secret& secret,
                      std::unique_ptr<UdpDatagrams>* out, std::string* message);
 
   Status join(const std::uint64_t id[2], int depth, int* out) noexcept override;
@@ -41,13 +42,15 @@ class UdpDatagrams final : public NetworkDatagrams {
   Counts counts(int group) const noexcept override;
 
   std::size_t datagram_bytes() const noexcept override { return datagram_bytes_; }
+  const char* place() const noexcept override { return interface_.name.c_str(); }
   int descriptor() const noexcept override { return epoll_; }
   bool progress() noexcept override;
 
-  const Interface& interface() const noexcept { return interface_; }
   /// What the kernel keeps for a group until it is taken, as it counts it.
   std::size_t buffer_bytes(int group) const noexcept;
-  GroupName name_of(const std::uint64_t id[2]) const noexcept { return name_group(secret_, id); }
+  groups::GroupName name_of(const std::uint64_t id[2]) const noexcept {
+    return groups::name_group(secret_, id);
+  }
 
  private:
   static constexpr std::size_t kLongest = 8972;  // a jumbo frame's; the loopback would take more
@@ -55,12 +58,14 @@ class UdpDatagrams final : public NetworkDatagrams {
   struct Group {
     int socket = -1;
     std::uint64_t id[2] = {0, 0};
-    GroupName name;
+    groups::GroupName name;
     Word arrivals{0};  // written by whoever looks: the network's thread, or the application's
-    Counts counts;     // under the engine's lock
-    std::byte viewed[kLongest];  // likewise
+    // From here on under the engine's lock.
+    Counts counts;
+    groups::Losses losses;
+    std::byte viewed[kLongest];
   };
-  UdpDatagrams(Interface interface, int rank, const Secret& secret) noexcept;
+  UdpDatagrams(Interface interface, int rank, const groups::Secret& secret) noexcept;
   Status open_socket(Group& group, int depth) noexcept;
   std::size_t buffer_for(int depth) const noexcept;
   void set_buffer(int socket, int depth) const noexcept;
@@ -68,7 +73,7 @@ class UdpDatagrams final : public NetworkDatagrams {
 
   const Interface interface_;
   const std::uint32_t rank_;
-  const Secret secret_;
+  const groups::Secret secret_;
   std::size_t datagram_bytes_ = 0;
   int epoll_ = -1;
   std::atomic<int> joined_{0};  // groups, so that progress() costs nothing without any

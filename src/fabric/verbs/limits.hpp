@@ -18,6 +18,10 @@ inline constexpr std::uint64_t kReceiveId =
 inline constexpr std::uint32_t kArrival =
     0x8000'0000;  // immediate data of a counter; others are notices
 
+inline constexpr std::uint32_t kRouteHeader = 40;     // bytes in front of a datagram
+inline constexpr std::uint32_t kGroupSends = 64;      // datagrams under way out, of all groups
+inline constexpr std::uint32_t kGroupReceives = 512;  // that a group may have; few are posted
+
 inline std::uint64_t now_ns() noexcept {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

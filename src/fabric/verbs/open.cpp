@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "fabric/verbs/datagrams.hpp"
 #include "fabric/verbs/limits.hpp"
 #include "fabric/verbs/verbs.hpp"
 
@@ -140,6 +141,16 @@ Status VerbsNetwork::open_queues(std::string* message) {
       return refuse(message, "no descriptors left");
   }
   return Status::success();
+}
+
+Status VerbsNetwork::open_datagrams(int rank, const groups::Secret& secret,
+                                    std::unique_ptr<NetworkDatagrams>* out, std::string* message) {
+  const std::lock_guard lock(mutex_);
+  if (listener_ == nullptr) {
+    *message = "the network is closed";
+    return Status::error(Code::internal, "the network is closed");
+  }
+  return VerbsDatagrams::open(device_, listener_->port_num, source_, rank, secret, out, message);
 }
 
 void VerbsNetwork::close_all() noexcept {

@@ -54,6 +54,9 @@ class VerbsNetwork final : public Network {
   int descriptor() const noexcept override { return descriptor_; }
   bool may_sleep() noexcept override;
   bool blocked() noexcept override;
+  bool has_datagrams() const noexcept override { return true; }
+  Status open_datagrams(int rank, const groups::Secret& secret,
+                        std::unique_ptr<NetworkDatagrams>* out, std::string* message) override;
   NetworkUse use() noexcept override;
   void abort() noexcept override;
 

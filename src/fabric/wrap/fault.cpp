@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fabric/wrap/fault_datagrams.hpp"
+
 namespace tutti::wrap {
 namespace {
 
@@ -40,7 +42,13 @@ Fault::Fault(std::unique_ptr<Fabric> wrapped, const FaultSpec& spec)
       rules_.push_back(rule);
   }
   if (nocma_) traits_.user_memory = false;
+  if (Datagrams* const plain = inner().datagrams()) {
+    datagrams_ =
+        std::make_unique<FaultDatagrams>(*plain, [this](FaultOp op) noexcept { return next(op); });
+  }
 }
+
+Datagrams* Fault::datagrams() noexcept { return datagrams_.get(); }
 
 Fault::~Fault() {
   for (Held& held : held_) carry_out(held);
@@ -52,7 +60,8 @@ const FaultRule* Fault::next(FaultOp op) noexcept {
   for (const FaultRule& rule : rules_) {
     if (rule.op != op && rule.op != FaultOp::any) continue;
     const std::uint64_t number = rule.op == FaultOp::any ? of_any : of_kind;
-    if (number < rule.at || (rule.count != 0 && number - rule.at >= rule.count)) continue;
+    if (number < rule.at || (number - rule.at) % rule.every != 0) continue;
+    if (rule.count != 0 && (number - rule.at) / rule.every >= rule.count) continue;
     if (rule.action == FaultAction::kill) raise(SIGKILL);
     return &rule;
   }

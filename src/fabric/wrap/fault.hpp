@@ -4,17 +4,23 @@
 //
 //   fail:op=OP[:code=CODE]   the operation fails with CODE (no_memory) and does nothing;
 //                            OP: put get expose attach reserve
-//   drop:op=OP               it does nothing and says ok; OP: put signal
-//   duplicate:op=put         it is done twice
-//   corrupt:op=put           one bit of the data is inverted on the way
+//   drop:op=OP               it does nothing and says ok; OP: put signal cast receive
+//   duplicate:op=OP          it is done twice; OP: put cast
+//   corrupt:op=OP            one bit of the data is inverted on the way; OP: put cast receive
 //   delay:op=put:us=T        it is carried out T microseconds later, and whatever follows to the
-//   same peer after it kill:op=OP               the process is killed (SIGKILL) before the
-//   operation; OP: as above, or any deaf                     sleepers do not hear the bell: every
-//   sleep takes its full time nocma                    user memory cannot be exposed, as where the
-//   kernel refuses cross-memory attach
+//                            same peer after it
+//   kill:op=OP               the process is killed (SIGKILL) before the operation; OP: as above, or
+//                            any
+//   deaf                     sleepers do not hear the bell: every sleep takes its full time
+//   nocma                    user memory cannot be exposed, as where the kernel refuses
+//                            cross-memory attach
 //
-// Keys of all but deaf and nocma: at=N, the N-th operation of that kind on this rank (1); count=M,
-// M operations from there on (1; 0: all). Keys of all but nocma: rank=R, on this rank only (all).
+// cast and receive are those of datagrams: what is dropped when it is received is lost to this
+// rank.
+//
+// Keys of all but deaf and nocma: at=N, the N-th operation of that kind on this rank (1); every=K,
+// each K-th from there on (1); count=M, so many in all (1; 0: without end). Keys of all but nocma:
+// rank=R, on this rank only (all).
 // CODE: peer_lost timeout truncated invalid_argument no_memory not_permitted unsupported corrupt
 // internal
 //
@@ -22,6 +28,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +36,18 @@
 
 namespace tutti::wrap {
 
-enum class FaultOp : std::uint8_t { put, get, expose, attach, reserve, signal, any, count_ };
+enum class FaultOp : std::uint8_t {
+  put,
+  get,
+  expose,
+  attach,
+  reserve,
+  signal,
+  cast,
+  receive,
+  any,
+  count_
+};
 enum class FaultAction : std::uint8_t {
   fail,
   drop,
@@ -48,6 +66,7 @@ struct FaultRule {
   Code code = Code::no_memory;
   std::uint64_t at = 1;
   std::uint64_t count = 1;
+  std::uint64_t every = 1;
   std::uint64_t delay_ns = 0;
   int rank = -1;  // -1: all
 };
@@ -57,6 +76,8 @@ struct FaultSpec {
   /// On failure `*message` says in one line what is wrong and what would be right.
   static bool parse(const std::string& text, FaultSpec* out, std::string* message);
 };
+
+class FaultDatagrams;
 
 class Fault final : public Forward {
  public:
@@ -72,6 +93,7 @@ class Fault final : public Forward {
              Completion* completion) noexcept override;
   void progress() noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
+  Datagrams* datagrams() noexcept override;
 
  protected:
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
@@ -105,6 +127,7 @@ class Fault final : public Forward {
   bool deaf_ = false;
   bool nocma_ = false;
   std::deque<Held> held_;  // in the order of posting
+  std::unique_ptr<FaultDatagrams> datagrams_;
 };
 
 }  // namespace tutti::wrap

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kActions[] = {"fail",  "drop", "duplicate", "corrupt",
                                          "delay", "kill", "deaf",      "nocma"};
-constexpr std::string_view kOps[] = {"put", "get", "expose", "attach", "reserve", "signal", "any"};
+constexpr std::string_view kOps[] = {"put",    "get",  "expose",  "attach", "reserve",
+                                     "signal", "cast", "receive", "any"};
 constexpr std::string_view kCodes[] = {
     "ok",        "peer_lost",     "timeout",     "truncated",        "invalid_argument",
     "no_memory", "not_permitted", "unsupported", "version_mismatch", "corrupt",
@@ -18,11 +19,18 @@ static_assert(std::size(kOps) == static_cast<std::size_t>(FaultOp::count_));
 
 constexpr unsigned bit(FaultOp op) { return 1u << static_cast<unsigned>(op); }
 constexpr unsigned kPut = bit(FaultOp::put), kSignal = bit(FaultOp::signal);
+constexpr unsigned kCast = bit(FaultOp::cast), kReceive = bit(FaultOp::receive);
 constexpr unsigned kStatus =
     kPut | bit(FaultOp::get) | bit(FaultOp::expose) | bit(FaultOp::attach) | bit(FaultOp::reserve);
 /// Operations that each action can do something to; none: it takes no op.
-constexpr unsigned kPossible[] = {
-    kStatus, kPut | kSignal, kPut, kPut, kPut, kStatus | kSignal | bit(FaultOp::any), 0, 0};
+constexpr unsigned kPossible[] = {kStatus,
+                                  kPut | kSignal | kCast | kReceive,
+                                  kPut | kCast,
+                                  kPut | kCast | kReceive,
+                                  kPut,
+                                  kStatus | kSignal | kCast | kReceive | bit(FaultOp::any),
+                                  0,
+                                  0};
 
 template <std::size_t N>
 bool find(const std::string_view (&names)[N], std::string_view word, std::size_t* index) {
@@ -74,6 +82,9 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     if (!number(value, &rule->at) || rule->at == 0) return "at must be a number of at least 1";
   } else if (key == "count" && possible != 0) {
     if (!number(value, &rule->count)) return "count must be a number; 0: all";
+  } else if (key == "every" && possible != 0) {
+    if (!number(value, &rule->every) || rule->every == 0)
+      return "every must be a number of at least 1";
   } else if (key == "code" && rule->action == FaultAction::fail) {
     if (!find(kCodes, value, &index) || index == 0)
       return "code must be one of " + list(kCodes, ~1u);
@@ -83,7 +94,7 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
       return "us must be a number from 1 to 60000000";
     rule->delay_ns = n * 1000;
   } else {
-    std::string keys = possible != 0                       ? "op, at, count, rank"
+    std::string keys = possible != 0                       ? "op, at, every, count, rank"
                        : rule->action == FaultAction::deaf ? "rank"
                                                            : "no key";
     if (rule->action == FaultAction::fail) keys += ", code";

@@ -1,11 +1,11 @@
-#include "fabric/udp/seal.hpp"
+#include "fabric/groups/groups.hpp"
 
 #include <sodium.h>
 #include <sys/random.h>
 
 #include <cstring>
 
-namespace tutti::udp {
+namespace tutti::groups {
 
 static_assert(crypto_shorthash_BYTES == kSealBytes);
 static_assert(crypto_shorthash_KEYBYTES == sizeof GroupName::key);
@@ -21,16 +21,20 @@ Status draw_secret(Secret* out) noexcept {
 GroupName name_group(const Secret& secret, const std::uint64_t id[2]) noexcept {
   constexpr std::uint32_t kScope = 0xefc00000, kHosts = 0x3ffff;  // 239.192.0.0/14
   constexpr std::uint32_t kFirstPort = 20000, kPorts = 12000;     // below the ephemeral ones
-  std::uint8_t digest[32];
-  crypto_generichash(digest, sizeof digest, reinterpret_cast<const std::uint8_t*>(id),
-                     2 * sizeof *id, secret.bytes, sizeof secret.bytes);
-  std::uint32_t address = 0, port = 0;
-  std::memcpy(&address, digest, sizeof address);
-  std::memcpy(&port, digest + 4, sizeof port);
+  struct {
+    std::uint32_t address, port, queue_key, unused;
+    std::uint8_t key[16];
+    std::uint8_t gid[16];
+  } drawn;
+  crypto_generichash(reinterpret_cast<std::uint8_t*>(&drawn), sizeof drawn,
+                     reinterpret_cast<const std::uint8_t*>(id), 2 * sizeof *id, secret.bytes,
+                     sizeof secret.bytes);
   GroupName name;
-  name.address = kScope | (address & kHosts);
-  name.port = static_cast<std::uint16_t>(kFirstPort + port % kPorts);
-  std::memcpy(name.key, digest + 16, sizeof name.key);
+  name.address = kScope | (drawn.address & kHosts);
+  name.port = static_cast<std::uint16_t>(kFirstPort + drawn.port % kPorts);
+  name.queue_key = drawn.queue_key & 0x7fff'ffff;
+  std::memcpy(name.gid, drawn.gid, sizeof name.gid);
+  std::memcpy(name.key, drawn.key, sizeof name.key);
   return name;
 }
 
@@ -47,4 +51,16 @@ bool is_sealed(const GroupName& group, const std::byte* data, std::size_t bytes)
   return sodium_memcmp(expected, data + bytes - kSealBytes, kSealBytes) == 0;
 }
 
-}  // namespace tutti::udp
+void write_trailer(const GroupName& group, const Origin& origin, std::byte* data,
+                   std::size_t bytes) noexcept {
+  std::memcpy(data + bytes, &origin, sizeof origin);
+  seal(group, data, bytes + sizeof origin);
+}
+
+bool read_origin(const std::byte* data, std::size_t bytes, Origin* out) noexcept {
+  if (bytes < kTrailerBytes) return false;
+  std::memcpy(out, data + bytes - kTrailerBytes, sizeof *out);
+  return true;
+}
+
+}  // namespace tutti::groups
