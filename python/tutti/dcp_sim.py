@@ -8,6 +8,7 @@ from tutti import native, networks
 from tutti.errors import UserError
 
 REPEAT = 10
+DOUBLE = 8  # bytes
 EXPECTED = "expected dcp, dcp:ratio=APPS (to each dedicated processor) or dcp:count=DCPS"
 
 
@@ -34,11 +35,12 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int, size: int, repea
              seed: int = 1) -> dict[str, Any]:
     """nodes * ppn processes of the program, and the dedicated ones beside them on nodes of as many cores. `us`: to
     start and to wait, the median over iterations of the mean over the processes; `iteration_us` with the computation
-    in between."""
+    in between. What is combined are doubles: other sizes are rounded up to whole ones."""
     apps = nodes * ppn
     count = processors(alg, apps)
     try:
-        result = native.core().simulate_dedicated(op, networks.path_of(net), apps, count, ppn, size, compute,
+        result = native.core().simulate_dedicated(op, networks.path_of(net), apps, count, ppn,
+                                                  -(-size // DOUBLE) * DOUBLE, compute,
                                                   max(4, repeat), noise[0], noise[1], skew, seed)
     except (ValueError, TypeError) as error:
         raise UserError(str(error).split("\n")[0]) from None

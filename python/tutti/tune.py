@@ -10,6 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from tutti import choices, machine, native
+from tutti.bench import options
 from tutti.errors import Failure, UserError
 from tutti.sim import numbers, write_json, write_text
 
@@ -67,7 +68,7 @@ def command(
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms here.")] = None,
     dcp: Annotated[bool, typer.Option(
         "--dcp", help="Measure dedicated collective processors instead, and propose a ratio.")] = False,
-    mpi: Annotated[str, typer.Option(metavar="NAME", help="With --dcp: the MPI to measure with.")] = "mpich",
+    mpi: Annotated[str, typer.Option(metavar="NAME", help="With --dcp or --lab: the MPI to measure with.")] = "mpich",
     ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: what to try.")] = "1,1:2,1:1",
     sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes; the "
                                        "largest decides.")] = "8,1K",
@@ -80,7 +81,10 @@ def command(
     point: Annotated[float, typer.Option(
         min=0, metavar="S", help="With --app: seconds of its point-to-point communication, which the profile does not "
         "know.")] = 0.0,
-    rounds: Annotated[int, typer.Option(min=1, help="With --dcp: how often each ratio is started.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="With --dcp or --lab: how often the measurement is started.")] = 3,
+    lab: options.LabNodes = None,
+    latency: options.Latency = None,
+    rate: options.Rate = None,
     choices_path: Annotated[Optional[Path], typer.Option("--choices", metavar="FILE", help="Also choose algorithms, and "
                                                          "write the rules here, for TUTTI_CHOICES.")] = None,
     ranks: Annotated[str, typer.Option("--np", metavar="LIST", help="With --choices: how many ranks to measure on this "
@@ -93,6 +97,13 @@ def command(
     """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --choices also
     which algorithms are to be used here; with --dcp, find the ratio of dedicated collective processors to an
     application's processes instead."""
+    from tutti.bench.coll import LabRequest
+
+    in_lab = LabRequest.parse(lab, latency, rate)
+    if in_lab is not None and (choices_path is not None or json_path is not None or dcp):
+        raise UserError("--lab measures the network between two nodes of a lab; it goes with FILE, --mpi and --rounds only")
+    if in_lab is not None and in_lab.nodes != 2:
+        raise UserError(f"--lab {in_lab.nodes}: the network is measured between two nodes; say --lab 2")
     if dcp:
         from tutti import tune_dcp
 
@@ -100,6 +111,11 @@ def command(
         return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")
+    if in_lab is not None:
+        from tutti import tune_network
+
+        tune_network.run(out, mpi, in_lab, rounds)
+        return
     if choices_path is None and (ranks or nodes or net):
         raise UserError("--np, --nodes and --net go with --choices FILE")
     if bool(nodes) != bool(net):

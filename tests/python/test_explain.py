@@ -5,9 +5,9 @@ import xml.etree.ElementTree
 
 import pytest
 import tutti
-from tutti import choices, cli, explain, machine, sim, sim_output
+from tutti import choices, cli, explain, machine, native, sim, sim_output, tune_network
 from tutti.bench import jitter
-from tutti.errors import UserError
+from tutti.errors import Failure, UserError
 
 
 def run(arguments, capsys):
@@ -127,6 +127,10 @@ def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):
     (["tune", "x.txt"], "must end in .toml"),
     (["tune", "x.toml", "--np", "2"], "--np, --nodes and --net go with --choices"),
     (["tune", "x.toml", "--choices", "c", "--nodes", "4"], "--nodes and --net go together"),
+    (["tune", "x.toml", "--latency", "500us"], "those of a lab: say --lab"),
+    (["tune", "x.toml", "--lab", "3"], "say --lab 2"),
+    (["tune", "x.toml", "--lab", "2", "--dcp"], "with FILE, --mpi and --rounds only"),
+    (["tune", "x.txt", "--lab", "2"], "must end in .toml"),
     (["explain", "bcast", "--choices", "/nonexistent"], "/nonexistent: cannot be read"),
     (["bench", "jitter", "--noise", "5"], "--noise takes PERIOD:DURATION"),
     (["bench", "jitter", "--noise", "5:6"], "the duration must be above 0 and below the period"),
@@ -151,6 +155,29 @@ def test_a_measured_profile_is_one_that_sim_takes_for_one_node(tmp_path, capsys)
     assert result["us"] >= line > 0
     with pytest.raises(UserError, match="describes one node"):
         sim.simulate("bcast", "binomial", str(profile), 2)
+
+
+def test_the_terms_of_a_network_come_out_of_its_own_times(tmp_path):
+    """What simulation says of a network, taken as measurements, gives that network again."""
+    terms = {"L": 500.0, "o": 20.0, "g": 20.0, "G_per_byte": 0.008, "Tr": 20.0}
+    host = dict(native.core().measure_host()) if machine.cpus().usable > 1 else {
+        "Tc_per_byte": 2e-5, "To": 0.01, "To_per_byte": 2e-5, "line": 0.05, "call": 0.3}
+    path = tmp_path / "net.toml"
+    path.write_text(tune_network.profile(terms, host, "net", "a test"))
+    cells = {(op, size): sim.simulate(op, alg, str(path), 2, size=max(size, 4), repeat=8)["us"]
+             for op, alg in tune_network.FORCED.items() for size in (tune_network.LOW, tune_network.HIGH)}
+    cells |= {(op, tune_network.SMALL): 20.0 + 1000.0 / window for op, window in tune_network.WINDOWS.items()}
+    found = tune_network.fit(cells, host)
+    assert found == pytest.approx(terms, rel=0.02)
+    with pytest.raises(Failure, match="describe no network"):
+        tune_network.fit({**cells, **{("barrier", size): 1.0 for size in (tune_network.LOW, tune_network.HIGH)}}, host)
+
+
+def test_dedicated_processors_are_explained_for_every_size():
+    """Their simulation combines doubles; other sizes are as the next whole ones."""
+    rows = {size: next(row for row in explain.candidates("allreduce", size, 2, 1, "infiniband") if row["alg"] == "dcp")
+            for size in (4, 8)}
+    assert rows[4]["us"] == rows[8]["us"] > 0
 
 
 def test_the_module_can_be_called_and_gives_arrays():
