@@ -30,11 +30,12 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 
 TEST_LIMIT_S = 300    # for one C++ test program, where it sets no limit of its own
 SHOWN_REASONS = 40
+SUPPRESSIONS = ROOT / "tests" / "support"
 SANITIZER_OPTIONS = {
     "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
-             "LSAN_OPTIONS": f"suppressions={ROOT / 'tests' / 'support' / 'lsan.supp'}:print_suppressions=0",
+             "LSAN_OPTIONS": f"suppressions={SUPPRESSIONS / 'lsan.supp'}:print_suppressions=0",
              "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"},
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+    "tsan": {"TSAN_OPTIONS": f"halt_on_error=1:second_deadlock_stack=1:suppressions={SUPPRESSIONS / 'tsan.supp'}"},
 }
 
 
