@@ -236,8 +236,11 @@ Status Machine::run(const DedicatedRun& run, DedicatedTimes* times, std::string*
   }
   world_->run();
   for (Rank* rank : apps) {
-    const Status status = rank->task.done() ? rank->task.result()
-                                            : Status::error(Code::internal, "ranks wait for ever");
+    if (!rank->task.done()) {
+      *message = world_->who_waits();
+      return Status::error(Code::internal, "ranks wait for ever");
+    }
+    const Status status = rank->task.result();
     if (status.ok()) continue;
     *message = "APP " + std::to_string(rank->member) + ": " +
                (status.detail != nullptr ? status.detail : name(status.code));

@@ -54,8 +54,14 @@ struct SimJob::Rank {
         blocks(heap, kBlockBytes, kRingBytes),
         resources{engine, heap, directory, blocks, &run_selected} {
     resources.symmetric_layers = layered;
+    resources.symmetric_segments = its_fabric.size() <= kMostWithSegments;
   }
   FramePool& frames() noexcept { return engine.frames(); }
+  void force_in_layers(Forced* forced) noexcept {
+    Layers& layers = *team->layers();
+    if (layers.node) layers.node->host_data = forced;
+    if (layers.leaders) layers.leaders->host_data = forced;
+  }
 
   // First what every event touches: kHot bytes.
   SimFabric& fabric;
@@ -104,13 +110,14 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   }
   std::unique_ptr<SimJob> job(new SimJob());
   WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
-                  kPayloadArena, spec.noise,          spec.trace};
-  if (spec.elided && !mapped) {
+                  kPayloadArena, spec.noise,          spec.trace,   spec.most_carried};
+  if (spec.elided && !mapped)
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;
-    if (size <= kMostWithSegments) world.arena_bytes += NodeSegment::bytes_for_most(size);
-  }
+  if (size <= kMostWithSegments)  // the team's, and its leaders'
+    world.arena_bytes += (layered ? 2 : 1) * ArenaHeap::rounded(NodeSegment::bytes_for_most(size));
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
+  job->in_layers_ = spec.in_layers;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
   if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank))) {
@@ -129,6 +136,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
       status =
           Team::create(rank.resources, kTeamId, i, size, job->members_.data(), true, &rank.team);
     }
+    if (status.ok() && layered) rank.force_in_layers(&job->in_layers_);
     if (!status.ok()) {
       *message = std::string("rank ") + std::to_string(i) + ": " +
                  (status.detail != nullptr ? status.detail : name(status.code));
@@ -241,11 +249,11 @@ Status SimJob::run_without_algorithm() noexcept {
 }
 
 Status SimJob::check_result(std::string* message) noexcept {
-  int waiting = 0, first = -1;
+  bool waiting = false;
   for (int i = 0; i < size(); ++i) {
     const Task& task = ranks_[i].task;
     if (!task.done()) {
-      if (waiting++ == 0) first = i;
+      waiting = true;
     } else if (const Status status = task.result(); !status.ok()) {
       *message = status.code == Code::unsupported
                      ? "it cannot run here"
@@ -254,9 +262,8 @@ Status SimJob::check_result(std::string* message) noexcept {
       return status;
     }
   }
-  if (waiting == 0) return Status::success();
-  *message = std::to_string(waiting) + " ranks wait for ever, the first of them is rank " +
-             std::to_string(first);
+  if (!waiting) return Status::success();
+  *message = world_->who_waits();
   return Status::error(Code::internal, "ranks wait for ever");
 }
 

@@ -27,6 +27,9 @@ struct JobSpec {
   /// The team has layers, a team on each node and one of the leaders, where nodes have several
   /// ranks. Else all ranks are members of one flat team, whatever node they are on.
   bool layered = false;
+  std::size_t most_carried = ~std::size_t{0};  // WorldSpec::most_carried
+  /// What layers take, where it can run there; else what selection takes.
+  Forced in_layers{};
 };
 
 /// How a program uses a collective in each iteration.
@@ -99,6 +102,7 @@ class SimJob {
 
   std::unique_ptr<World> world_;
   FramePool frames_;
+  Forced in_layers_;
   std::vector<std::int32_t> members_;
   LargeMemory memory_;  // of the ranks
   Rank* ranks_ = nullptr;

@@ -4,15 +4,13 @@
 #include <memory>
 #include <vector>
 
-#include "fabric/sim/sim.hpp"
 #include "fabric/sim/world.hpp"
 #include "sim/job.hpp"
-#include "team/team.hpp"
+#include "sim/process.hpp"
 
 namespace tutti::sim {
 namespace {
 
-constexpr std::uint64_t kTeamId[2] = {0x73696d, 2};
 constexpr std::int32_t kMembers[2] = {0, 1};
 constexpr int kTag = 1;
 
@@ -23,29 +21,8 @@ p2p::Options options_of(const Exchange& exchange) noexcept {
   return options;
 }
 
-struct Process {
-  Process(SimFabric& its_fabric, const p2p::Options& options)
-      : fabric(its_fabric),
-        engine(its_fabric, WaitPolicy{}, HostPump{}, false),
-        heap(its_fabric, Directory::bytes()),
-        messages(engine, heap, options),
-        blocks(heap, std::size_t{64} << 10, std::size_t{1} << 20),
-        resources{engine, heap, directory, blocks} {}
-  Status open() noexcept {
-    TUTTI_TRY(Directory::create(fabric, &directory));
-    TUTTI_TRY(messages.open());
-    return Team::create(resources, kTeamId, fabric.rank(), 2, kMembers, true, &team);
-  }
-  FramePool& frames() noexcept { return engine.frames(); }
-
-  SimFabric& fabric;
-  Engine engine;
-  ArenaHeap heap;
-  Directory directory;
-  p2p::Messages messages;
-  BlockPool blocks;
-  TeamResources resources;
-  std::unique_ptr<Team> team;
+struct Side : Process {
+  using Process::Process;
   Task task;
   Word over{0};  // transfers that are over: what the program itself waits for
   std::vector<std::byte> data;
@@ -54,7 +31,7 @@ struct Process {
 };
 
 /// Says when the transfer is over, also while the program computes.
-Task follow(Process& process, p2p::Transfer& transfer) noexcept {
+Task follow(Side& process, p2p::Transfer& transfer) noexcept {
   co_await process.messages.ended(transfer);
   process.data_there = process.fabric.clock();
   process.over.store(process.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -62,7 +39,7 @@ Task follow(Process& process, p2p::Transfer& transfer) noexcept {
 }
 
 /// Start, compute, wait.
-Task side(Process& process, bool sends, Time computes, bool interrupts) noexcept {
+Task side(Side& process, bool sends, Time computes, bool interrupts) noexcept {
   p2p::Transfer* transfer = nullptr;
   const std::uint64_t wanted = process.over.load(std::memory_order_relaxed) + 1;
   if (sends) {
@@ -94,10 +71,10 @@ Status run_exchange(const Network& network, const Exchange& exchange, ExchangeTi
   WorldSpec spec{2, 1, network, false, std::size_t{64} << 20};
   TUTTI_TRY(World::create(spec, &world, message));
   world->on_lost = SimJob::depends_on;
-  std::vector<std::unique_ptr<Process>> processes;
+  std::vector<std::unique_ptr<Side>> processes;
   for (int rank = 0; rank < 2; ++rank) {
-    processes.push_back(std::make_unique<Process>(world->fabric(rank), options_of(exchange)));
-    TUTTI_TRY(processes.back()->open());
+    processes.push_back(std::make_unique<Side>(world->fabric(rank), options_of(exchange)));
+    TUTTI_TRY(processes.back()->open(kMembers));
     processes.back()->data.resize(exchange.bytes);
   }
   const bool selective = exchange.protocol == p2p::Protocol::read_interrupt;
@@ -106,7 +83,7 @@ Status run_exchange(const Network& network, const Exchange& exchange, ExchangeTi
   for (const bool counts : {false, true}) {
     begin = std::max({world->now(), processes[0]->fabric.clock(), processes[1]->fabric.clock()});
     for (const int rank : {1, 0}) {
-      Process& process = *processes[static_cast<std::size_t>(rank)];
+      Side& process = *processes[static_cast<std::size_t>(rank)];
       const bool sends = rank == 0;
       const Time computes = sends ? exchange.sender_computes : exchange.receiver_computes;
       process.fabric.advance_to(begin);
@@ -117,8 +94,9 @@ Status run_exchange(const Network& network, const Exchange& exchange, ExchangeTi
     world->run();
   }
   Status status;
+  bool waiting = false;
   for (const auto& process : processes) {
-    if (!process->task.done()) status = Status::error(Code::internal, "a side waits for ever");
+    waiting = waiting || !process->task.done();
     if (status.ok()) status = process->task.result();
   }
   if (status.ok()) {
@@ -128,7 +106,9 @@ Status run_exchange(const Network& network, const Exchange& exchange, ExchangeTi
     out->sender_interrupts = processes[0]->fabric.interrupts();
     out->receiver_interrupts = processes[1]->fabric.interrupts();
   } else {
-    *message = status.detail != nullptr ? status.detail : name(status.code);
+    *message = waiting                    ? world->who_waits()
+               : status.detail != nullptr ? status.detail
+                                          : name(status.code);
   }
   for (const auto& process : processes) process->messages.forget(*process->team);
   return status;

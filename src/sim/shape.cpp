@@ -38,7 +38,8 @@ std::uint64_t items_of(const Choice& choice, const Shape& shape) noexcept {
 Task run_selected(Team& team, const Call& call) {
   if (moves_nothing(call)) co_return Status::success();
   const Shape shape = shape_of(team, team.fabric(), call);
-  const Choice choice = choose(shape, Forced{});
+  const auto* forced = static_cast<const Forced*>(team.host_data);
+  const Choice choice = choose(shape, forced != nullptr ? *forced : Forced{});
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run in a layer");
   const Ticket ticket = team.take_ticket(items_of(choice, shape));

@@ -15,7 +15,8 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
 /// Stream items that the algorithm uses for this call.
 std::uint64_t items_of(const Choice& choice, const Shape& shape) noexcept;
 
-/// TeamResources::run_layer: a collective of a team by what selection takes there.
+/// TeamResources::run_layer: a collective of a team by what selection takes there, or by what the
+/// Forced at Team::host_data says, where that is set and can run.
 Task run_selected(Team& team, const Call& call);
 
 }  // namespace tutti::sim

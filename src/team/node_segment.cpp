@@ -26,6 +26,7 @@ std::size_t NodeSegment::rounded(std::size_t bytes) noexcept {
 
 std::uint64_t NodeSegment::allocate(std::size_t capacity) noexcept {
   release();
+  if (team_.symmetric()) return team_.segment_place_;  // never used memory is zero
   const std::size_t bytes = bytes_for(capacity);
   std::size_t offset = 0;
   bool fresh = false;

@@ -52,8 +52,8 @@ class NodeSegment {
     return 2 * kMost + static_cast<std::size_t>(kSteps + 2 * members + 2) * kCacheLine;
   }
   bool holds(std::size_t bytes) const noexcept { return bytes <= capacity_; }
-  /// Takes memory for `capacity` bytes in the own arena, where this rank is the leader of its node
-  /// (in simulations: on every rank, at the same place). Gives its offset, or kNone.
+  /// Takes memory for `capacity` bytes in the own arena, where this rank is the leader of its node.
+  /// Gives its offset, or kNone. In a symmetric team: the place that was set aside on every rank.
   std::uint64_t allocate(std::size_t capacity) noexcept;
   /// The offsets of all nodes, when they are known. False where one of them had no memory: then
   /// nobody has a segment.

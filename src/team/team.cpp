@@ -29,10 +29,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   if (team->mapped_) {
     status = team->create_mapped();
   } else if (symmetric) {
-    if (resources.symmetric_layers) status = team->create_layers();
-    // Leaders: now, while all of them have allocated the same. Their nodes may go different ways.
-    if (status.ok() && watched != nullptr) status = team->inbox_.open();
-    team->connected_ = true;  // nothing to look up: offsets are the same everywhere
+    status = team->create_symmetric(watched != nullptr);
   } else if (!std::all_of(members, members + size,
                           [&](std::int32_t peer) { return fabric.reaches(peer); })) {
     status = Status::error(Code::unsupported, "a member is on another node");
@@ -61,6 +58,17 @@ Status Team::create_mapped() noexcept {
   }
   ring_members();
   return Status::success();
+}
+
+/// Nothing to look up: offsets are the same everywhere. So what the team will need is allocated
+/// now, while all of them have allocated the same: from the first collective on they go different
+/// ways, as a root does that takes memory, or a node that gives it back later than another.
+Status Team::create_symmetric(bool leaders) noexcept {
+  connected_ = true;
+  if (resources_.symmetric_segments)
+    TUTTI_TRY(resources_.heap.allocate(NodeSegment::bytes_for_most(size_), &segment_place_));
+  if (resources_.symmetric_layers && !leaders) TUTTI_TRY(create_layers());
+  return layers_ ? Status::success() : inbox_.open();
 }
 
 /// All members on nodes of their own: they meet through the directory too, but read it over the

@@ -59,6 +59,8 @@ struct TeamResources {
   int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
   /// Symmetric teams have layers too, where some nodes have several members.
   bool symmetric_layers = false;
+  /// Symmetric teams set the place of their segment aside when they are made.
+  bool symmetric_segments = false;
 };
 
 /// The layers of a team, as this rank sees them.
@@ -305,6 +307,7 @@ class Team {
                        std::unique_ptr<Team>* out);
   Status create_mapped() noexcept;
   Status create_network() noexcept;
+  Status create_symmetric(bool leaders) noexcept;
   Status create_layers();
   void map_nodes(NodeMap& map) const;
   bool reclaim_mapped() noexcept;
@@ -389,6 +392,7 @@ class Team {
   std::size_t outstanding_head_ = 0;
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
+  std::size_t segment_place_ = NodeSegment::kNone;  // of a symmetric team's, in every arena
   std::unique_ptr<Multicast> multicast_;
 };
 

@@ -179,7 +179,7 @@ Status SimFabric::put_within_node(const Remote& target, std::size_t offset, cons
                                   Completion* completion) noexcept {
   spend_virtually(Work::copy, bytes);
   if (target.mapped == nullptr) spend_virtually(Work::call, 0);
-  if (bytes != 0 && !traits_.elided_payload) {
+  if (world_.is_carried(bytes)) {
     std::memcpy(reinterpret_cast<std::byte*>(target.handle) + offset, source, bytes);
   }
   if (tail != nullptr) signal_virtually(target.peer, *word_of(target, tail->offset), tail->value);
@@ -200,7 +200,7 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   if (maps(source.peer)) {
     spend_virtually(Work::copy, bytes);
     if (source.mapped == nullptr) spend_virtually(Work::call, 0);
-    if (bytes != 0 && !traits_.elided_payload) std::memcpy(destination, from, bytes);
+    if (world_.is_carried(bytes)) std::memcpy(destination, from, bytes);
     count(completion);
     return Status::success();
   }
@@ -257,7 +257,7 @@ void SimFabric::watch(Waiter& waiter) noexcept {
 
 void SimFabric::alarm(Word& clock, std::uint64_t at_ns) noexcept {
   Message& message = *world_.make();
-  message.kind = Message::Kind::store;
+  message.kind = Message::Kind::alarm;
   message.from = message.to = rank_;
   message.word = &clock;
   message.value = at_ns;

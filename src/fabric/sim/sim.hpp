@@ -61,6 +61,12 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   }
   /// Number of tasks of this rank that wait.
   int waiting() const noexcept;
+  /// Whether one does, and whom its first one waits for (-1: nobody alone).
+  bool waits(std::int32_t* peer) const noexcept {
+    if (waiters_.next == &waiters_) return false;
+    *peer = waiters_.next->peer;
+    return true;
+  }
 
   /// Interrupts taken so far.
   std::uint64_t interrupts() const noexcept { return interrupts_; }

@@ -12,6 +12,9 @@ namespace tutti::sim {
 namespace {
 
 constexpr std::uintptr_t kStepMask = 15;
+// Deadlines in a row after which nothing more is expected; and 1,000 for each rank. Datagrams do
+// not count as arriving: they may all be damaged.
+constexpr std::uint64_t kMostFruitless = 100'000;
 constexpr std::size_t kPage = 4096;
 constexpr Time kNoticed =
     100'000'000'000;  // 100 ms, as often as an engine looks after its peers' health
@@ -94,8 +97,25 @@ void World::give(Message* message) noexcept {
 }
 
 void World::run() {
-  while (step()) {
+  const std::uint64_t most = kMostFruitless + 1000 * static_cast<std::uint64_t>(ranks_);
+  fruitless_ = 0;
+  while (fruitless_ < most && step()) {
   }
+}
+
+std::string World::who_waits() const {
+  constexpr int kShown = 4;
+  int waiting = 0;
+  std::string who;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::int32_t peer = -1;
+    if (!fabrics_[rank].waits(&peer) || ++waiting > kShown) continue;
+    who += (waiting == 1 ? ": rank " : ", rank ") + std::to_string(rank) +
+           (peer < 0 ? "" : " for rank " + std::to_string(peer));
+  }
+  return std::to_string(waiting) + " of " + std::to_string(ranks_) + " ranks wait for ever" + who +
+         (waiting > kShown ? ", ..." : "") +
+         (queue_.empty() ? "" : " (they try again and again, and nothing arrives)");
 }
 
 /// The state of a million ranks is not in the caches. Many events of a collective have the same
@@ -267,6 +287,7 @@ void World::make_visible(Message* message, Time time) {
   if (message->word != nullptr && message->word->load(std::memory_order_relaxed) < message->value) {
     message->word->store(message->value, std::memory_order_release);
   }
+  fruitless_ = message->kind == Message::Kind::alarm ? fruitless_ + 1 : 0;
   const int rank = message->to;
   if (message->kind == Message::Kind::response) {
     Completion* completion = message->completion;
