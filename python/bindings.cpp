@@ -100,5 +100,6 @@ NB_MODULE(_core, module) {
   module.def("algorithms", &algorithms);
   bind_simulation(module);
   bind_dedicated(module);
+  bind_programs(module);
   bind_models(module);
 }

@@ -52,12 +52,26 @@ tutti::sim::Time picoseconds(double us, const char* what) {
   return static_cast<tutti::sim::Time>(us * tutti::sim::kMicrosecond + 0.5);
 }
 
+tutti::model::Rendezvous parse_protocol(const std::string& text) {
+  if (text == "write") return tutti::model::Rendezvous::write;
+  if (text == "read") return tutti::model::Rendezvous::read;
+  if (text == "read_interrupt") return tutti::model::Rendezvous::read_interrupt;
+  throw std::invalid_argument("protocols are write, read and read_interrupt, not '" + text + "'");
+}
+
+tutti::p2p::Protocol protocol_of(tutti::model::Rendezvous which) {
+  using tutti::model::Rendezvous;
+  return which == Rendezvous::write  ? tutti::p2p::Protocol::write
+         : which == Rendezvous::read ? tutti::p2p::Protocol::read
+                                     : tutti::p2p::Protocol::read_interrupt;
+}
+
 namespace {
 
 using tutti::sim::Network;
 using tutti::sim::SimJob;
 
-tutti::Choice parse_choice(const std::string& algorithm) {
+tutti::Forced parse_forced(const std::string& algorithm) {
   tutti::Forced forced;
   std::string message;
   if (!tutti::Forced::parse(algorithm, &forced, &message).ok()) {
@@ -65,6 +79,11 @@ tutti::Choice parse_choice(const std::string& algorithm) {
     throw std::invalid_argument(
         message.starts_with(kPrefix) ? message.substr(std::string(kPrefix).size()) : message);
   }
+  return forced;
+}
+
+tutti::Choice parse_choice(const std::string& algorithm) {
+  const tutti::Forced forced = parse_forced(algorithm);
   for (int coll = 0; coll < tutti::kColls; ++coll) {
     if (const tutti::Choice* choice = forced.of(static_cast<tutti::Coll>(coll))) return *choice;
   }
@@ -169,8 +188,10 @@ class Buffers {
   std::vector<std::byte> send_, recv_;
 };
 
-/// A job on which the algorithm can run: with layers where it needs them, and with payload only
-/// where it cannot do without (it sends keys of memory).
+constexpr std::size_t kMostControl = 512;  // keys of memory are in smaller messages than this
+
+/// A job on which the algorithm can run: with layers where it needs them, and with small messages'
+/// payload only where it cannot do without (it sends keys of memory).
 std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& choice,
                                  const tutti::Call& call) {
   spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
@@ -181,39 +202,23 @@ std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& 
   constexpr int kMostWithPayload = 1 << 14;
   if (job->size() > kMostWithPayload) return job;
   spec.elided = false;
+  spec.most_carried = kMostControl;
   std::unique_ptr<SimJob> carrying;
   if (!SimJob::create(spec, &carrying, &message).ok()) return job;
   return carrying->restriction(choice, call) == nullptr ? std::move(carrying) : std::move(job);
 }
 
-/// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible. A dict: us
-/// (completion of the last rank, divided by `repeat`), events; with `per_rank` also per_rank_us,
-/// with `trace` the puts between nodes.
-nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
-                  int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
-                  bool trace, double compute, const std::string& progress, double noise_period,
-                  double noise, double skew, std::uint64_t seed) {
-  const tutti::Choice choice = parse_choice(algorithm);
-  if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
-  const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
-  tutti::sim::JobSpec spec{nodes, ranks_per_node, load_profile(profile), true};
-  spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
-                picoseconds(skew, "skew"), seed};
-  spec.trace = trace;
-  const int ranks = nodes > 0 && ranks_per_node > 0 && nodes <= (1 << 30) / ranks_per_node
-                        ? nodes * ranks_per_node
-                        : 1;  // SimJob::create says what is wrong with them
-  tutti::Reduction reduction;
-  tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
-  static std::byte nothing;
-  std::vector<std::size_t> counts, displs;
-  tutti::Call call;
-  call.coll = choice.algorithm->coll;
-  call.bytes = call.coll == tutti::Coll::barrier ? 0 : bytes;
-  call.root = root;
-  call.send = call.recv = &nothing;
-  call.reduction = &reduction;
-  if (call.coll == tutti::Coll::allgatherv) {
+/// What all ranks call; without buffers. Keeps what the call points to.
+struct ManyCalls {
+  ManyCalls(const tutti::Choice& choice, std::size_t bytes, int ranks, int root) {
+    static std::byte nothing;
+    tutti::find_reduction(tutti::Op::sum, tutti::Type::i32, &reduction);
+    call.coll = choice.algorithm->coll;
+    call.bytes = call.coll == tutti::Coll::barrier ? 0 : bytes;
+    call.root = root;
+    call.send = call.recv = &nothing;
+    call.reduction = &reduction;
+    if (call.coll != tutti::Coll::allgatherv) return;
     const std::size_t block = bytes / static_cast<std::size_t>(ranks);
     call.bytes = block * static_cast<std::size_t>(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -223,6 +228,50 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
     call.counts = counts.data();
     call.displs = displs.data();
   }
+  ManyCalls(const ManyCalls&) = delete;
+  ManyCalls& operator=(const ManyCalls&) = delete;
+
+  tutti::Reduction reduction;
+  std::vector<std::size_t> counts, displs;
+  tutti::Call call;
+};
+
+/// 1 where the numbers are bad: SimJob::create says what is wrong with them.
+int ranks_of(int nodes, int ranks_per_node) {
+  return nodes > 0 && ranks_per_node > 0 && nodes <= (1 << 30) / ranks_per_node
+             ? nodes * ranks_per_node
+             : 1;
+}
+
+/// Why `algorithm` cannot run there, "" when it can. Nothing is simulated.
+std::string restriction(const std::string& algorithm, const std::string& profile, int nodes,
+                        int ranks_per_node, std::size_t bytes) {
+  const tutti::Choice choice = parse_choice(algorithm);
+  const ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), 0);
+  const auto job =
+      make_job({nodes, ranks_per_node, load_profile(profile), true}, choice, calls.call);
+  const char* why = job->restriction(choice, calls.call);
+  return why == nullptr ? "" : why;
+}
+
+/// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible; `in_layers` ("" or
+/// as TUTTI_ALG) is taken in the layers of a layered one. A dict: us (completion of the last rank,
+/// divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts between
+/// nodes.
+nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
+                  int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
+                  bool trace, double compute, const std::string& progress, double noise_period,
+                  double noise, double skew, std::uint64_t seed, const std::string& in_layers) {
+  const tutti::Choice choice = parse_choice(algorithm);
+  if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
+  const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
+  tutti::sim::JobSpec spec{nodes, ranks_per_node, load_profile(profile), true};
+  spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
+                picoseconds(skew, "skew"), seed};
+  spec.trace = trace;
+  spec.in_layers = parse_forced(in_layers);
+  ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), root);
+  tutti::Call& call = calls.call;
   const std::unique_ptr<SimJob> job = make_job(spec, choice, call);
   if (root < 0 || root >= job->size())
     throw std::invalid_argument("the root must be a rank, from 0 to " +
@@ -259,30 +308,20 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   return result;
 }
 
-tutti::model::Rendezvous parse_protocol(const std::string& text) {
-  if (text == "write") return tutti::model::Rendezvous::write;
-  if (text == "read") return tutti::model::Rendezvous::read;
-  if (text == "read_interrupt") return tutti::model::Rendezvous::read_interrupt;
-  throw std::invalid_argument("protocols are write, read and read_interrupt, not '" + text + "'");
-}
-
 /// One message by rendezvous between two nodes. A dict: sender_us and receiver_us (until their
 /// waits are over), the same of the model, and the interrupts of the receiver.
 nb::dict exchange(const std::string& protocol, const std::string& profile, std::size_t bytes,
                   double sender_computes, double receiver_computes) {
-  using tutti::model::Rendezvous;
-  const Rendezvous which = parse_protocol(protocol);
+  const tutti::model::Rendezvous which = parse_protocol(protocol);
   if (bytes < 1) throw std::invalid_argument("a message by rendezvous has 1 byte or more");
   const Network network = load_profile(profile);
-  const auto p2p = which == Rendezvous::write  ? tutti::p2p::Protocol::write
-                   : which == Rendezvous::read ? tutti::p2p::Protocol::read
-                                               : tutti::p2p::Protocol::read_interrupt;
   tutti::sim::ExchangeTimes times;
   std::string message;
-  require(run_exchange(network,
-                       {bytes, p2p, picoseconds(sender_computes, "the sender's computation"),
-                        picoseconds(receiver_computes, "the receiver's computation")},
-                       &times, &message),
+  require(run_exchange(
+              network,
+              {bytes, protocol_of(which), picoseconds(sender_computes, "the sender's computation"),
+               picoseconds(receiver_computes, "the receiver's computation")},
+              &times, &message),
           message);
   const auto model =
       tutti::model::rendezvous(network, which, bytes, sender_computes, receiver_computes);
@@ -318,7 +357,9 @@ void bind_simulation(nb::module_& module) {
   module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1,
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
-             "skew"_a = 0.0, "seed"_a = 1);
+             "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "");
+  module.def("restriction", &restriction, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a,
+             "bytes"_a);
   module.def("exchange", &exchange, "protocol"_a, "profile"_a, "bytes"_a, "sender_computes"_a = 0.0,
              "receiver_computes"_a = 0.0);
   module.def("model_rendezvous", [](const std::string& path, const std::string& protocol,

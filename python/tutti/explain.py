@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import native, networks
+from tutti import extrapolate, native, networks
 from tutti.errors import UserError
 from tutti.sim import simulate, write_json
 
@@ -43,11 +43,41 @@ def too_many_datagrams(op: str, alg: str, size: int, nodes: int) -> str:
     return f"not simulated: about {count:,} datagrams" if "multicast" in alg and count > MOST_DATAGRAMS else ""
 
 
+def cost(row: dict[str, Any]) -> None:
+    """Sets the row's `us`, `extrapolated` and `why`."""
+    op, alg, net, size, nodes, ppn = (row[key] for key in ("op", "alg", "net", "bytes", "nodes", "ppn"))
+
+    def simulated(part: int) -> tuple[float, int]:
+        result = simulate(op, alg, net, nodes, ppn, part)
+        return result["us"], result["events"]
+
+    first = extrapolate.first_size(op, alg, nodes, ppn)
+    if size > 4 * first:
+        try:
+            row["why"] = native.core().restriction(f"{op}={alg}", networks.path_of(net), nodes, ppn, size)
+        except (ValueError, TypeError) as error:
+            raise UserError(str(error).split("\n")[0]) from None
+    row["why"] = row["why"] or too_many_datagrams(op, alg, min(size, 4 * first), nodes)
+    if row["why"]:
+        return
+    try:
+        prediction = extrapolate.predict(simulated, op, alg, size, nodes, ppn)
+    except UserError as error:
+        message = str(error)
+        if "cannot run here: " not in message:
+            raise  # not about this algorithm: the profile, or the memory
+        row["why"] = message.split("cannot run here: ", 1)[1]
+        return
+    row["us"] = prediction.us
+    row["why" if prediction.us is None else "extrapolated"] = prediction.how
+
+
 def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True,
                choices: str = "", progress: bool = True) -> list[dict[str, Any]]:
     """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
-    `chosen` marks what selection takes (`reason` then says why), `cheapest` the least simulated time. `choices`: a file
-    as TUTTI_CHOICES names, or "". `multicast`: it gets through between the nodes."""
+    `extrapolated` says from what where the message is too large to be simulated as it is (empty elsewhere); `chosen`
+    marks what selection takes (`reason` then says why), `cheapest` the least time. `choices`: a file as TUTTI_CHOICES
+    names, or "". `multicast`: it gets through between the nodes."""
     core = native.core()
     networks.path_of(net)
     if nodes < 1 or ppn < 1:
@@ -63,15 +93,8 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     for text in track(texts, "simulating", console=Console(stderr=True), transient=True, disable=not progress):
         row: dict[str, Any] = {"bench": "explain", "op": op, "alg": text, "bytes": size, "nodes": nodes, "ppn": ppn,
                                "np": nodes * ppn, "net": net, "us": None, "why": "", "chosen": text == chosen,
-                               "reason": reason if text == chosen else "", "cheapest": False}
-        row["why"] = too_many_datagrams(op, text, size, nodes)
-        try:
-            row["us"] = None if row["why"] else simulate(op, text, net, nodes, ppn, size)["us"]
-        except UserError as error:
-            message = str(error)
-            if "cannot run here: " not in message:
-                raise  # not about this algorithm: the profile, or the memory
-            row["why"] = message.split("cannot run here: ", 1)[1]
+                               "reason": reason if text == chosen else "", "cheapest": False, "extrapolated": ""}
+        cost(row)
         rows.append(row)
     runnable = [row for row in rows if row["us"] is not None]
     if runnable:
@@ -120,8 +143,9 @@ def command(
                   title_justify="left")
     for row in sorted(rows, key=lambda row: (row["us"] is None, row["us"] or 0)):
         notes = "chosen" if row["chosen"] else ""
-        table.add_row("*" if row["chosen"] else "", row["alg"], "-" if row["us"] is None else f"{row['us']:.3f}",
-                      ", ".join(filter(None, (notes, "cheapest" if row["cheapest"] else "", row["why"]))))
+        us = "-" if row["us"] is None else f"{'~ ' if row['extrapolated'] else ''}{row['us']:.3f}"
+        table.add_row("*" if row["chosen"] else "", row["alg"], us, ", ".join(filter(None, (
+            notes, "cheapest" if row["cheapest"] else "", row["why"], row["extrapolated"]))))
     Console().print(table)
     print(verdict(rows))
     if json_path is not None:

@@ -40,21 +40,23 @@ QUIET = Surroundings()
 
 def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 4, root: int = 0,
              repeat: int = 1, per_rank: bool = False, trace: bool = False,
-             around: Surroundings = QUIET) -> dict[str, Any]:
+             around: Surroundings = QUIET, in_layers: str = "") -> dict[str, Any]:
     """One point: `us` is when the last rank is through, the average of `repeat` collectives back to back; `events`
     of the simulation and `interrupts` taken; with `per_rank` both of each rank (`per_rank_us`,
     `per_rank_interrupts`), with `trace` the puts between nodes
-    (`messages`: from, to, bytes, posted, visible)."""
+    (`messages`: from, to, bytes, posted, visible). `in_layers`: what is taken on the nodes and between their leaders,
+    as TUTTI_ALG names it; else what selection takes."""
     if dcp_sim.is_dedicated(alg):
-        if per_rank or trace or root:
-            raise UserError(f"--alg {alg}: dedicated processors are simulated without --timeline, --goal and --root")
+        if per_rank or trace or root or in_layers:
+            raise UserError(f"--alg {alg}: dedicated processors are simulated without --timeline, --goal, --root and "
+                            "--layer-alg")
         return dcp_sim.simulate(op, alg, net, nodes, ppn, size, repeat, around.compute,
                                 (around.noise_period, around.noise), around.skew, around.seed)
     core = native.core()
     try:
         return core.simulate(f"{op}={alg}", networks.path_of(net), nodes, ppn, size, root, repeat, per_rank, trace,
                              around.compute, around.progress, around.noise_period, around.noise, around.skew,
-                             around.seed)
+                             around.seed, in_layers)
     except (ValueError, TypeError) as error:
         raise UserError(str(error).split("\n")[0]) from None
 
@@ -113,6 +115,8 @@ def command(
     ppn: Annotated[int, typer.Option(min=1, help="Processes of a node; they share its NIC.")] = 1,
     size: Annotated[str, typer.Option("--bytes", metavar="LIST", help="Sizes of the message.")] = "4",
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
+    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a layered algorithm takes on the "
+                                           "nodes and between their leaders, where it can run there.")] = "",
     root: Annotated[int, typer.Option(min=0, help="Of a rooted collective.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back; their average is given.")] = 1,
     compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 0.0,
@@ -137,6 +141,8 @@ def command(
     for path in (plot, timeline):
         if path is not None:
             sim_output.check(path)
+    if layer_alg and ppn == 1:
+        raise UserError("--layer-alg is for nodes with several processes: --ppn 2 or more")
     period, duration = parse_noise(noise) if noise is not None else (0.0, 0.0)
     around = Surroundings(compute, progress, period, duration, skew, seed)
     points = [(a, n, b) for a in alg.split(",") for n in numbers(nodes, "nodes") for b in numbers(size, "bytes")]
@@ -146,11 +152,11 @@ def command(
     rows, result = [], {}
     for a, n, b in track(points, "simulating", console=Console(stderr=True), disable=len(points) < 3, transient=True):
         begun = time.perf_counter()
-        result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around)
+        result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg)
         rows.append({"bench": "sim", "op": op, "alg": a, "net": net, "bytes": b, "np": n * ppn, "nodes": n,
                      "ppn": ppn, "us": result["us"], "events": result["events"],
                      "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,
-                     "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
+                     "layer_alg": layer_alg, "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
     table = Table("algorithm", "nodes", "ranks", "bytes", "us", "events", "seconds", title=f"{op} on {net}",
                   title_justify="left")
     for row in rows:

@@ -5,7 +5,7 @@ import xml.etree.ElementTree
 
 import pytest
 import tutti
-from tutti import choices, cli, explain, machine, native, sim, sim_output, tune_network
+from tutti import choices, cli, explain, extrapolate, machine, native, sim, sim_output, tune_network
 from tutti.bench import jitter
 from tutti.errors import Failure, UserError
 
@@ -47,6 +47,47 @@ def test_explain_does_not_simulate_more_datagrams_than_anybody_waits_for(monkeyp
     monkeypatch.setattr(explain, "MOST_DATAGRAMS", 500)
     assert row()["us"] is None
     assert row()["why"] == "not simulated: about 512 datagrams"
+
+
+@pytest.mark.parametrize("op", ["bcast", "allreduce", "allgather"])
+def test_large_messages_are_extrapolated_from_smaller_ones(op):
+    """What is said of a size that would take long is what its simulation says: compared where that is bearable."""
+    size = (8 << 20) if op != "allgather" else 1 << 20
+    rows = explain.candidates(op, size, 4, 1, "infiniband", multicast=False, progress=False)
+    extrapolated = [row for row in rows if row["extrapolated"]]
+    assert extrapolated and all("extrapolated from" in row["extrapolated"] for row in extrapolated)
+    for row in extrapolated[:4]:
+        whole = sim.simulate(op, row["alg"], "infiniband", 4, size=size)["us"]
+        assert row["us"] == pytest.approx(whole, rel=0.01), row["alg"]
+
+
+def test_explain_does_not_simulate_a_gigabyte():
+    """Every candidate has a figure or a reason, and what is extrapolated says so."""
+    rows = explain.candidates("bcast", 1 << 30, 16, 1, "infiniband", progress=False)
+    assert all((row["us"] is None) == bool(row["why"]) for row in rows)
+    assert all(bool(row["extrapolated"]) == (row["us"] is not None) for row in rows)
+    [chosen] = [row for row in rows if row["chosen"]]
+    assert chosen["us"] > (1 << 30) * 0.00004  # the network's 25 GB/s
+
+
+def test_no_time_is_extrapolated_that_is_not_in_proportion():
+    curved = extrapolate.predict(lambda size: (float(size) ** 2, size), "bcast", "direct:block=1024", 1 << 30, 2, 1)
+    assert curved.us is None and "not in proportion" in curved.how
+    bent = extrapolate.predict(lambda size: (float(max(size, 3 << 20)), 10), "bcast", "direct:block=1024", 1 << 26, 2, 1)
+    assert bent.us == 1 << 26 and min(bent.sizes) >= 3 << 20
+    small = extrapolate.predict(lambda size: (1.0, 10), "bcast", "direct:block=1024", 4096, 2, 1)
+    assert small == extrapolate.Prediction(1.0)
+
+
+def test_layers_take_what_they_are_told(capsys):
+    """The defect that was found so: ranks waited for ever, with this between the leaders."""
+    us = [sim.simulate("allgatherv", "layered", "infiniband", 2, 2, 4096, in_layers=layers)["us"]
+          for layers in ("", "allgatherv=exchange")]
+    assert us[0] > 0 and us[1] > 0
+    with pytest.raises(UserError, match="no algorithm 'nonsense'"):
+        sim.simulate("bcast", "layered", "infiniband", 2, 2, in_layers="bcast=nonsense")
+    code, _, error = run(["sim", "bcast", "--alg", "binomial", "--nodes", "2", "--layer-alg", "bcast=flat"], capsys)
+    assert code == 2 and "--ppn 2 or more" in error
 
 
 def test_explain_says_that_multicast_must_get_through():
