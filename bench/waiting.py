@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import statistics
@@ -85,7 +86,7 @@ def run(lab: Lab, ranks: int, app: App, way: str, folder: Path) -> dict[str, flo
     report = folder / "report.json"
     command = [*command_of_tutti(), "run", "--report-json", str(report), needed("mpirun.openmpi"), "-n", str(ranks),
                *app.command]
-    answer = lab.run(command, env=WAYS[way], timeout=280, cwd=folder)
+    answer = lab.run(command, env={**os.environ, **WAYS[way]}, timeout=280, cwd=folder)
     seconds = app.seconds(answer.stdout, folder) if answer.returncode == 0 else None
     if seconds is None:
         raise SystemExit(f"{way}: status {answer.returncode}\n{answer.stdout[-1500:]}{answer.stderr[-1500:]}")
