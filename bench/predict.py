@@ -34,10 +34,7 @@ def measure(lab: coll.LabRequest, mpi: str, forced: dict[str, str], sizes: list[
     text = ",".join(f"{op}={alg}" for op, alg in forced.items())
     launch = Launch(found, lab.nodes, True, text, rounds.settings_for(found, lab.nodes, lab),
                     {"TUTTI_NET": "on", "TUTTI_ALG": text})
-    cells: dict[tuple[str, int], list[float]] = {}
-    for line in rounds.run(plan, [launch], Console(stderr=True), dry_run=False)[launch]:
-        cells.setdefault((line["op"], line["bytes"]), []).append(statistics.median(line["us"]))
-    return {cell: statistics.median(values) for cell, values in cells.items()}
+    return rounds.medians(plan, launch, Console(stderr=True))
 
 
 def main() -> None:

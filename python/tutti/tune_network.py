@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -38,10 +37,7 @@ def _measure(source: str, ops: list[str], sizes: list[int], variables: dict[str,
     found = mpis.find(mpi)
     launch = Launch(found, 2, True, source.removesuffix(".c"), rounds.settings_for(found, 2, lab),
                     {"TUTTI_NET": "on", **variables})
-    cells: dict[tuple[str, int], list[float]] = {}
-    for line in rounds.run(plan, [launch], console, dry_run=False)[launch]:
-        cells.setdefault((line["op"], line["bytes"]), []).append(statistics.median(line["us"]))
-    return {cell: statistics.median(values) for cell, values in cells.items()}
+    return rounds.medians(plan, launch, console)
 
 
 def fit(cells: Cells, host: dict[str, float]) -> dict[str, float]:

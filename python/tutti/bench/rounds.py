@@ -6,6 +6,7 @@ import contextlib
 import json
 import random
 import shlex
+import statistics
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +101,14 @@ def run(plan: Plan, launches: list[Launch], console: Console, dry_run: bool) -> 
             console.print(f"the lab delivered {late['mean_us']:.0f} us late on average, {late['max_us']:.0f} at most",
                           highlight=False)
     return found
+
+
+def medians(plan: Plan, launch: Launch, console: Console) -> dict[tuple[str, int], float]:
+    """Of one launch alone: microseconds by (operation, bytes), medians over the rounds. Raises Failure."""
+    cells: dict[tuple[str, int], list[float]] = {}
+    for line in run(plan, [launch], console, dry_run=False)[launch]:
+        cells.setdefault((line["op"], line["bytes"]), []).append(statistics.median(line["us"]))
+    return {cell: statistics.median(values) for cell, values in cells.items()}
 
 
 def _measure(plan: Plan, launch: Launch, binary: Path, out: Path, lab: Any) -> list[dict[str, Any]]:

@@ -180,7 +180,7 @@ void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept
 /// arrived since arm() either is in the network's queue, or has rung.
 bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
   if (watched_.exchange(true, std::memory_order_seq_cst)) return false;
-  if (shm_->watch(ticket)) {
+  if (shm_->watch_doorbell(ticket)) {
     if (network_->may_sleep()) {
       pollfd all[] = {{network_->descriptor(), POLLIN, 0},
                       {doorbell_, POLLIN, 0},
@@ -191,7 +191,7 @@ bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) 
                              static_cast<long>(timeout_ns % 1'000'000'000)};
       ppoll(all, 3, &timeout, nullptr);
     }
-    shm_->unwatch();
+    shm_->unwatch_doorbell();
     std::uint64_t count;
     static_cast<void>(!read(doorbell_, &count, sizeof count));
   }

@@ -44,7 +44,8 @@ Status OfiNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noe
   out->handle = reinterpret_cast<std::uint64_t>(region);
   out->address = virtual_addresses_ ? reinterpret_cast<std::uint64_t>(base) : 0;
   out->key = fi_mr_key(region);
-  ++use_.registered;
+  registered_.emplace(out->handle, bytes);
+  use_.registered += bytes;
   return Status::success();
 }
 
@@ -52,7 +53,10 @@ void OfiNetwork::withdraw(const NetworkMemory& memory) noexcept {
   const std::lock_guard lock(mutex_);
   if (memory.handle == 0) return;
   fi_close(&reinterpret_cast<fid_mr*>(memory.handle)->fid);
-  --use_.registered;
+  const auto found = registered_.find(memory.handle);
+  if (found == registered_.end()) return;
+  use_.registered -= found->second;
+  registered_.erase(found);
 }
 
 // ---- operations

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -136,6 +137,7 @@ class OfiNetwork final : public Network {
   std::deque<std::uint32_t> notices_;
   std::size_t pending_ = 0;
   NetworkUse use_;
+  std::map<std::uint64_t, std::size_t> registered_;  // bytes by handle
 };
 
 }  // namespace tutti::ofi

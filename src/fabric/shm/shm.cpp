@@ -280,10 +280,10 @@ void ShmFabric::ring(std::int32_t peer) noexcept {
     syscall(SYS_futex, &slot.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-bool ShmFabric::watch(std::uint32_t ticket) noexcept {
+bool ShmFabric::watch_doorbell(std::uint32_t ticket) noexcept {
   if (slot_->watching.exchange(1, std::memory_order_seq_cst) != 0) return false;
   if (slot_->bell.load(std::memory_order_seq_cst) == ticket) return true;
-  unwatch();
+  unwatch_doorbell();
   return false;
 }
 

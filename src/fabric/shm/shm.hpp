@@ -45,17 +45,18 @@ class ShmFabric final : public Fabric {
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
 
-  /// Descriptors to which this rank writes when it rings neighbours that watch(); by their place in
-  /// neighbours(). Given once, by all ranks of a node or by none; they stay the caller's. Until
-  /// then nobody may watch.
+  /// Descriptors to which this rank writes when it rings neighbours that watch_doorbell(); by their
+  /// place in neighbours(). Given once, by all ranks of a node or by none; they stay the caller's.
+  /// Until then nobody may watch.
   void adopt_doorbells(std::vector<int> descriptors) noexcept {
     doorbells_ = std::move(descriptors);
   }
   /// In place of sleep(), for a thread that sleeps on descriptors of its own, its doorbell among
   /// them: false when it has been rung since arm() gave `ticket`, or another thread of this rank
-  /// does so already. True: until unwatch() whoever rings this rank writes to its doorbell.
-  bool watch(std::uint32_t ticket) noexcept;
-  void unwatch() noexcept { slot_->watching.store(0, std::memory_order_release); }
+  /// does so already. True: until unwatch_doorbell() whoever rings this rank writes to its
+  /// doorbell.
+  bool watch_doorbell(std::uint32_t ticket) noexcept;
+  void unwatch_doorbell() noexcept { slot_->watching.store(0, std::memory_order_release); }
   /// Threads of this rank that are armed.
   std::uint32_t armed() const noexcept { return slot_->armed.load(std::memory_order_relaxed); }
   /// From now on signallers look for sleepers with an addition instead of sleepers interrupting

@@ -51,7 +51,8 @@ class LocalMemory {
   std::unique_ptr<std::byte[]> pool_;
   ibv_mr* pool_region_ = nullptr;
   std::vector<std::int32_t> free_blocks_;
-  std::map<std::uintptr_t, ibv_mr*> exposed_;  // by start
+  std::multimap<std::uintptr_t, ibv_mr*>
+      exposed_;  // by start; the same memory may be exposed twice
 };
 
 }  // namespace tutti::verbs
