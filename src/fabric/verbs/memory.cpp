@@ -9,7 +9,8 @@ bool LocalMemory::open(ibv_pd* domain) noexcept {
   domain_ = domain;
   pool_.reset(new (std::nothrow) std::byte[kBlock * kBlocks]);
   if (!pool_) return false;
-  pool_region_ = ibv_reg_mr(domain_, pool_.get(), kBlock * kBlocks, IBV_ACCESS_LOCAL_WRITE);
+  const int access = IBV_ACCESS_LOCAL_WRITE;  // the macro combines it with another enumeration's
+  pool_region_ = ibv_reg_mr(domain_, pool_.get(), kBlock * kBlocks, access);
   if (pool_region_ == nullptr) return false;
   for (std::size_t i = 0; i < kBlocks; ++i) free_blocks_.push_back(static_cast<std::int32_t>(i));
   return true;
