@@ -1,6 +1,5 @@
 // Start and end of the plugin: everything that all ranks must agree on before tutti takes a single
 // call.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <climits>
@@ -12,6 +11,7 @@
 #include "mpi/plugin/agree.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/datatype.hpp"
+#include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
@@ -161,9 +161,7 @@ void* on_revoke(void* comm) {
 
 // libtutti-revoke is there when `tutti run` found an MPI that has MPIX_Comm_revoke.
 void watch_revocations(bool watch) {
-  void* const found = dlsym(RTLD_DEFAULT, TUTTI_SET_REVOKED);
-  tutti_set_revoked_function* set = nullptr;
-  std::memcpy(&set, &found, sizeof found);
+  auto* const set = find_exported<tutti_set_revoked_function>(TUTTI_SET_REVOKED);
   if (set != nullptr) set(watch ? &on_revoke : nullptr);
 }
 #else
@@ -178,7 +176,7 @@ void gather_pids() {
 
 void free_world_copies() {
   if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);
-  if (state.report_comm != MPI_COMM_NULL) native.Comm_free(&state.report_comm);
+  if (split_off() && state.report_comm != MPI_COMM_NULL) native.Comm_free(&state.report_comm);
   native.Comm_free(&state.pump_comm);
 }
 
@@ -243,7 +241,8 @@ bool take_world() {
   if (!split_off()) native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
   if (world_handle == MPI_COMM_NULL) return true;
   native.Comm_group(world_handle, &state.world_group);
-  if (state.report) native.Comm_dup(world_handle, &state.report_comm);
+  state.report_comm = state.pump_comm;
+  if (split_off() && state.report) native.Comm_dup(world_handle, &state.report_comm);
   return true;
 }
 

@@ -1,6 +1,5 @@
 #include "mpi/plugin/split.hpp"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "base/log.hpp"
 #include "mpi/plugin/agree.hpp"
 #include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/state.hpp"
 #include "mpi/split/split_api.h"
 #include "offload/mapping.hpp"
@@ -34,14 +34,6 @@ struct Split {
   std::vector<int> processors;  // ranks in MPI_COMM_WORLD
 };
 Split split;
-
-template <class Function>
-Function* find_split(const char* name) {
-  void* const found = dlsym(RTLD_DEFAULT, name);
-  Function* function = nullptr;
-  std::memcpy(&function, &found, sizeof found);
-  return function;
-}
 
 std::vector<offload::Introduction> introduce_all() {
   const offload::Introduction me = offload::introduce(state.settings);
@@ -189,7 +181,7 @@ bool is_spawned() {
 bool split_off() noexcept { return split.active; }
 
 bool split_job() {
-  const bool found = find_split<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN) != nullptr;
+  const bool found = find_exported<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN) != nullptr;
   if (!all_ranks(found)) {
     say_once(
         !found,
@@ -239,7 +231,7 @@ Status join_processors(Host* host, std::string* message) {
 
 void begin_split(const tutti_preload& preload) {
   if (split.processor) serve(preload);
-  auto* const begin = find_split<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN);
+  auto* const begin = find_exported<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN);
   tutti_split worlds{};
   const MPI_Comm real = MPI_COMM_WORLD;
   std::memcpy(&worlds.world, &real, sizeof real);
@@ -258,7 +250,7 @@ void begin_split(const tutti_preload& preload) {
 void end_split() {
   if (!split.active) return;
   native.Comm_free(&world_handle);
-  find_split<tutti_split_end_function>(TUTTI_SPLIT_END)();
+  find_exported<tutti_split_end_function>(TUTTI_SPLIT_END)();
 }
 
 }  // namespace tutti::mpi

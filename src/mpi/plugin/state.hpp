@@ -28,7 +28,9 @@ struct State {
   Settings settings;
   // Private communicator of all processes of the MPI's world, only ever probed once the job exists.
   MPI_Comm pump_comm{};
-  // Of the program's processes, for the report: the world may have been revoked by then.
+  // Of the program's processes, for the report: the world may have been revoked by then. The pump's
+  // wherever that serves: how many communicators there are decides whether Debian's Open MPI 4.1
+  // hangs in MPI_Dist_graph_create (docs/mpi.md).
   MPI_Comm report_comm{};
   MPI_Group world_group{};
   void** handlers = nullptr;
