@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +20,9 @@
 #include "base/status.hpp"
 #include "bindings_sim.hpp"
 #include "core/core.hpp"
+#include "fabric/nodes/nodes.hpp"
 #include "select/select.hpp"
+#include "team/inbox.hpp"
 
 namespace {
 
@@ -82,6 +85,25 @@ std::map<std::string, std::size_t> memory() {
           {"segment_reserved", use.segment_reserved}};
 }
 
+/// What the rank that leads its node needs for jobs of 2, 4, ... 1024 nodes, in bytes; and with how
+/// many others it has connections: where collectives go in steps of doubled distance, and where
+/// each sends to each.
+std::vector<std::map<std::string, std::size_t>> memory_between_nodes() {
+  std::vector<std::map<std::string, std::size_t>> rows;
+  std::size_t steps = 1;
+  for (int nodes = 2; nodes <= 1024; nodes *= 2, ++steps) {
+    const auto others = static_cast<std::size_t>(nodes) - 1;
+    rows.push_back({{"nodes", others + 1},
+                    {"communicator", tutti::Inbox::bytes(nodes, false, false)},
+                    {"communicator_multicast", tutti::Inbox::bytes(nodes, false, true)},
+                    {"job", (others + 1) * (tutti::nodes::NodesFabric::bytes_per_rank() +
+                                            sizeof(tutti::NetworkAddress))},
+                    {"connections_steps", std::min(2 * steps, others)},
+                    {"connections_all", others}});
+  }
+  return rows;
+}
+
 /// The fabrics of this build: name, and whom they reach.
 std::vector<std::tuple<std::string, std::string>> fabrics() {
   return {{"shm", "ranks of one node, by shared memory and cross-memory attach"},
@@ -96,6 +118,7 @@ NB_MODULE(_core, module) {
   module.def("check_settings", &check);
   module.def("bytes_of", &bytes_of);
   module.def("memory", &memory);
+  module.def("memory_between_nodes", &memory_between_nodes);
   module.def("fabrics", &fabrics);
   module.def("algorithms", &algorithms);
   bind_simulation(module);

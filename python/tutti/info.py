@@ -39,6 +39,7 @@ def collect() -> dict[str, Any]:
         "dev_shm_bytes": None if shared is None else {"size": shared[0], "free": shared[1]},
         "settings": [asdict(setting) for setting in native.settings()],
         "memory": native.memory(),
+        "memory_between_nodes": native.memory_between_nodes(),
     }
 
 
@@ -65,6 +66,7 @@ def show(as_json: bool) -> None:
     console = Console()
     console.print(Text(f"tutti {state['version']}", style="bold"))
     console.print(_machine_table(state))
+    console.print(_nodes_table(state))
     console.print(_mpi_table(state))
     console.print(_algorithm_table(state))
     console.print(_settings_table(state))
@@ -96,6 +98,20 @@ def _machine_table(state: dict[str, Any]) -> Table:
     # One team for blocking collectives, one for the others (docs/decisions/0018-two-orders.md).
     table.add_row("memory", f"{_size(2 * memory['per_team'])} per rank and communicator, "
                   f"{_size(memory['segment_used'])} per rank at start, whatever the number of ranks")
+    return table
+
+
+def _nodes_table(state: dict[str, Any]) -> Table:
+    """One communicator has up to two such areas: the second with its first non-blocking collective."""
+    table = Table(title="\nMemory between nodes, of the rank that leads its node", title_justify="left", title_style="bold",
+                  box=None, pad_edge=False, padding=(0, 2, 0, 0),
+                  caption="Connections are made on first use; TUTTI_LOG=info says what a job has had, and what it has registered.",
+                  caption_justify="left")
+    for name in ("nodes", "communicator", "with multicast", "job of as many ranks", "connections, in steps", "each with each"):
+        table.add_column(name, justify="right")
+    for row in state["memory_between_nodes"]:
+        table.add_row(str(row["nodes"]), _size(row["communicator"]), _size(row["communicator_multicast"]),
+                      _size(row["job"]), str(row["connections_steps"]), str(row["connections_all"]))
     return table
 
 

@@ -78,6 +78,12 @@ def memory() -> dict[str, int]:
         raise Failure(str(error)) from None
 
 
+def memory_between_nodes() -> list[dict[str, int]]:
+    """For 2 to 1024 nodes: bytes per communicator (with and without multicast) and per job and rank, of the rank that
+    leads its node, and how many others it has connections with."""
+    return [dict(row) for row in core().memory_between_nodes()]
+
+
 def fabrics() -> list[tuple[str, str]]:
     """(name, what it reaches or why it does not) of every fabric of this build."""
     return [tuple(fabric) for fabric in core().fabrics()]

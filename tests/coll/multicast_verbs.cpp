@@ -71,8 +71,12 @@ TEST_P(VerbsMulticast, ShortMessages) {
         } else {
           EXPECT_GT(counts.taken, 0U);
         }
-        if (faults == kLosses && r.rank == 2) EXPECT_GT(counts.damaged, 0U);
-        if (faults == kLosses && r.rank == 3) EXPECT_GT(counts.repaired, 0U);
+        if (faults == kLosses && r.rank == 2) {
+          EXPECT_GT(counts.damaged, 0U);
+        }
+        if (faults == kLosses && r.rank == 3) {
+          EXPECT_GT(counts.repaired, 0U);
+        }
       },
       open_verbs);
 }

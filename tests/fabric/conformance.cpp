@@ -1,5 +1,7 @@
 #include "fabric/conformance.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -313,6 +315,69 @@ Task gets(Node& n) {
 }
 
 TEST_P(Conformance, GetsReadTheirRange) { run(2, gets); }
+
+constexpr std::size_t kMapped = 300'000;  // more than is copied through registered blocks
+
+/// New memory where the old was: other pages behind the same addresses.
+bool map_again(std::byte* memory) {
+  return mmap(memory, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+              0) == memory;
+}
+
+/// Rank 0 puts out of `memory` and gets into it; what rank 1 exposes there is put to. Between that
+/// it is freed and mapped again.
+Task map_and_send(Node& n, std::byte* memory, std::uint64_t seed) {
+  const bool exposes = n.rank() == 1 && n.fabric.traits().user_memory;
+  const auto data = patterned(seed, kMapped);
+  Completion completion;
+  Remote remote;
+  Region region;
+  TUTTI_REQUIRE(map_again(memory));
+  if (exposes) TUTTI_REQUIRE_OK(n.fabric.expose(memory, kMapped, &region));
+  TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
+  Key key;
+  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  if (n.rank() == 0) {
+    std::memcpy(memory, data.data(), kMapped);
+    TUTTI_REQUIRE_OK(n.fabric.arena_of(1, &remote));
+    TUTTI_REQUIRE_OK(n.fabric.put(remote, kData, memory, kMapped, nullptr, &completion));
+    TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    if (n.fabric.traits().user_memory) {
+      TUTTI_REQUIRE_OK(n.fabric.attach(1, key, &remote));
+      TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, memory, kMapped, nullptr, &completion));
+      TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    }
+  }
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  if (n.rank() == 0) {
+    TUTTI_REQUIRE(map_again(memory));
+    TUTTI_REQUIRE_OK(n.fabric.arena_of(1, &remote));
+    TUTTI_REQUIRE_OK(n.fabric.get(remote, kData, memory, kMapped, &completion));
+    TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    EXPECT_EQ(differs(memory, seed, kMapped), kMapped) << "seed " << seed;
+  } else {
+    EXPECT_EQ(differs(n.arena() + kData, seed, kMapped), kMapped) << "seed " << seed;
+  }
+  if (exposes) {
+    EXPECT_EQ(differs(memory, seed, kMapped), kMapped) << "seed " << seed;
+    n.fabric.withdraw(region);
+  }
+  co_return co_await n.barrier();
+}
+
+Task remapped(Node& n) {
+  TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));
+  TUTTI_REQUIRE_OK(co_await n.barrier());
+  void* const memory =
+      mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  TUTTI_REQUIRE(memory != MAP_FAILED);
+  for (std::uint64_t round = 1; round <= 4; ++round)
+    TUTTI_REQUIRE_OK(co_await map_and_send(n, static_cast<std::byte*>(memory), round));
+  munmap(memory, kMapped);
+  co_return Status::success();
+}
+
+TEST_P(Conformance, MemoryThatIsFreedAndMappedAgainIsNotMistaken) { run(2, remapped); }
 
 /// Both ranks try what is out of range towards the other, which then finds its memory untouched.
 Task out_of_range(Node& n) {

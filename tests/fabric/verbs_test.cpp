@@ -14,6 +14,7 @@
 #include "fabric/conformance.hpp"
 #include "fabric/groups/groups.hpp"
 #include "fabric/nodes_world.hpp"
+#include "fabric/ofi/ofi.hpp"
 #include "fabric/verbs/verbs.hpp"
 
 namespace tutti::test {
@@ -46,6 +47,24 @@ std::vector<WorldFactory> worlds() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, Conformance, ::testing::ValuesIn(worlds()), world_name);
+
+/// libfabric's way to the same devices, which wants sources registered and named (FI_MR_LOCAL).
+Status open_rxm(const Settings& settings, int rank, std::unique_ptr<Network>* out,
+                std::string* message) {
+  Settings own = settings;
+  own.net_provider = "verbs;ofi_rxm";
+  own.net_interface = std::string("rxe").append(std::to_string(rank % kDevices));
+  return ofi::OfiNetwork::open(own, out, message);
+}
+
+std::vector<WorldFactory> rxm_worlds() {
+  Settings settings;
+  settings.arena = std::size_t{32} << 20;
+  settings.ring = std::size_t{1} << 20;
+  return {{"Libfabric", [=] { return make_nodes_world(settings, 1, true, {}, open_rxm); }}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Rxm, Conformance, ::testing::ValuesIn(rxm_worlds()), world_name);
 
 /// Ranks are nodes of their own; those of more than four share devices.
 std::vector<WorldFactory> datagram_worlds() {

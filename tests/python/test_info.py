@@ -22,6 +22,18 @@ def test_json(tutti, tmp_path):
     assert "shm" in [fabric["name"] for fabric in state["fabrics"]]
 
 
+def test_memory_between_nodes_hardly_grows(tutti):
+    rows = {row["nodes"]: row for row in json.loads(tutti("info", "--json").out)["memory_between_nodes"]}
+    assert list(rows) == [2**i for i in range(1, 11)]
+    for row in rows.values():
+        assert row["communicator"] < row["communicator_multicast"]
+        assert 0 < row["connections_steps"] <= row["connections_all"] == row["nodes"] - 1
+    assert rows[1024]["connections_steps"] == 20
+    # Blocks grow with log N; for each member there are a few lines of mail, and not a block as in the paper.
+    assert rows[1024]["communicator"] - rows[512]["communicator"] < 512 * 1024
+    assert rows[64]["communicator"] < 2 * rows[16]["communicator"]
+
+
 def test_settings_from_a_file(tutti, tmp_path):
     (tmp_path / "tutti.toml").write_text('wait = "yield"\n')
     answer = tutti("info", "--json", env={"TUTTI_CONFIG": str(tmp_path / "tutti.toml")})
@@ -33,7 +45,8 @@ def test_settings_from_a_file(tutti, tmp_path):
 def test_text(tutti):
     answer = tutti("info")
     assert answer.status == 0, answer.err
-    for word in ("TUTTI_DEADLINE", "cross-memory attach", "per rank and communicator", "fabric shm", "multicast"):
+    for word in ("TUTTI_DEADLINE", "cross-memory attach", "per rank and communicator", "fabric shm", "multicast",
+                 "Memory between nodes"):
         assert word in answer.out
 
 

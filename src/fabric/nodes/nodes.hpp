@@ -38,6 +38,10 @@ class NodesFabric final : public Fabric {
 
   int nodes() const noexcept { return static_cast<int>(names_.size()); }
   Network& network() noexcept { return *network_; }
+  /// What a rank keeps for each rank of the job, connected or not, besides its network's own state.
+  static constexpr std::size_t bytes_per_rank() noexcept {
+    return sizeof(Peer) + sizeof(std::int32_t);
+  }
   /// Gives it multicast, of `bytes` at most: the same on all ranks. Once, before others use the
   /// fabric.
   void adopt_datagrams(std::unique_ptr<NetworkDatagrams> datagrams, std::size_t bytes) noexcept;

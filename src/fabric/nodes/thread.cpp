@@ -26,6 +26,11 @@ constexpr std::uint64_t kParting =
 
 NodesFabric::~NodesFabric() {
   stop_thread();
+  if (!dead_ && rank_ == 0) {
+    const NetworkUse use = network_->use();
+    log(LogLevel::info, "network %s: connections to %zu of %d ranks, %zu bytes registered",
+        network_->name(), use.connections, size_, use.registered);
+  }
   if (!dead_) say_goodbye();
   if (event_ >= 0) close(event_);
   for (const int doorbell : doorbells_) {

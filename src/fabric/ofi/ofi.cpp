@@ -22,6 +22,14 @@ std::uint64_t now_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+Status refusal(std::int32_t peer, int error) noexcept {
+  return error == -FI_ENOMEM
+             ? Status::error(
+                   Code::no_memory,
+                   "memory cannot be registered: raise the limit of locked memory (ulimit -l)")
+             : Status::peer_lost(peer, "the network refuses the operation");
+}
+
 }  // namespace
 
 Status OfiNetwork::meet(const NetworkAddress* all, int size) noexcept {
@@ -34,17 +42,18 @@ Status OfiNetwork::meet(const NetworkAddress* all, int size) noexcept {
 Status OfiNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept {
   const std::lock_guard lock(mutex_);
   if (domain_ == nullptr) return Status::error(Code::internal, "the network is closed");
-  fid_mr* region = nullptr;
-  const std::uint64_t wanted = provider_keys_ ? 0 : next_key_++;
-  const int error = fi_mr_reg(domain_, base, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, wanted, 0,
-                              &region, nullptr);
+  Registration region;
+  const int error = registrar_.add_for_peers(base, bytes, &region);
   if (error == -FI_ENOMEM) return Status::error(Code::no_memory, "memory cannot be registered");
   if (error != 0)
     return Status::error(Code::not_permitted, "the network refuses to register memory");
-  out->handle = reinterpret_cast<std::uint64_t>(region);
+  if (!memory_.know(base, region)) {
+    registrar_.remove(region);
+    return Status::error(Code::no_memory, "out of memory");
+  }
+  out->handle = reinterpret_cast<std::uint64_t>(region.region);
   out->address = virtual_addresses_ ? reinterpret_cast<std::uint64_t>(base) : 0;
-  out->key = fi_mr_key(region);
-  registered_.emplace(out->handle, bytes);
+  out->key = fi_mr_key(static_cast<fid_mr*>(region.region));
   use_.registered += bytes;
   return Status::success();
 }
@@ -52,31 +61,40 @@ Status OfiNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noe
 void OfiNetwork::withdraw(const NetworkMemory& memory) noexcept {
   const std::lock_guard lock(mutex_);
   if (memory.handle == 0) return;
-  fi_close(&reinterpret_cast<fid_mr*>(memory.handle)->fid);
-  const auto found = registered_.find(memory.handle);
-  if (found == registered_.end()) return;
-  use_.registered -= found->second;
-  registered_.erase(found);
+  use_.registered -= memory_.forget(reinterpret_cast<const void*>(memory.handle));
 }
 
 // ---- operations
 // ----------------------------------------------------------------------------------
 
+/// More operations. Counters are written out of them, so they are registered where sources must be.
+bool OfiNetwork::add_slab() noexcept {
+  Slab slab;
+  slab.operations.reset(new (std::nothrow) Operation[Slab::kOperations]{});
+  if (!slab.operations) return false;
+  if (registers_sources_ &&
+      !registrar_.add(slab.operations.get(), sizeof(Operation) * Slab::kOperations, false,
+                      &slab.registration))
+    return false;
+  for (std::size_t i = 0; i < Slab::kOperations; ++i) {
+    Operation& operation = slab.operations[i];
+    operation.descriptor = slab.registration.token;
+    operation.next = free_;
+    free_ = &operation;
+  }
+  slabs_.push_back(std::move(slab));
+  return true;
+}
+
 OfiNetwork::Operation* OfiNetwork::make(Kind kind, const NetworkTarget& target,
                                         Completion* completion) noexcept {
-  if (free_ == nullptr) {
-    auto fresh = std::unique_ptr<Operation>(new (std::nothrow) Operation{});
-    if (!fresh) return nullptr;
-    free_ = fresh.get();
-    operations_.push_back(std::move(fresh));
-  }
+  if (free_ == nullptr && !add_slab()) return nullptr;
   Operation* operation = free_;
   free_ = operation->next;
   operation->next = nullptr;
   operation->completion = completion;
   operation->abandoned = nullptr;
-  operation->source = nullptr;
-  operation->destination = nullptr;
+  operation->local = nullptr;
   operation->bytes = 0;
   operation->target = target;
   operation->value = 0;
@@ -112,18 +130,19 @@ Status OfiNetwork::submit(Operation& operation) noexcept {
       ++pending_;
       return Status::success();
     }
-    if (error == -FI_EAGAIN) {
+    if (error == -FI_EAGAIN || error == -FI_EBUSY) {
       ++pending_;
       enqueue(peer, operation);
       return Status::success();
     }
-    status = Status::peer_lost(rank, "the network refuses the operation");
+    status = refusal(rank, error);
     if (operation.parts != 0) {  // its data is on the way: it is over when that is
       operation.status = status;
       ++pending_;
       return Status::success();
     }
   }
+  memory_.release(operation.memory, operation.local, operation.bytes, false);
   operation.copy.reset();
   operation.next = free_;
   free_ = &operation;
@@ -136,7 +155,7 @@ Status OfiNetwork::put(const NetworkTarget& target, const void* source, std::siz
   const std::lock_guard lock(mutex_);
   Operation* operation = make(Kind::put, target, completion);
   if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
-  operation->source = source;
+  operation->local = static_cast<std::byte*>(const_cast<void*>(source));
   operation->bytes = bytes;
   if (counter != nullptr) {
     operation->counts = true;
@@ -151,7 +170,7 @@ Status OfiNetwork::put(const NetworkTarget& target, const void* source, std::siz
       return Status::error(Code::no_memory, "out of memory");
     }
     std::memcpy(operation->copy.get(), source, bytes);
-    operation->source = operation->copy.get();
+    operation->local = operation->copy.get();
   }
   return submit(*operation);
 }
@@ -161,7 +180,7 @@ Status OfiNetwork::get(const NetworkTarget& source, void* destination, std::size
   const std::lock_guard lock(mutex_);
   Operation* operation = make(Kind::get, source, completion);
   if (operation == nullptr) return Status::error(Code::no_memory, "out of memory");
-  operation->destination = destination;
+  operation->local = static_cast<std::byte*>(destination);
   operation->bytes = bytes;
   return submit(*operation);
 }
@@ -174,19 +193,43 @@ Status OfiNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice) n
   return submit(*operation);
 }
 
-/// 0, -FI_EAGAIN or another error. Parts that the provider has taken are not posted again.
+/// How the provider reaches the data of an operation. 0, -FI_EBUSY while all blocks are in use, or
+/// -FI_ENOMEM.
+int OfiNetwork::find_memory(Operation& operation) noexcept {
+  if (operation.bytes == 0 || operation.memory.address != nullptr) return 0;
+  if (!registers_sources_) {
+    operation.memory.address = operation.local;
+    return 0;
+  }
+  switch (memory_.acquire(operation.local, operation.bytes, operation.kind == Kind::get,
+                          &operation.memory)) {
+    case LocalMemory::Answer::ready:
+      return 0;
+    case LocalMemory::Answer::later:
+      return -FI_EBUSY;
+    case LocalMemory::Answer::refused:
+      break;
+  }
+  return -FI_ENOMEM;
+}
+
+/// 0, -FI_EAGAIN or -FI_EBUSY if it must be tried again, or another error. Parts that the provider
+/// has taken are not posted again.
 int OfiNetwork::post(Operation& operation) noexcept {
+  if (const int error = find_memory(operation); error != 0) return error;
   const fi_addr_t to = peers_[static_cast<std::size_t>(operation.target.peer)].address;
   ssize_t error = 0;
   switch (operation.kind) {
     case Kind::put:
       return post_write(operation, to);
     case Kind::get:
-      error = fi_read(endpoint_, operation.destination, operation.bytes, nullptr, to,
-                      operation.target.address, operation.target.key, &operation.context);
+      error = fi_read(endpoint_, operation.memory.address, operation.bytes,
+                      reinterpret_cast<void*>(operation.memory.token), to, operation.target.address,
+                      operation.target.key, &operation.context);
       break;
     case Kind::notice:
-      error = fi_writedata(endpoint_, nullptr, 0, nullptr, operation.value, to,
+      error = fi_writedata(endpoint_, &operation.value, 0,
+                           reinterpret_cast<void*>(operation.descriptor), operation.value, to,
                            operation.target.address, operation.target.key, &operation.context);
       break;
   }
@@ -206,18 +249,22 @@ int OfiNetwork::post_write(Operation& operation, fi_addr_t to) noexcept {
 
 int OfiNetwork::post_message(Operation& operation, fi_addr_t to, bool data, bool counter) noexcept {
   iovec local[2];
+  void* descriptors[2];
   fi_rma_iov remote[2];
   std::size_t parts = 0;
   if (data) {
-    local[parts] = {const_cast<void*>(operation.source), operation.bytes};
+    local[parts] = {operation.memory.address, operation.bytes};
+    descriptors[parts] = reinterpret_cast<void*>(operation.memory.token);
     remote[parts++] = {operation.target.address, operation.bytes, operation.target.key};
   }
   if (counter) {
     local[parts] = {&operation.value, sizeof operation.value};
+    descriptors[parts] = reinterpret_cast<void*>(operation.descriptor);
     remote[parts++] = {operation.counter.address, sizeof operation.value, operation.counter.key};
   }
   fi_msg_rma message{};
   message.msg_iov = local;
+  message.desc = registers_sources_ ? descriptors : nullptr;
   message.iov_count = parts;
   message.addr = to;
   message.rma_iov = remote;
@@ -246,6 +293,8 @@ void OfiNetwork::enqueue(Peer& peer, Operation& operation) noexcept {
 
 void OfiNetwork::end(Operation& operation, Status status) noexcept {
   if (status.ok()) peers_[static_cast<std::size_t>(operation.target.peer)].reached = true;
+  const bool deliver = status.ok() && operation.kind == Kind::get && operation.abandoned == nullptr;
+  memory_.release(operation.memory, operation.local, operation.bytes, deliver);
   if (operation.completion != nullptr || !status.ok())
     finished_.push_back({operation.completion, status});
   operation.copy.reset();
@@ -308,6 +357,10 @@ bool OfiNetwork::retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcep
   while (peer.first != nullptr) {
     Operation& operation = *peer.first;
     const int error = post(operation);
+    if (error == -FI_EBUSY) {  // not the peer's fault
+      peer.blocked_since_ns = now;
+      return false;
+    }
     const std::uint64_t patience = peer.reached ? std::min(kReconnect, timeout_ns_) : timeout_ns_;
     if (error == -FI_EAGAIN && now - peer.blocked_since_ns < patience) return false;
     peer.first = operation.next;
@@ -316,7 +369,8 @@ bool OfiNetwork::retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcep
     if (error == 0) continue;
     // What waits behind it fails with it.
     peer.blocked_since_ns = now - timeout_ns_;
-    operation.status = Status::peer_lost(rank, "the connection is broken");
+    operation.status = error == -FI_ENOMEM ? refusal(rank, error)
+                                           : Status::peer_lost(rank, "the connection is broken");
     if (operation.parts == 0) end(operation, operation.status);
   }
   return true;
@@ -369,12 +423,18 @@ std::size_t OfiNetwork::forget(Completion* completion) noexcept {
     if (over.completion == completion) over.completion = nullptr;
   }
   std::size_t reads = 0;
-  for (const auto& operation : operations_) {
-    if (operation->completion == completion) {
-      operation->completion = nullptr;
-      operation->abandoned = completion;
+  for (const Slab& slab : slabs_) {
+    for (std::size_t i = 0; i < Slab::kOperations; ++i) {
+      Operation& operation = slab.operations[i];
+      if (operation.completion == completion) {
+        operation.completion = nullptr;
+        operation.abandoned = completion;
+      }
+      // A read through a block writes to no memory of the caller's any more.
+      if (operation.abandoned == completion && operation.kind == Kind::get &&
+          operation.memory.block < 0)
+        ++reads;
     }
-    if (operation->abandoned == completion && operation->kind == Kind::get) ++reads;
   }
   return reads;
 }

@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +23,7 @@
 #include "base/settings.hpp"
 #include "fabric/network.hpp"
 #include "fabric/ofi/library.hpp"
+#include "fabric/ofi/memory.hpp"
 
 namespace tutti::ofi {
 
@@ -69,18 +69,24 @@ class OfiNetwork final : public Network {
     Operation* next;      // in its peer's queue or in the free list
     Completion* completion;
     Completion* abandoned;  // of a read that nobody waits for any more, but that still writes
-    const void* source;
-    void* destination;
+    std::byte* local;       // source or destination
     std::size_t bytes;
     NetworkTarget target;
     NetworkTarget counter;
     std::uint64_t value;  // of the counter; a notice
     std::unique_ptr<std::byte[]> copy;
+    LocalMemory::Use memory;   // how the provider reaches `local`
+    std::uint64_t descriptor;  // of this object's own memory
     Kind kind;
     bool counts;     // has a counter
     bool data_sent;  // the data has gone ahead of the counter (where one write cannot carry both)
     std::uint8_t parts;  // writes that the provider has taken and not completed
     Status status;
+  };
+  struct Slab {
+    static constexpr std::size_t kOperations = 64;
+    std::unique_ptr<Operation[]> operations;
+    Registration registration;
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
@@ -96,6 +102,8 @@ class OfiNetwork final : public Network {
   Status choose(const Settings& settings, std::string* message);
   bool fits(const fi_info& info) const noexcept;
 
+  bool add_slab() noexcept;
+  int find_memory(Operation& operation) noexcept;
   Operation* make(Kind kind, const NetworkTarget& target, Completion* completion) noexcept;
   Status submit(Operation& operation) noexcept;
   Status find_peer(std::int32_t peer) noexcept;
@@ -126,18 +134,18 @@ class OfiNetwork final : public Network {
   int descriptor_ = -1;
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets
-  bool provider_keys_ = false;
-  std::uint64_t next_key_ = 1;
+  bool registers_sources_ = false;  // local memory too must be registered, and named
+  Registrar registrar_;
+  LocalMemory memory_;
   std::vector<NetworkAddress> addresses_;
   std::vector<Peer> peers_;
   std::vector<std::int32_t> blocked_;  // peers with a queue
   Operation* free_ = nullptr;
-  std::vector<std::unique_ptr<Operation>> operations_;
+  std::vector<Slab> slabs_;
   std::deque<NetworkFinished> finished_;
   std::deque<std::uint32_t> notices_;
   std::size_t pending_ = 0;
   NetworkUse use_;
-  std::map<std::uint64_t, std::size_t> registered_;  // bytes by handle
 };
 
 }  // namespace tutti::ofi

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -27,7 +28,7 @@ Info make_hints(const Library& library, const char* provider) {
   hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->av_type = FI_AV_TABLE;
@@ -58,6 +59,13 @@ Status refuse(std::string* message, const std::string& text) {
   return Status::error(Code::unsupported, "libfabric has no suitable provider");
 }
 
+/// Over verbs, ofi_rxm has receives for each connection by default: memory that grows with them,
+/// and libfabric 1.17 posts one of them to a connection that is gone (a crash when a job ends). One
+/// shared pool has neither. Who sets the variable decides.
+void prepare(const std::string& provider) noexcept {
+  if (provider == "verbs;ofi_rxm") setenv("FI_OFI_RXM_USE_SRX", "1", 0);
+}
+
 }  // namespace
 
 bool OfiNetwork::fits(const fi_info& info) const noexcept {
@@ -71,6 +79,7 @@ Status OfiNetwork::choose(const Settings& settings, std::string* message) {
   std::vector<std::string> providers = {"tcp", "tcp;ofi_rxm"};
   if (!settings.net_provider.empty()) providers = {settings.net_provider};
   for (const std::string& provider : providers) {
+    prepare(provider);
     const Info hints = make_hints(library_, provider.c_str());
     if (!hints) return Status::error(Code::no_memory, "out of memory");
     if (!settings.net_interface.empty())
@@ -103,7 +112,8 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   timeout_ns_ = static_cast<std::uint64_t>(settings.net_timeout_s * 1e9);
   one_write_ = info_->tx_attr->rma_iov_limit >= 2 && info_->tx_attr->iov_limit >= 2;
   virtual_addresses_ = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
-  provider_keys_ = (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
+  const bool provider_keys = (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
+  registers_sources_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 
   fi_av_attr vector{};
   vector.type = FI_AV_TABLE;
@@ -128,7 +138,14 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   std::size_t bytes = NetworkAddress::kBytes;
   next("address", [&] { return fi_getname(&endpoint_->fid, address_.data, &bytes); });
   address_.bytes = static_cast<std::uint32_t>(bytes);
-  if (error == 0) return Status::success();
+  if (error == 0) {
+    registrar_.open(domain_, provider_keys);
+    memory_.open(&registrar_);
+    if (!registers_sources_ || memory_.add_pool()) return Status::success();
+    return refuse(message, name_ +
+                               " cannot register memory: raise the limit of locked memory "
+                               "(ulimit -l)");
+  }
   return refuse(message,
                 name_ + ": its " + step + " cannot be opened: " + library_.strerror(-error));
 }
@@ -157,6 +174,10 @@ void OfiNetwork::abort() noexcept {
 
 OfiNetwork::~OfiNetwork() {
   abort();
+  memory_.close();
+  for (const Slab& slab : slabs_) {
+    if (slab.registration.region != nullptr) registrar_.remove(slab.registration);
+  }
   if (domain_ != nullptr) fi_close(&domain_->fid);
   if (fabric_ != nullptr) fi_close(&fabric_->fid);
   if (info_ != nullptr) library_.freeinfo(info_);

@@ -127,7 +127,9 @@ Status VerbsNetwork::open_queues(std::string* message) {
   if (queue_ == nullptr || receives_ == nullptr || !post_receives(receives_, kReceives)) {
     return refuse(message, "the RDMA device has no queues left");
   }
-  if (!memory_.open(domain_)) {
+  registrar_.open(domain_);
+  memory_.open(&registrar_);
+  if (!memory_.add_pool()) {
     return refuse(
         message,
         "the RDMA device cannot register memory: raise the limit of locked memory (ulimit -l)");

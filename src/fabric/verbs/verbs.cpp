@@ -29,16 +29,20 @@ Status VerbsNetwork::meet(const NetworkAddress* all, int size) noexcept {
 Status VerbsNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept {
   const std::lock_guard lock(mutex_);
   if (domain_ == nullptr) return Status::error(Code::internal, "the network is closed");
-  ibv_mr* region = memory_.expose(base, bytes, on_demand_);
-  if (region == nullptr) {
+  Registration region;
+  if (!registrar_.add_for_peers(base, bytes, on_demand_, &region)) {
     return errno == ENOMEM || errno == EAGAIN
                ? Status::error(
                      Code::no_memory,
                      "memory cannot be registered: raise the limit of locked memory (ulimit -l)")
                : Status::error(Code::not_permitted, "the device refuses to register memory");
   }
-  *out = {reinterpret_cast<std::uint64_t>(region), reinterpret_cast<std::uint64_t>(base),
-          region->rkey};
+  if (!memory_.know(base, region)) {
+    registrar_.remove(region);
+    return Status::error(Code::no_memory, "out of memory");
+  }
+  *out = {reinterpret_cast<std::uint64_t>(region.region), reinterpret_cast<std::uint64_t>(base),
+          static_cast<ibv_mr*>(region.region)->rkey};
   use_.registered += bytes;
   return Status::success();
 }
@@ -46,7 +50,7 @@ Status VerbsNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) n
 void VerbsNetwork::withdraw(const NetworkMemory& memory) noexcept {
   const std::lock_guard lock(mutex_);
   if (memory.handle != 0)
-    use_.registered -= memory_.withdraw(reinterpret_cast<ibv_mr*>(memory.handle));
+    use_.registered -= memory_.forget(reinterpret_cast<const void*>(memory.handle));
 }
 
 // ---- operations
@@ -162,7 +166,8 @@ VerbsNetwork::Posted VerbsNetwork::post(Peer& peer, Operation& operation) noexce
     const std::size_t part = std::min(operation.bytes - operation.posted, largest_part_);
     const std::byte* from = by_value ? operation.local : operation.memory.address;
     ibv_sge place{reinterpret_cast<std::uint64_t>(from) + operation.posted,
-                  static_cast<std::uint32_t>(part), operation.memory.key};
+                  static_cast<std::uint32_t>(part),
+                  static_cast<std::uint32_t>(operation.memory.token)};
     ibv_send_wr request{};
     request.sg_list = &place;
     request.num_sge = 1;

@@ -142,6 +142,7 @@ class VerbsNetwork final : public Network {
   std::size_t largest_part_ = 0;  // bytes of one work request
   std::uint32_t inline_bytes_ = 0;
   bool on_demand_ = false;  // registered memory is not pinned
+  Registrar registrar_;
   LocalMemory memory_;
   std::vector<NetworkAddress> addresses_;
   std::vector<Peer> peers_;
