@@ -15,14 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace tutti::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
 void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 void stream(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 #else
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 /// The first and the last vector at any address; between them, stores are aligned and done by
 /// `store(vector, address)`.

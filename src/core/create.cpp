@@ -121,9 +121,10 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   TUTTI_TRY(bootstrap.allgather(&reached, all.data(), sizeof reached));
   if (!mine.ok()) return mine;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].code != 0)
+    if (all[rank].code != 0) {
       return {static_cast<Code>(all[rank].code), static_cast<std::int32_t>(rank),
               "another rank failed"};
+    }
   }
   for (const Reached& other : all) {
     if (other.choices == all.front().choices) continue;

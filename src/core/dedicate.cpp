@@ -53,9 +53,10 @@ Status JobImpl::dedicate(int apps, Bootstrap& bootstrap) noexcept {
   TUTTI_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
   TUTTI_TRY(status);
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
-    if (all[peer].code != 0)
+    if (all[peer].code != 0) {
       return {static_cast<Code>(all[peer].code), static_cast<std::int32_t>(peer),
               "another rank failed"};
+    }
   }
   if (app) {
     const auto before =
@@ -64,6 +65,7 @@ Status JobImpl::dedicate(int apps, Bootstrap& bootstrap) noexcept {
                             static_cast<std::size_t>(before));
   }
   std::vector<std::uint64_t> taken;
+  taken.reserve(static_cast<std::size_t>(apps));
   for (int i = 0; i < apps; ++i) taken.push_back(all[static_cast<std::size_t>(i)].offset);
   return server_->start(taken.data());
 }

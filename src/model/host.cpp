@@ -33,6 +33,7 @@ double once_us(int repeats, Body body) {
 template <class Body>
 double median_us(int repeats, Body body) {
   std::vector<double> rounds;
+  rounds.reserve(kRounds);
   body();
   for (int round = 0; round < kRounds; ++round) rounds.push_back(once_us(repeats, body));
   std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());

@@ -202,9 +202,10 @@ Status Client::send(const Request& request, const void* data, std::size_t bytes)
     }
   }
   fabric_.spend(Work::copy, bytes);
-  if (bytes != 0)
+  if (bytes != 0) {
     TUTTI_TRY(
         fabric_.put(ring_, ring_offset_ + data_offset(number), data, bytes, nullptr, nullptr));
+  }
   const Tail tail{at + kRequestBody, number + 1};
   TUTTI_TRY(fabric_.put(ring_, at, body, kRequestBody, &tail, nullptr));
   ++sent_;

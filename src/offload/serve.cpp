@@ -119,18 +119,20 @@ Task Server::write(Job& job, std::size_t local, std::size_t offset, const void* 
 Task Server::read_blocks(Job& job, std::size_t local, std::size_t offset, std::byte* to,
                          std::size_t length) noexcept {
   if (length == job.call.bytes) co_return co_await read(job, local, 0, to, length * job.size());
-  for (std::size_t block = 0; block < job.size(); ++block)
+  for (std::size_t block = 0; block < job.size(); ++block) {
     TUTTI_CO_TRY(
         co_await read(job, local, block * job.call.bytes + offset, to + block * length, length));
+  }
   co_return Status::success();
 }
 
 Task Server::write_blocks(Job& job, std::size_t local, std::size_t offset, const std::byte* from,
                           std::size_t length) noexcept {
   if (length == job.call.bytes) co_return co_await write(job, local, 0, from, length * job.size());
-  for (std::size_t block = 0; block < job.size(); ++block)
+  for (std::size_t block = 0; block < job.size(); ++block) {
     TUTTI_CO_TRY(
         co_await write(job, local, block * job.call.bytes + offset, from + block * length, length));
+  }
   co_return Status::success();
 }
 
@@ -268,17 +270,19 @@ Task Server::exchange(Job& job) noexcept {
     round.out.resize(locals * size * bytes);
     round.packed.resize(served.size() * block);
     round.received.resize(served.size() * block);
-    for (std::size_t local = 0; local < locals; ++local)
+    for (std::size_t local = 0; local < locals; ++local) {
       TUTTI_CO_TRY(
           co_await read_blocks(job, local, offset, round.in.data() + local * size * bytes, bytes));
+    }
     fabric_.spend(Work::copy, 2 * round.in.size());
     // By DCP, then by its member that receives, then by the one here that sends.
     for (std::size_t to = 0; to < served.size(); ++to) {
       for (std::size_t receiver = 0; receiver < served[to].size(); ++receiver) {
         const auto member = static_cast<std::size_t>(served[to][receiver]);
-        for (std::size_t local = 0; local < locals; ++local)
+        for (std::size_t local = 0; local < locals; ++local) {
           std::memcpy(round.packed.data() + to * block + (receiver * most + local) * bytes,
                       round.in.data() + (local * size + member) * bytes, bytes);
+        }
       }
     }
     Call call;
@@ -291,9 +295,10 @@ Task Server::exchange(Job& job) noexcept {
     for (std::size_t local = 0; local < locals; ++local) {
       std::byte* const result = round.out.data() + local * size * bytes;
       for (std::size_t by = 0; by < served.size(); ++by) {
-        for (std::size_t sender = 0; sender < served[by].size(); ++sender)
+        for (std::size_t sender = 0; sender < served[by].size(); ++sender) {
           std::memcpy(result + static_cast<std::size_t>(served[by][sender]) * bytes,
                       from + by * block + (local * most + sender) * bytes, bytes);
+        }
       }
       job.arrival(local).result = result;
       if (!round.small) TUTTI_CO_TRY(co_await write_blocks(job, local, offset, result, bytes));

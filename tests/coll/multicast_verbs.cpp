@@ -15,7 +15,7 @@ constexpr int kDevices = 4;
 Status open_verbs(const Settings& settings, int rank, std::unique_ptr<Network>* out,
                   std::string* message) {
   Settings own = settings;
-  own.net_interface = "e" + std::to_string(rank % kDevices);
+  own.net_interface = std::string("e").append(std::to_string(rank % kDevices));
   return verbs::VerbsNetwork::open(own, out, message);
 }
 

@@ -128,6 +128,12 @@ def test_a_ratio_that_does_not_divide_is_said(program, libraries, mpi):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])  # Debian's Open MPI 4.1 has none
+def test_partitioned_communication(program, libraries, mpi):
+    check(program, mpi, 5, "partitioned.c", [])
+
+
+@pytest.mark.mpi
 def test_it_needs_its_library(program, libraries):
     mpi = mpis.MPIS["openmpi"]
     result = mpis.run([*mpi.launcher, "-n", "2", "-x", f"LD_PRELOAD={mpis.preload()}", "-x", "TUTTI_DCP=1", "-x",

@@ -24,9 +24,10 @@ Task gather_blocks(Team& t, const Call& call, const Ticket& k, const Parameters&
 
 Task gather_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   const bool root = t.rank() == call.root;
-  if (root)
+  if (root) {
     place(t, at(call.recv, static_cast<std::size_t>(call.root) * call.bytes), call.send,
           call.bytes);
+  }
   return through_memory(t, k, Publishers::all(t), call.send, call.bytes, root,
                         [&t, &call](int member, const Remote& remote) {
                           const std::size_t offset = static_cast<std::size_t>(member) * call.bytes;

@@ -176,7 +176,8 @@ void gather_pids() {
 
 void free_world_copies() {
   if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);
-  if (split_off() && state.report_comm != MPI_COMM_NULL) native.Comm_free(&state.report_comm);
+  if (state.report_comm != MPI_COMM_NULL && state.report_comm != state.pump_comm)
+    native.Comm_free(&state.report_comm);
   native.Comm_free(&state.pump_comm);
 }
 

@@ -208,6 +208,7 @@ void finish_all(int count, MPI_Request* requests, MPI_Status* statuses, Outcomes
 
 std::vector<int> positions(const NativePart& part) {
   std::vector<int> result;
+  result.reserve(static_cast<std::size_t>(part.count()));
   for (int i = 0; i < part.count(); ++i) result.push_back(part.index(i));
   return result;
 }

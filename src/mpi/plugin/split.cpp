@@ -128,6 +128,28 @@ void call_native(const tutti_preload& preload, const char* name, Arguments... ar
   if (function != nullptr) function(arguments...);
 }
 
+#if defined(TUTTI_ABI_OPENMPI)
+/// Open MPI 5 duplicates the world of the whole job when a process first asks for partitioned
+/// communication, which the dedicated ones never would. So all do now: a message to itself.
+void begin_partitioned(const tutti_preload& preload) {
+  if (preload.find("PMPI_Psend_init") == nullptr) return;
+  char from = 0, to = 0;
+  MPI_Request requests[2];
+  call_native(preload, "PMPI_Psend_init", &from, 1, MPI_Count{1}, MPI_BYTE, 0, 0, MPI_COMM_SELF,
+              MPI_INFO_NULL, &requests[0]);
+  call_native(preload, "PMPI_Precv_init", &to, 1, MPI_Count{1}, MPI_BYTE, 0, 0, MPI_COMM_SELF,
+              MPI_INFO_NULL, &requests[1]);
+  call_native(preload, "PMPI_Startall", 2, &requests[0]);
+  call_native(preload, "PMPI_Pready", 0, requests[0]);
+  for (MPI_Request& request : requests) {
+    call_native(preload, "PMPI_Wait", &request, MPI_STATUS_IGNORE);
+    call_native(preload, "PMPI_Request_free", &request);
+  }
+}
+#else
+void begin_partitioned(const tutti_preload&) {}
+#endif
+
 /// What exit() does for the MPI's library, and for nothing else: MPICH tells its launcher in an
 /// exit handler that the process ends in good order. Only that library's handlers hang on its end.
 void run_exit_handlers(const tutti_preload& preload) {
@@ -230,6 +252,7 @@ Status join_processors(Host* host, std::string* message) {
 }
 
 void begin_split(const tutti_preload& preload) {
+  begin_partitioned(preload);
   if (split.processor) serve(preload);
   auto* const begin = find_exported<tutti_split_begin_function>(TUTTI_SPLIT_BEGIN);
   tutti_split worlds{};

@@ -45,9 +45,10 @@ Status Processors::plan(const Settings& settings, std::string* message) {
   std::map<std::uint64_t, std::size_t> numbers;
   std::vector<int> apps, leaders;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].code != 0)
+    if (all[rank].code != 0) {
       return parsed.ok() ? Status::error(static_cast<Code>(all[rank].code), "another rank failed")
                          : parsed;
+    }
     const auto [found, added] = numbers.try_emplace(all[rank].node, apps.size());
     if (added) {
       apps.push_back(0);
