@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import ROOT
+from rich.console import Console
 from tutti.bench import peers, program, table
 
 KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
@@ -96,3 +97,15 @@ def test_ratios_are_against_the_best_peer():
 def test_geometric_mean():
     assert math.isclose(table.geometric_mean([1.0, 4.0]), 2.0)
     assert math.isnan(table.geometric_mean([]))
+
+
+def test_states_of_the_machine_cancel_in_the_fastest_rounds(capsys):
+    """tutti was slow in most of its launches and the peer in none; the fastest of both say how they compare."""
+    row = {"op": "bcast", "bytes": 4, "np": 2, "mpi": "mpich", "rounds": 3}
+    rows = [{**row, "tutti": False, "us": 1.0, "us_min": 0.9}, {**row, "tutti": True, "us": 2.0, "us_min": 0.3}]
+    table.show(rows, Console(width=160))
+    shown = capsys.readouterr().out
+    assert "best of tutti against best of the peers: 0.50" in shown
+    assert "by the fastest round of each: 3.00 in geometric mean, lowest 3.00" in shown
+    table.show([{**line, "rounds": 1} for line in rows], Console(width=160))
+    assert "fastest" not in capsys.readouterr().out
