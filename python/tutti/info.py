@@ -105,7 +105,7 @@ def _nodes_table(state: dict[str, Any]) -> Table:
     """One communicator has up to two such areas: the second with its first non-blocking collective."""
     table = Table(title="\nMemory between nodes, of the rank that leads its node", title_justify="left", title_style="bold",
                   box=None, pad_edge=False, padding=(0, 2, 0, 0),
-                  caption="Connections are made on first use; TUTTI_LOG=info says what a job has had, and what it has registered.",
+                  caption="Connections are made on first use; TUTTI_LOG=info says how many a job had, and what it registered.",
                   caption_justify="left")
     for name in ("nodes", "communicator", "with multicast", "job of as many ranks", "connections, in steps", "each with each"):
         table.add_column(name, justify="right")
