@@ -88,9 +88,10 @@ std::vector<int> spread_over_packages(const std::vector<Cpu>& cpus, const CpuSet
     }
   }
   std::vector<int> chosen;
-  for (std::size_t p = 0; p < free.size(); ++p)
+  for (std::size_t p = 0; p < free.size(); ++p) {
     chosen.insert(chosen.end(), free[p].rbegin(),
                   free[p].rbegin() + static_cast<std::ptrdiff_t>(shares[p]));
+  }
   return chosen;
 }
 
