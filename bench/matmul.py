@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from tutti import command as command_of_tutti
 from tutti.lab import Lab
+from waiting import in_turn, needed
 
 SOURCE = Path(__file__).resolve().parent.parent / "examples" / "matmul" / "matmul.c"
 WAYS = {
@@ -30,13 +30,6 @@ WAYS = {
     "shared buffer": "allgather=shared_buffer",
     "without overlap": "allgather=shared_buffer:overlap=0",
 }
-
-
-def needed(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise SystemExit(f"{name} is not installed (apt-get install openmpi-bin libopenmpi-dev)")
-    return found
 
 
 def run(lab: Lab, ranks: int, program: Path, size: int, way: str) -> tuple[float, float]:
@@ -72,8 +65,7 @@ def main() -> None:
         for each in map(int, options.per_node.split(",")):
             found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
             for number in range(options.rounds):
-                first = number % len(WAYS)
-                for way in [*list(WAYS)[first:], *list(WAYS)[:first]]:
+                for way in in_turn(list(WAYS), number):
                     found[way].append(run(lab, options.nodes * each, program, options.size, way))
             alone = statistics.median(seconds for seconds, _ in found["MPI alone"])
             for way, results in found.items():

@@ -46,6 +46,12 @@ def needed(name: str) -> str:
     return found
 
 
+def in_turn(ways: list[str], number: int) -> list[str]:
+    """Each round begins with another way."""
+    first = number % len(ways)
+    return ways[first:] + ways[:first]
+
+
 def hpl(folder: Path, ranks: int, size: int) -> App:
     """HPL inside hpcc, blocks of 80 columns, a grid of as many rows as possible: rows exchange pivots and panels."""
     columns = 2 if ranks >= 4 else 1
@@ -113,7 +119,7 @@ def main() -> None:
             app = make(folder, options.nodes, options.size or size)
             found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
             for number in range(options.rounds):
-                for way in list(WAYS)[number % 4:] + list(WAYS)[:number % 4]:
+                for way in in_turn(list(WAYS), number):
                     found[way].append(run(lab, options.nodes, app, way, folder))
             for way, results in found.items():
                 row = {"bench": "waiting", "app": which, "nodes": options.nodes, "way": way, "rounds": options.rounds,

@@ -30,10 +30,16 @@ Status open_verbs(const Settings& settings, int rank, std::unique_ptr<Network>* 
   return verbs::VerbsNetwork::open(own, out, message);
 }
 
-std::vector<WorldFactory> worlds() {
+/// The guest has little memory, and a device registers arenas whole.
+Settings small_settings() {
   Settings settings;
   settings.arena = std::size_t{32} << 20;
   settings.ring = std::size_t{1} << 20;
+  return settings;
+}
+
+std::vector<WorldFactory> worlds() {
+  const Settings settings = small_settings();
   std::vector<WorldFactory> all;
   for (const int ranks_per_node : {1, 2}) {
     const std::string form = ranks_per_node == 1 ? "Apart" : "InPairs";
@@ -58,9 +64,7 @@ Status open_rxm(const Settings& settings, int rank, std::unique_ptr<Network>* ou
 }
 
 std::vector<WorldFactory> rxm_worlds() {
-  Settings settings;
-  settings.arena = std::size_t{32} << 20;
-  settings.ring = std::size_t{1} << 20;
+  const Settings settings = small_settings();
   return {{"Libfabric", [=] { return make_nodes_world(settings, 1, true, {}, open_rxm); }}};
 }
 
@@ -68,9 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Rxm, Conformance, ::testing::ValuesIn(rxm_worlds()), wo
 
 /// Ranks are nodes of their own; those of more than four share devices.
 std::vector<WorldFactory> datagram_worlds() {
-  Settings settings;
-  settings.arena = std::size_t{32} << 20;
-  settings.ring = std::size_t{1} << 20;
+  Settings settings = small_settings();
   settings.multicast = Switch::on;
   std::vector<WorldFactory> all;
   for (const bool threads : {true, false}) {
