@@ -190,6 +190,19 @@ class Buffers {
 
 constexpr std::size_t kMostControl = 512;  // keys of memory are in smaller messages than this
 
+/// With the payload that algorithms need to run at all: keys of memory, not data. nullptr where there
+/// are too many ranks for it.
+std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec, const tutti::Choice& choice) {
+  constexpr int kMostWithPayload = 1 << 14;
+  if (spec.nodes * spec.ranks_per_node > kMostWithPayload) return nullptr;
+  spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
+  spec.elided = false;
+  spec.most_carried = kMostControl;
+  std::unique_ptr<SimJob> job;
+  std::string message;
+  return SimJob::create(spec, &job, &message).ok() ? std::move(job) : nullptr;
+}
+
 /// A job on which the algorithm can run: with layers where it needs them, and with small messages'
 /// payload only where it cannot do without (it sends keys of memory).
 std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& choice,
@@ -199,13 +212,20 @@ std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& 
   std::string message;
   require(SimJob::create(spec, &job, &message), message);
   if (job->restriction(choice, call) == nullptr || spec.nodes == 1) return job;
-  constexpr int kMostWithPayload = 1 << 14;
-  if (job->size() > kMostWithPayload) return job;
-  spec.elided = false;
-  spec.most_carried = kMostControl;
-  std::unique_ptr<SimJob> carrying;
-  if (!SimJob::create(spec, &carrying, &message).ok()) return job;
-  return carrying->restriction(choice, call) == nullptr ? std::move(carrying) : std::move(job);
+  std::unique_ptr<SimJob> carrying = make_carrying_job(spec, choice);
+  if (carrying == nullptr || carrying->restriction(choice, call) != nullptr) return job;
+  return carrying;
+}
+
+/// One run of `repeat` collectives, all ranks in the same buffers, which are allocated for it.
+tutti::Status run_shared(SimJob& job, const tutti::Choice& choice, tutti::Call& call, int repeat,
+                         const tutti::sim::Program& program, std::string* message) {
+  Buffers buffers(call, job.size(), !job.team(0).elided());
+  call.send = buffers.send();
+  call.recv = buffers.recv();
+  nb::gil_scoped_release unlocked;
+  return job.run(
+      choice, [&](int) { return call; }, repeat, program, message);
 }
 
 /// What all ranks call; without buffers. Keeps what the call points to.
@@ -272,20 +292,20 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   spec.in_layers = parse_forced(in_layers);
   ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), root);
   tutti::Call& call = calls.call;
-  const std::unique_ptr<SimJob> job = make_job(spec, choice, call);
+  std::unique_ptr<SimJob> job = make_job(spec, choice, call);
   if (root < 0 || root >= job->size())
     throw std::invalid_argument("the root must be a rank, from 0 to " +
                                 std::to_string(job->size() - 1));
-  Buffers buffers(call, job->size(), !job->team(0).elided());
-  call.send = buffers.send();
-  call.recv = buffers.recv();
   std::string message;
-  {
-    nb::gil_scoped_release unlocked;
-    require(job->run(
-                choice, [&](int) { return call; }, repeat, program, &message),
-            message);
+  tutti::Status status = run_shared(*job, choice, call, repeat, program, &message);
+  if (status.code == tutti::Code::unsupported && job->team(0).layers() && job->team(0).elided()) {
+    // What a layer would run may need payload where the layered algorithm itself does not.
+    if (auto carrying = make_carrying_job(spec, choice)) {
+      job = std::move(carrying);
+      status = run_shared(*job, choice, call, repeat, program, &message);
+    }
   }
+  require(status, message);
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;
   result["events"] = job->world().events();

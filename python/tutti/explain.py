@@ -17,7 +17,7 @@ from tutti.errors import UserError
 from tutti.sim import simulate, write_json
 
 VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "chords": (1, 32)}
-MOST_DATAGRAMS = 5_000_000  # that reach a node: more are not simulated, since that takes longer than anybody waits
+MOST_DATAGRAMS = 5_000_000  # that arrive: more are not simulated, since that takes longer than anybody waits
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
 
 
@@ -37,9 +37,9 @@ def listed(op: str) -> list[tuple[str, str, int, str]]:
     return [line for line in native.core().candidates(op) if not line[3].startswith("a rival of ")]
 
 
-def too_many_datagrams(op: str, alg: str, size: int, nodes: int) -> str:
+def too_many_datagrams(op: str, alg: str, size: int, members: int) -> str:
     """Why an algorithm by multicast is not simulated; empty where it is. A datagram is about 2 KB in all profiles."""
-    count = size * (nodes if op == "allgather" else 1) // 2000 * nodes
+    count = size * (members if op == "allgather" else 1) // 2000 * members
     return f"not simulated: about {count:,} datagrams" if "multicast" in alg and count > MOST_DATAGRAMS else ""
 
 
@@ -57,7 +57,7 @@ def cost(row: dict[str, Any]) -> None:
             row["why"] = native.core().restriction(f"{op}={alg}", networks.path_of(net), nodes, ppn, size)
         except (ValueError, TypeError) as error:
             raise UserError(str(error).split("\n")[0]) from None
-    row["why"] = row["why"] or too_many_datagrams(op, alg, min(size, 4 * first), nodes)
+    row["why"] = row["why"] or too_many_datagrams(op, alg, min(size, 4 * first), nodes * ppn)
     if row["why"]:
         return
     try:

@@ -12,7 +12,7 @@ BLOCKS = 64          # of a fixed size, that fill every pipeline
 CASTS = 2 << 20      # bytes: several windows of multicast
 LINEAR = 0.005       # how far the third size may be from what the first two say ...
 GROWTH = 1.5         # ... and how many times as long as the second it takes at least: else it is latency that was seen
-MOST_WORK = 4_000_000  # fabric events, or so many times 4 KiB copied and folded by ranks, of one simulation
+MOST_EVENTS = 4_000_000  # of the fabric, of one simulation
 WHOLE_VECTOR = ("bcast", "reduce", "allreduce", "allgatherv", "barrier")
 
 
@@ -57,20 +57,22 @@ def predict(simulate: Callable[[int], tuple[float, int]], op: str, alg: str, siz
     first = first_size(op, alg, nodes, ppn)
     if size <= 4 * first:
         return Prediction(simulate(size)[0])
-    carried = nodes * ppn * (1 if op in WHOLE_VECTOR else nodes * ppn)
-    sizes, times = [first, 2 * first], []
-    for known in sizes:
-        us, events = simulate(known)
-        times.append(us)
+    us, events = simulate(first)
+    sizes, times = [first], [us]
     while True:
         following = 2 * sizes[-1]
         if following >= size:
             return Prediction(simulate(size)[0])
-        work = max(2 * events, following * carried // 4096)
-        if work > MOST_WORK:
-            return Prediction(None, f"not simulated: {in_words(following)} alone would take about {work:,} events, and "
-                                    "up to there its time is not in proportion to the size")
+        # The first that can say anything is the third: what is too much for it is not begun.
+        target, work = (following, 2 * events) if len(sizes) > 1 else (2 * following, 4 * events)
+        if work > MOST_EVENTS:
+            return Prediction(None, f"not simulated: {in_words(target)} alone would take about {work:,} events" +
+                              (", and up to there its time is not in proportion to the size" if len(sizes) > 2 else ""))
         us, events = simulate(following)
+        if len(sizes) == 1:
+            sizes.append(following)
+            times.append(us)
+            continue
         slope = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
         off = abs(times[-1] + slope * (following - sizes[-1]) - us) / us
         sizes.append(following)

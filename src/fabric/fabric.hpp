@@ -114,6 +114,7 @@ struct Traits {
   bool virtual_time = false;    // time is simulated; waits go through watch()
   bool ordered_tail = false;    // data and tail travel in one native operation
   bool elided_payload = false;  // data is not carried (simulation at scale): contents are undefined
+  std::size_t most_carried = ~std::size_t{0};  // larger data is only timed (simulation)
   std::size_t arena_scale =
       1;  // offset o of an arena is at base + o * arena_scale: without payload, the
           // arenas of many ranks lie interleaved, so that untouched words cost nothing

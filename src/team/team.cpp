@@ -15,6 +15,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->id_[1] = id[1];
   team->symmetric_ = symmetric;
   team->elided_ = team->fabric().traits().elided_payload;
+  team->most_carried_ = team->fabric().traits().most_carried;
   if (!symmetric || watched != nullptr) {
     team->members_.assign(members, members + size);
     members = team->members_.data();

@@ -118,6 +118,8 @@ class Team {
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
   /// The payload is not carried: no buffer is read or written (simulation at scale).
   bool elided() const noexcept { return elided_; }
+  /// Data of this size is carried: buffers are read and written. Always, but in simulations.
+  bool carries(std::size_t bytes) const noexcept { return bytes <= most_carried_; }
 
   /// A block of the pool for private use.
   Status take_scratch(std::byte** memory, Piece* piece) noexcept;
@@ -168,7 +170,7 @@ class Team {
   void publish(const Ticket& ticket, const void* data, std::size_t bytes) noexcept {
     const CellView cell = cell_of(*own_board_, ticket, bytes);
     fabric().spend(Work::copy, bytes);
-    if (!elided_) copy_small(cell.data, data, bytes);
+    if (carries(bytes)) copy_small(cell.data, data, bytes);
     fabric().signal(job_rank(rank_), cell.flag, ticket.epoch + 1);
     ring_members();
   }
@@ -364,6 +366,7 @@ class Team {
   friend class Inbox;
   friend class NodeSegment;
   bool inbox_in_use_ = false;
+  std::size_t most_carried_ = ~std::size_t{0};
   const std::int32_t* ranks_ = nullptr;  // job ranks of the members
   std::uint64_t next_epoch_ = 0;
   std::uint64_t next_item_ = 0;

@@ -28,7 +28,7 @@ class Folder {
       return;
     }
     team_.fabric().spend(Work::reduce, bytes_);
-    if (!team_.elided()) reduction_.fold(accumulated_, operand, out_, count_, reduction_);
+    if (team_.carries(bytes_)) reduction_.fold(accumulated_, operand, out_, count_, reduction_);
     accumulated_ = out_;
   }
 
@@ -50,7 +50,7 @@ class Folder {
 inline void fold_bytes(Team& t, const Reduction& reduction, const void* left, const void* right,
                        void* out, std::size_t bytes) noexcept {
   t.fabric().spend(Work::reduce, bytes);
-  if (!t.elided()) reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
+  if (t.carries(bytes)) reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
 }
 
 /// How a vector of whole elements is divided among `parts` members: [begin(i), begin(i + 1)).

@@ -2,6 +2,8 @@
 // through.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -17,14 +19,14 @@ namespace tutti {
 inline void place(Team& t, void* destination, const void* source, std::size_t bytes) noexcept {
   if (destination == source || bytes == 0) return;
   t.fabric().spend(Work::copy, bytes);
-  if (!t.elided()) copy_small(destination, source, bytes);
+  if (t.carries(bytes)) copy_small(destination, source, bytes);
 }
 
 /// place() into a shared block that others will read.
 inline void place_shared(Team& t, void* destination, const void* source,
                          std::size_t bytes) noexcept {
   t.fabric().spend(Work::copy, bytes);
-  if (!t.elided()) copy_to_shared(destination, source, bytes);
+  if (t.carries(bytes)) copy_to_shared(destination, source, bytes);
 }
 
 /// get() from memory that this rank's own CPU reads: complete when it returns.
@@ -65,18 +67,37 @@ class Scratch {
 class Temporary {
  public:
   Temporary() = default;
-  ~Temporary() { std::free(memory_); }
+  ~Temporary() { release(); }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   Status allocate(Team& t, std::size_t bytes) noexcept {
-    memory_ = std::malloc(t.elided() || bytes == 0 ? 1 : bytes);
+    release();
+    if (t.elided() || bytes == 0) bytes = 1;
+    // Vectors of data that is only timed are address space: thousands of ranks have one each.
+    reserved_ = t.carries(bytes) || t.elided() ? 0 : bytes;
+    memory_ = reserved_ == 0 ? std::malloc(bytes) : reserve(bytes);
     return memory_ != nullptr ? Status::success()
                               : Status::error(Code::no_memory, "no memory for a temporary vector");
   }
   void* memory() const noexcept { return memory_; }
 
  private:
+  static void* reserve(std::size_t bytes) noexcept {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+  }
+  void release() noexcept {
+    if (reserved_ == 0) {
+      std::free(memory_);
+    } else if (memory_ != nullptr) {
+      munmap(memory_, reserved_);
+    }
+    memory_ = nullptr;
+  }
+
   void* memory_ = nullptr;
+  std::size_t reserved_ = 0;  // bytes, where it is not malloc's
 };
 
 }  // namespace tutti

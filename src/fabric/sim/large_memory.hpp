@@ -24,6 +24,7 @@ class LargeMemory {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
+    madvise(memory, bytes, MADV_HUGEPAGE);
     memory_ = static_cast<std::byte*>(memory);
     bytes_ = bytes;
     return true;

@@ -27,6 +27,7 @@ SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks
   traits_.ordered_tail = true;
   traits_.user_memory = true;
   traits_.elided_payload = world.spec().elided;
+  traits_.most_carried = world.spec().elided ? 0 : world.spec().most_carried;
   traits_.arena_scale = world.arena_scale_;
   traits_.datagram_bytes = world.network().mtu;
   waiters_.next = &waiters_;
