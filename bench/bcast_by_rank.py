@@ -1,6 +1,7 @@
 """Completion of a broadcast by rank, in labs of several sizes: multicast, the tree, and the MPIs alone.
 
     python bench/bcast_by_rank.py [--nodes 4,8,16] [--latency 2ms] [--loss 0] [--bytes 1] [--calls 20] [--json FILE]
+        [--plot FILE.svg]
 
 Needs root, as every lab. The one-way time is measured in each lab too, as a broadcast from one node to one other."""
 
@@ -52,6 +53,26 @@ def measure(lab: Lab, mpi: mpis.Mpi, variant: str, ranks: int, arguments: list[o
             "mean_us": statistics.mean(others), "first_us": others[0], "last_us": others[-1], "most_us": max(others)}
 
 
+def draw(rows: list[dict[str, object]], path: Path) -> None:
+    """The completion of each rank, for the largest number of nodes: flat where all get it at once, in steps for a tree."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    largest = max(row["nodes"] for row in rows)
+    figure, axes = pyplot.subplots(figsize=(7, 3.6))
+    for row in rows:
+        if row["nodes"] == largest:
+            label = row["mpi"] if row["alg"] == "peer" else f"tutti, {row['alg']}"
+            axes.plot(range(1, largest), [us / 1000 for us in row["by_rank_us"][1:]], marker=".", linewidth=0.8, label=label)
+    axes.set(xlabel="rank", ylabel="completion, ms after the root's call", ylim=(0, None),
+             title=f"broadcast of {rows[0]['bytes']} B, {largest} nodes, latency {rows[0]['latency']}")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--nodes", default="4,8,16")
@@ -63,6 +84,7 @@ def main() -> None:
     parser.add_argument("--mpi", default="mpich,openmpi")
     parser.add_argument("--alg", default="multicast,tree,peer", help="of " + ", ".join(VARIANTS))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the completion by rank")
     options = parser.parse_args()
     pause_us = max(10_000.0, 10 * values.nanoseconds(options.latency, "--latency") / 1000)
     rows = []
@@ -83,6 +105,8 @@ def main() -> None:
                               f"{row['sent_others']:.2f}, received at most {row['received_others']:.2f}"), flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.plot is not None:
+        draw(rows, options.plot)
 
 
 if __name__ == "__main__":

@@ -103,10 +103,12 @@ std::string text_of(const tutti::Choice& choice) {
 }
 
 /// (what selection takes for a sum of 32-bit integers or for bytes, "" when nothing can run; why).
-/// `choices`: a file as TUTTI_CHOICES names, or "".
+/// `choices`: a file as TUTTI_CHOICES names, or ""; `profile`: the network's, or "" for one of
+/// sockets.
 std::pair<std::string, std::string> chosen(const std::string& op, std::size_t bytes, int nodes,
                                            int ranks_per_node, bool multicast,
-                                           const std::string& choices) {
+                                           const std::string& choices,
+                                           const std::string& profile) {
   tutti::Shape shape;
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
@@ -114,6 +116,8 @@ std::pair<std::string, std::string> chosen(const std::string& op, std::size_t by
   shape.size = nodes * ranks_per_node;
   shape.mapped = nodes == 1;
   shape.layered = nodes > 1 && ranks_per_node > 1;
+  shape.lanes = shape.layered ? ranks_per_node : 0;
+  shape.bypass = !profile.empty() && load_profile(profile).bypasses_kernel();
   shape.segments = nodes > 1;
   shape.alone = nodes > 1 && ranks_per_node == 1;
   shape.mail = nodes > 1 && shape.size <= tutti::Inbox::kMostMail;
@@ -399,7 +403,7 @@ void bind_simulation(nb::module_& module) {
     return tutti::model::allgather_shared_buffer(load_profile(path), nodes, ppn, m, overlap);
   });
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
-             "multicast"_a = false, "choices"_a = "");
+             "multicast"_a = false, "choices"_a = "", "profile"_a = "");
   module.def("candidates", &candidates, "op"_a);
   module.def("measure_host", &measure_host);
   module.def(

@@ -79,11 +79,11 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     marks what selection takes (`reason` then says why), `cheapest` the least time. `choices`: a file as TUTTI_CHOICES
     names, or "". `multicast`: it gets through between the nodes."""
     core = native.core()
-    networks.path_of(net)
+    profile = networks.path_of(net)
     if nodes < 1 or ppn < 1:
         raise UserError("--nodes and --ppn are whole numbers from 1")
     try:
-        lines, (chosen, reason) = listed(op), core.chosen(op, size, nodes, ppn, multicast, choices)
+        lines, (chosen, reason) = listed(op), core.chosen(op, size, nodes, ppn, multicast, choices, str(profile))
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = [text for name, parameter, default, _ in lines for text in variants(name, parameter, default)]

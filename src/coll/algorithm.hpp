@@ -25,9 +25,11 @@ struct Shape {
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
   bool layered = false;           // several nodes, some with several members
+  int lanes = 0;                  // then: members of each node, 0 where they are not as many on each
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)
   bool scarce = false;    // processors are (Traits::scarce): messages cost more than latencies
+  bool bypass = false;    // Traits::bypass
   bool alone = false;     // every member is on a node of its own
   bool mail = true;       // members have mail slots for each other (networks; not without payload)
   bool acks = true;       // members have words for each other, in mail slots or alone

@@ -52,7 +52,7 @@ struct TeamEntry {
   JobImpl* job = nullptr;
   std::unique_ptr<Team> team;  // nullptr for the teams of a layer, which belong to theirs
   std::array<std::array<ChoiceTable, kClasses>, kColls> choices;
-  std::unique_ptr<TeamEntry> node, leaders;  // of the layers
+  std::unique_ptr<TeamEntry> node, leaders, lane;  // of the layers
 };
 
 JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
@@ -64,7 +64,8 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
       resources_{
-          engine_, heap_, directory_, blocks_, &JobImpl::run_layer, settings.multicast_receives} {}
+          engine_, heap_, directory_, blocks_, &JobImpl::run_layer, &JobImpl::adopt_lane,
+          settings.multicast_receives} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
                        int cores, const HostPump& pump, bool threads,
@@ -141,9 +142,11 @@ void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
       shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
       shape.acks = shape.mail;
       shape.scarce = fabric_->traits().scarce;
+      shape.bypass = fabric_->traits().bypass;
       shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
       shape.segments = shape.layered || shape.mail;
       shape.alone = shape.mail && !shape.layered;
+      shape.lanes = shape.layered ? team.layers()->each() : 0;
       shape.user_memory = fabric_->traits().user_memory;
       shape.divisible = c != kWhole;
       shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
@@ -174,6 +177,12 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
   if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
   co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+}
+
+void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
+  auto& entry = *static_cast<TeamEntry*>(whole.host_data);
+  entry.lane = std::make_unique<TeamEntry>();
+  entry.job->choose_algorithms(lane, *entry.lane, false);
 }
 
 void JobImpl::release_team(Team* team) noexcept {

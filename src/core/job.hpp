@@ -103,6 +103,7 @@ class JobImpl final : public Job {
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
   static Task run_layer(Team& team, const Call& call) noexcept;
+  static void adopt_lane(Team& whole, Team& lane) noexcept;
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
   Settings settings_;

@@ -120,6 +120,7 @@ struct Traits {
           // arenas of many ranks lie interleaved, so that untouched words cost nothing
   bool user_memory = false;  // get/put reach any exposed memory without the peer's help
   bool scarce = false;       // a machine of the job has more ranks than processors; the same on all
+  bool bypass = false;       // the network is driven past the kernel: copies cost as much as it
   std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
 };

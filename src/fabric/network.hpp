@@ -66,6 +66,8 @@ class Network {
 
   /// "ofi;tcp", "verbs". Lives as long as the network.
   virtual const char* name() const noexcept = 0;
+  /// Messages pass the kernel by (InfiniBand and its like), rather than through its sockets.
+  virtual bool bypasses_kernel() const noexcept = 0;
   /// What peers must have in common besides the name: a version. Differing ones cannot talk.
   virtual std::uint32_t version() const noexcept = 0;
   virtual const NetworkAddress& address() const noexcept = 0;

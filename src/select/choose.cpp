@@ -134,7 +134,13 @@ std::vector<Preference> between_nodes(const Shape& s) {
 }
 
 std::vector<Preference> without_processors(const Shape& s) {
-  if (s.layered) return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+  if (s.layered) {
+    // Where the network is as fast as a processor copies and folds, all processors of a node should
+    // (simulated: docs/results.md).
+    if (s.coll == Coll::allreduce && s.bypass && !s.scarce && s.bytes >= 48 * Ki)
+      return {{"lanes", 768 * Ki, 0}, {"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+    return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+  }
   if (!s.mapped) return between_nodes(s);
   return within_a_node(s);
 }

@@ -208,6 +208,18 @@ const char* folds_in_layers(const Shape& s, const Parameters& p) {
   return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
 }
 
+const char* in_lanes(const Shape& s, const Parameters& p) {
+  if (const char* why = in_layers(s, p)) return why;
+  return s.lanes != 0 ? nullptr : "nodes have different numbers of members";
+}
+
+const char* folds_in_lanes(const Shape& s, const Parameters& p) {
+  if (const char* why = in_lanes(s, p)) return why;
+  if (s.fixed_order) return "folds each part from another rank on";
+  if (!s.divisible) return "the operator needs whole vectors";
+  return s.commutative ? nullptr : "the operator does not commute";
+}
+
 /// The largest message of an allgather by halves has half of all blocks.
 const char* halves_fit_packets(const Shape& s, const Parameters& p) {
   Shape message = s;
@@ -257,6 +269,7 @@ constexpr const char* kVia = "VIA-2003, sections 4.1 and 4.2";
 constexpr const char* kDirect = "VIA-2003, section 3.3: dynamic registration";
 constexpr const char* kDoubling = "recursive doubling";
 constexpr const char* kBruck = "Bruck et al. 1997";
+constexpr const char* kLanes = "every member a leader: Traff and Hunold 2020";
 constexpr const char* kHierarchy = "shared memory in the node, network between leaders";
 constexpr const char* kMulticast = "MCAST-2007";
 constexpr const char* kWindows = "MCAST-2007, its open question of large messages";
@@ -295,6 +308,7 @@ std::vector<Algorithm> make_list() {
       {"multicast_nack", Coll::bcast, bcast_multicast_nack, nullptr, acknowledges_casts, {"timeout"}, timeout1000, kRival, true},
       {"direct", Coll::bcast, bcast_direct, nullptr, between_nodes, {"block", "degree"}, block64k, kDirect},
       {"scatter_allgather", Coll::bcast, bcast_scatter_allgather, nullptr, parts_by_everyone, {"block"}, block16k, "van de Geijn 1994, pipelined"},
+      {"lanes", Coll::bcast, bcast_lanes, nullptr, in_lanes, {}, kNone, kLanes},
       {"layered", Coll::bcast, bcast_layered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::bcast, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},
 
@@ -323,6 +337,7 @@ std::vector<Algorithm> make_list() {
       {"exchange", Coll::allreduce, allreduce_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},
       {"split_exchange", Coll::allreduce, allreduce_split_exchange, nullptr, parts_to_everyone, {}, kNone, kEveryone},
       {"ordered", Coll::allreduce, allreduce_ordered, nullptr, between_nodes, {}, kNone, "fold in rank order"},
+      {"lanes", Coll::allreduce, allreduce_lanes, nullptr, folds_in_lanes, {}, kNone, kLanes},
       {"layered", Coll::allreduce, allreduce_layered, nullptr, folds_in_layers, {}, kNone, kHierarchy},
       {"layered_ordered", Coll::allreduce, allreduce_layered_ordered, nullptr, in_layers, {}, kNone, kHierarchy},
       {"dcp", Coll::allreduce, offload::offloaded, nullptr, by_processors, {}, kNone, kCdcp, false, true},

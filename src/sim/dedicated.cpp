@@ -25,7 +25,7 @@ struct Rank {
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, Directory::bytes()),
         blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks, &run_selected} {}
+        resources{engine, heap, directory, blocks, &run_selected, nullptr} {}
   FramePool& frames() noexcept { return engine.frames(); }
 
   SimFabric& fabric;

@@ -52,7 +52,7 @@ struct SimJob::Rank {
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, heap_begin),
         blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks, &run_selected} {
+        resources{engine, heap, directory, blocks, &run_selected, nullptr} {
     resources.symmetric_layers = layered;
     resources.symmetric_segments = its_fabric.size() <= kMostWithSegments;
   }
@@ -61,6 +61,7 @@ struct SimJob::Rank {
     Layers& layers = *team->layers();
     if (layers.node) layers.node->host_data = forced;
     if (layers.leaders) layers.leaders->host_data = forced;
+    if (layers.lane) layers.lane->host_data = forced;
   }
 
   // First what every event touches: kHot bytes.
@@ -159,6 +160,7 @@ bool SimJob::needs_layers(const Choice& choice, int nodes, int ranks_per_node) n
   shape.size = nodes * ranks_per_node;
   shape.mapped = false;
   shape.layered = true;
+  shape.lanes = ranks_per_node;
   shape.block_bytes = kBlockBytes;
   return choice.algorithm->restriction(shape, choice.parameters) == nullptr;
 }

@@ -11,9 +11,11 @@ Shape shape_of(const Team& team, const Fabric& fabric, const Call& call) noexcep
   shape.size = team.size();
   shape.mapped = team.mapped();
   shape.layered = team.layers() != nullptr;
+  shape.lanes = shape.layered ? team.layers()->each() : 0;
   shape.mail = !team.mapped() && !team.elided() && team.size() <= Inbox::kMostMail;
   shape.acks =
       !team.mapped() && team.size() <= (team.elided() ? Inbox::kMostElidedMail : Inbox::kMostMail);
+  shape.bypass = fabric.traits().bypass;
   shape.datagram = fabric.traits().datagram_bytes;
   shape.segments = !team.mapped() && team.size() <= kMostWithSegments;
   shape.alone =

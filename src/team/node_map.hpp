@@ -18,6 +18,13 @@ struct NodeMap {
   bool consecutive =
       true;  // the members of each node follow each other in the team: members[i] == i
 
+  /// Members of each node where all nodes have as many, else 0.
+  int each() const noexcept {
+    for (int node = 1; node < nodes; ++node) {
+      if (count(node) != count(0)) return 0;
+    }
+    return count(0);
+  }
   int begin(int node) const noexcept { return first[static_cast<std::size_t>(node)]; }
   int count(int node) const noexcept { return begin(node + 1) - begin(node); }
   /// Member `local` of a node; 0 is its leader.

@@ -117,6 +117,13 @@ NodeSegment& Team::segment() {
   return *segment_;
 }
 
+/// The id of a team of a layer: 0 is that of the leaders, then come the nodes, then the lanes.
+void Team::layer_id(int layer, std::uint64_t out[2]) const noexcept {
+  const auto number = static_cast<std::uint64_t>(layer);
+  out[0] = (id_[0] + number) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
+  out[1] = id_[1] ^ (out[0] >> 7 | number << 60);
+}
+
 /// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
 Status Team::create_layers() {
   auto layers = std::make_unique<Layers>();
@@ -128,23 +135,42 @@ Status Team::create_layers() {
   for (int i = 0; i < layers->count(layers->my_node); ++i)
     here.push_back(job_rank(layers->member(layers->my_node, i)));
   const int local = layers->local_of[static_cast<std::size_t>(rank_)];
-  const auto derive = [&](std::uint64_t layer, std::uint64_t out[2]) {
-    out[0] = (id_[0] + layer) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
-    out[1] = id_[1] ^ (out[0] >> 7 | layer << 60);
-  };
   std::uint64_t id[2];
   if (here.size() > 1) {
-    derive(static_cast<std::uint64_t>(layers->my_node) + 1, id);
+    layer_id(layers->my_node + 1, id);
     TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false,
                      &membership_, &layers->node));
   }
   if (local == 0) {
-    derive(0, id);
+    layer_id(0, id);
     TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), symmetric_,
                      &membership_, &layers->leaders));
   }
   connected_ = true;  // its layers look after themselves
   layers_ = std::move(layers);
+  return symmetric_ && layers_->each() != 0 ? create_lane() : Status::success();
+}
+
+Status Team::create_lane() noexcept {
+  Layers& layers = *layers_;
+  const int place = layers.local_of[static_cast<std::size_t>(rank_)];
+  if (place == 0) return Status::success();  // that of the leaders
+  std::vector<std::int32_t> members;
+  for (int node = 0; node < layers.nodes; ++node)
+    members.push_back(job_rank(layers.member(node, place)));
+  std::uint64_t id[2];
+  layer_id(layers.nodes + place, id);
+  return create(resources_, id, layers.my_node, layers.nodes, members.data(), symmetric_,
+                &membership_, &layers.lane);
+}
+
+Status Team::open_lane(Team** out) noexcept {
+  Layers& layers = *layers_;
+  if (!layers.leaders && !layers.lane) {
+    TUTTI_TRY(create_lane());
+    resources_.adopt_lane(*this, *layers.lane);
+  }
+  *out = layers.leaders ? layers.leaders.get() : layers.lane.get();
   return Status::success();
 }
 
@@ -356,7 +382,8 @@ bool Team::try_reclaim() noexcept {
   if (layers_) {
     if (layers_->node && layers_->node->try_reclaim()) layers_->node.reset();
     if (layers_->leaders && layers_->leaders->try_reclaim()) layers_->leaders.reset();
-    if (layers_->node || layers_->leaders) return false;
+    if (layers_->lane && layers_->lane->try_reclaim()) layers_->lane.reset();
+    if (layers_->node || layers_->leaders || layers_->lane) return false;
     if (segment_) segment_->release();  // all members of the team have released it
     return true;
   }

@@ -56,6 +56,8 @@ struct TeamResources {
   BlockPool& blocks;
   /// Runs a collective of a team of a layer, by whatever algorithm is best there. Set by the core.
   Task (*run_layer)(Team& team, const Call& call) = nullptr;
+  /// A lane of `whole` has been made: whoever runs it gets it ready. Set by the core.
+  void (*adopt_lane)(Team& whole, Team& lane) = nullptr;
   int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
   /// Symmetric teams have layers too, where some nodes have several members.
   bool symmetric_layers = false;
@@ -69,6 +71,9 @@ struct Layers : NodeMap {
       node;  // the members on this node, in the order of the team; nullptr when there is one
   std::unique_ptr<Team>
       leaders;  // the first member of each node, in node order; nullptr unless this rank is one
+  /// This rank and those of the same place on the other nodes, where it is not the first one.
+  /// Made when it is first wanted (Team::open_lane()).
+  std::unique_ptr<Team> lane;
 };
 
 class Team {
@@ -110,6 +115,10 @@ class Team {
   Engine::Reached layers_turn(const Ticket& ticket) noexcept {
     return engine().reached(layers_turn_, ticket.epoch, membership_);
   }
+  /// Of a team with as many members on each node: the team of those that have the same place as
+  /// this rank, one on each node (in node order), for algorithms in which every member is a leader.
+  /// Local; all of them make it with the same collective.
+  Status open_lane(Team** out) noexcept;
   /// Runs a collective of a team of this one's layers.
   Task run_layer(Team& layer, const Call& call) noexcept {
     return resources_.run_layer(layer, call);
@@ -311,6 +320,8 @@ class Team {
   Status create_network() noexcept;
   Status create_symmetric(bool leaders) noexcept;
   Status create_layers();
+  Status create_lane() noexcept;
+  void layer_id(int layer, std::uint64_t out[2]) const noexcept;
   void map_nodes(NodeMap& map) const;
   bool reclaim_mapped() noexcept;
 

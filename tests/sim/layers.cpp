@@ -44,12 +44,12 @@ std::vector<Combination> in_layers() {
   return all;
 }
 
-/// The collectives that have a layered algorithm, in the order of the list.
+/// The algorithms that run in layers, in the order of the list.
 std::vector<Choice> layered() {
   std::vector<Choice> all;
   for (const Algorithm& algorithm : algorithms()) {
     const std::string name = algorithm.name;
-    if (name.starts_with("layered")) all.push_back({&algorithm, algorithm.defaults});
+    if (name.starts_with("layered") || name == "lanes") all.push_back({&algorithm, algorithm.defaults});
   }
   return all;
 }

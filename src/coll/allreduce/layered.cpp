@@ -59,16 +59,20 @@ Task reduce_layered_ordered(Team& t, const Call& call, const Ticket& k, const Pa
   return fold_all_in_order(t, call, k, t.rank() == call.root ? call.recv : nullptr);
 }
 
-Task allreduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  if (order_lost(t, call)) co_return co_await allreduce_layered_ordered(t, call, k, p);
+Task allreduce_in_layers(Team& t, const Call& call) noexcept {
   const Layers& layers = *t.layers();
   const Call up = like(call, Coll::reduce, 0, call.send, call.recv, call.bytes);
   const Call across = like(call, Coll::allreduce, 0, call.recv, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
   TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
   if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  co_return co_await in_layer(t, layers.node, down);
+}
+
+Task allreduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+  if (order_lost(t, call)) co_return co_await allreduce_layered_ordered(t, call, k, p);
+  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  TUTTI_CO_TRY(co_await allreduce_in_layers(t, call));
   t.finish(k);
   co_return Status::success();
 }

@@ -4,17 +4,22 @@
 
 namespace tutti {
 
-Task bcast_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+Task bcast_in_layers(Team& t, const Call& call) noexcept {
   const Layers& layers = *t.layers();
   const auto root = static_cast<std::size_t>(call.root);
   const bool at_root = layers.my_node == layers.node_of[root];
   const Call up = like(call, Coll::bcast, layers.local_of[root], nullptr, call.recv, call.bytes);
   const Call across = like(call, Coll::bcast, layers.node_of[root], nullptr, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
   if (at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
   if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
   if (!at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  co_return Status::success();
+}
+
+Task bcast_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  TUTTI_CO_TRY(co_await bcast_in_layers(t, call));
   t.finish(k);
   co_return Status::success();
 }

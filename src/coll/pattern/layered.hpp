@@ -31,6 +31,10 @@ inline Call like(const Call& call, Coll coll, int root, const void* send, void* 
   return other;
 }
 
+/// On the node, between the leaders, and on the node: within a collective that has its turn.
+Task allreduce_in_layers(Team& t, const Call& call) noexcept;
+Task bcast_in_layers(Team& t, const Call& call) noexcept;
+
 /// Of whoever is on the node of `root`: the bytes that its leader has (or, with `to_leader`, that
 /// the root has) at `memory` get to the other one. Ranks that have no part in it receive into
 /// memory of their own.

@@ -149,6 +149,7 @@ void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& se
   thread_cpu_ = settings.progress_cpu;
   trait_name_ = std::string("shm+") + network_->name();
   traits_.name = trait_name_.c_str();
+  traits_.bypass = network_->bypasses_kernel();
   node_of_.resize(all.size());
   peers_ = std::vector<Peer>(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -37,6 +37,10 @@ class OfiNetwork final : public Network {
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
   const char* name() const noexcept override { return name_.c_str(); }
+  bool bypasses_kernel() const noexcept override {
+    return name_.find("tcp") == std::string::npos && name_.find("sockets") == std::string::npos &&
+           name_.find("udp") == std::string::npos;
+  }
   std::uint32_t version() const noexcept override { return version_; }
   const NetworkAddress& address() const noexcept override { return address_; }
   Status meet(const NetworkAddress* all, int size) noexcept override;

@@ -79,6 +79,11 @@ struct Network {
   int leaf_nodes = 0;  // nodes below one leaf switch of a fat tree; 0: a full crossbar
   int uplinks = 0;     // of a leaf switch: leaf_nodes / over-subscription
   Time hop = 0;        // each further switch
+
+  /// A put of nothing between two nodes.
+  Time one_way() const noexcept { return Tm + Td + 2 * (Ts + Tn) + Tl; }
+  /// What goes through a kernel takes more than 8 us (Traits::bypass).
+  bool bypasses_kernel() const noexcept { return one_way() <= 8'000'000; }
 };
 
 /// Reads a profile (TOML, times in microseconds). On failure `*message` says in one line what would

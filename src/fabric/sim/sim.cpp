@@ -30,6 +30,7 @@ SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks
   traits_.most_carried = world.spec().elided ? 0 : world.spec().most_carried;
   traits_.arena_scale = world.arena_scale_;
   traits_.datagram_bytes = world.network().mtu;
+  traits_.bypass = world.network().bypasses_kernel();
   waiters_.next = &waiters_;
   waiters_.previous = &waiters_;
   arena_.base = world.arena_base(rank);

@@ -34,6 +34,7 @@ class VerbsNetwork final : public Network {
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
   const char* name() const noexcept override { return "verbs"; }
+  bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
   Status meet(const NetworkAddress* all, int size) noexcept override;
