@@ -13,6 +13,7 @@ namespace tutti::lab {
 namespace {
 
 constexpr std::size_t kMostCommandBytes = 4096;
+constexpr std::size_t kMostPieceBytes = 32768;
 
 std::string refusal(const std::string& why) { return "!" + why; }
 
@@ -24,7 +25,17 @@ bool Switch::obey() {
   if (!receive_with(control_, kMostCommandBytes, &command, &descriptors)) return false;
   const std::string answer = answer_to(command, descriptors);
   for (int descriptor : descriptors) close(descriptor);
-  return send_with(control_, answer, {});
+  return say(answer);
+}
+
+/// In packets, of which all but the last begin with an end of line: the counters of many nodes are
+/// more than a socket takes at once.
+bool Switch::say(const std::string& answer) const {
+  std::size_t said = 0;
+  for (; answer.size() - said > kMostPieceBytes; said += kMostPieceBytes) {
+    if (!send_with(control_, "\n" + answer.substr(said, kMostPieceBytes), {})) return false;
+  }
+  return send_with(control_, answer.substr(said), {});
 }
 
 std::string Switch::answer_to(const std::string& command, const std::vector<int>& descriptors) {

@@ -48,6 +48,7 @@ class Switch {
   void bury(int port);
 
   bool obey();
+  bool say(const std::string& answer) const;
   std::string answer_to(const std::string& command, const std::vector<int>& descriptors);
   std::string counters() const;
   std::string set(const std::string& name, double value);

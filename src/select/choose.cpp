@@ -139,6 +139,9 @@ std::vector<Preference> without_processors(const Shape& s) {
     // (simulated: docs/results.md).
     if (s.coll == Coll::allreduce && s.bypass && !s.scarce && s.bytes >= 48 * Ki)
       return {{"lanes", 768 * Ki, 0}, {"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+    // Every rank of a node works on one buffer, and copies while the network sends.
+    if (s.coll == Coll::allgather && !s.scarce)
+      return {{"shared_buffer", kAny, 0}, {"layered", kAny, 0}};
     return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
   }
   if (!s.mapped) return between_nodes(s);

@@ -1,6 +1,7 @@
 """The lab: nodes that are hosts of their own, the network in between, faults, and that nothing is left."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -389,6 +390,12 @@ def test_labs_do_not_see_each_other(python):
     assert not failures
 
 
-def test_many_nodes():
+def test_many_nodes(python):
     with Lab(40) as lab:
         assert lab.run(["hostname"], node="n39").stdout == "n39\n"
+        # Counters of more links than one packet of the control connection holds.
+        for node in lab.nodes[:12]:
+            assert lab.run(python("udp_source.py", "239.1.2.3", 1), node=node, timeout=30).returncode == 0
+        links = lab.switch_counters()["links"]
+        assert len(json.dumps(links)) > 32768
+        assert {link["from"] for link in links} == set(lab.nodes[:12])

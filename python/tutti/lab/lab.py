@@ -25,7 +25,7 @@ HEAD = "head"          # the node of launchers; it is connected without delay an
 MOST_NODES = 128
 MTUS = (576, 65000)
 START_S, ANSWER_S, END_S = 60.0, 30.0, 10.0
-_ANSWER_BYTES = 1 << 22
+_PIECE_BYTES = 1 << 16
 
 
 def why_not() -> str | None:
@@ -241,14 +241,18 @@ class Lab:
             return self._receive()
 
     def _receive(self) -> str:
-        try:
-            answer = self._control.recv(_ANSWER_BYTES).decode()
-        except TimeoutError:
-            raise Failure("the lab's switch does not answer") from None
-        except OSError:
-            raise Failure("the lab has ended") from None
-        if not answer:
-            raise Failure("the lab's switch has died")
+        answer, more = "", True
+        while more:  # a packet that begins with an end of line is followed by another one
+            try:
+                piece = self._control.recv(_PIECE_BYTES).decode()
+            except TimeoutError:
+                raise Failure("the lab's switch does not answer") from None
+            except OSError:
+                raise Failure("the lab has ended") from None
+            if not piece:
+                raise Failure("the lab's switch has died")
+            more = piece.startswith("\n")
+            answer += piece.removeprefix("\n")
         if answer.startswith("!"):
             raise Failure(f"no lab: {answer[1:]}" if not self._started() else answer[1:])
         return answer
