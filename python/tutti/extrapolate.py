@@ -57,6 +57,10 @@ def predict(simulate: Callable[[int], tuple[float, int]], op: str, alg: str, siz
     first = first_size(op, alg, nodes, ppn)
     if size <= 4 * first:
         return Prediction(simulate(size)[0])
+    if first > 4 * PART:
+        _, events = simulate(PART)
+        if events > MOST_EVENTS // 4:
+            return Prediction(None, f"not simulated: {in_words(PART)} alone took {events:,} events")
     us, events = simulate(first)
     sizes, times = [first], [us]
     while True:

@@ -121,7 +121,7 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   job->in_layers_ = spec.in_layers;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
-  if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank))) {
+  if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank), true)) {
     *message = "no address space for " + std::to_string(size) + " ranks";
     return Status::error(Code::no_memory, "ranks");
   }

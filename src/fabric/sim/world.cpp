@@ -52,7 +52,7 @@ Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::st
   }
   TUTTI_TRY(world->map_arenas(message));
   if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) *
-                                      sizeof(SimFabric))) {
+                                      sizeof(SimFabric), true)) {
     *message = "no address space for " + std::to_string(world->ranks_) + " ranks";
     return Status::error(Code::no_memory, "ranks");
   }
@@ -68,7 +68,7 @@ Status World::map_arenas(std::string* message) {
   const auto ranks = static_cast<std::size_t>(ranks_);
   pool_bytes_ = spec_.arena_bytes * ranks;
   if (spec_.elided && spec_.nodes > 1 && spec_.ranks_per_node == 1) arena_scale_ = ranks;
-  if (!arenas_.allocate(pool_bytes_)) {
+  if (!arenas_.allocate(pool_bytes_, false)) {
     *message = "no address space for the arenas of " + std::to_string(ranks_) + " ranks of " +
                std::to_string(spec_.arena_bytes) + " bytes";
     pool_bytes_ = 0;

@@ -107,7 +107,7 @@ class Pool {
  private:
   void grow() {
     slabs_.emplace_back();
-    if (!slabs_.back().allocate(next_slab_ * sizeof(T))) throw std::bad_alloc();
+    if (!slabs_.back().allocate(next_slab_ * sizeof(T), true)) throw std::bad_alloc();
     unused_ = reinterpret_cast<T*>(slabs_.back().data());
     left_ = next_slab_;
     if (next_slab_ < kLargestSlab) next_slab_ *= 2;
