@@ -168,7 +168,7 @@ Status Team::open_lane(Team** out) noexcept {
   Layers& layers = *layers_;
   if (!layers.leaders && !layers.lane) {
     TUTTI_TRY(create_lane());
-    resources_.adopt_lane(*this, *layers.lane);
+    if (resources_.adopt_lane != nullptr) resources_.adopt_lane(*this, *layers.lane);
   }
   *out = layers.leaders ? layers.leaders.get() : layers.lane.get();
   return Status::success();
