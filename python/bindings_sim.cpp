@@ -173,11 +173,8 @@ nb::list deliveries_of(SimJob& job) {
 class Buffers {
  public:
   Buffers(const tutti::Call& call, int ranks, bool carried) {
-    const bool whole = call.coll == tutti::Coll::bcast || call.coll == tutti::Coll::reduce ||
-                       call.coll == tutti::Coll::allreduce || call.coll == tutti::Coll::allgatherv;
-    const std::size_t bytes = call.bytes * static_cast<std::size_t>(whole ? 1 : ranks);
-    constexpr std::size_t kMost = std::size_t{1} << 32;
-    if (carried && bytes > kMost) {
+    const std::size_t bytes = bytes_of(call, ranks);
+    if (carried && !fit(call, ranks)) {
       throw std::invalid_argument("this algorithm cannot be simulated without its data, and " +
                                   std::to_string(ranks) + " ranks of " +
                                   std::to_string(call.bytes) + " bytes are more than 4 GiB");
@@ -188,7 +185,18 @@ class Buffers {
   void* send() { return send_.data(); }
   void* recv() { return recv_.data(); }
 
+  /// They may be carried.
+  static bool fit(const tutti::Call& call, int ranks) {
+    return bytes_of(call, ranks) <= std::size_t{1} << 32;
+  }
+
  private:
+  static std::size_t bytes_of(const tutti::Call& call, int ranks) {
+    const bool whole = call.coll == tutti::Coll::bcast || call.coll == tutti::Coll::reduce ||
+                       call.coll == tutti::Coll::allreduce || call.coll == tutti::Coll::allgatherv;
+    return call.bytes * static_cast<std::size_t>(whole ? 1 : ranks);
+  }
+
   std::vector<std::byte> send_, recv_;
 };
 
@@ -212,6 +220,11 @@ std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec, const tutti:
 std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& choice,
                                  const tutti::Call& call) {
   spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
+  if (spec.layered && Buffers::fit(call, spec.nodes * spec.ranks_per_node)) {
+    // Without payload other algorithms would be taken in its layers than in reality.
+    std::unique_ptr<SimJob> carrying = make_carrying_job(spec, choice);
+    if (carrying != nullptr && carrying->restriction(choice, call) == nullptr) return carrying;
+  }
   std::unique_ptr<SimJob> job;
   std::string message;
   require(SimJob::create(spec, &job, &message), message);
@@ -301,14 +314,7 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
     throw std::invalid_argument("the root must be a rank, from 0 to " +
                                 std::to_string(job->size() - 1));
   std::string message;
-  tutti::Status status = run_shared(*job, choice, call, repeat, program, &message);
-  if (status.code == tutti::Code::unsupported && job->team(0).layers() && job->team(0).elided()) {
-    // What a layer would run may need payload where the layered algorithm itself does not.
-    if (auto carrying = make_carrying_job(spec, choice)) {
-      job = std::move(carrying);
-      status = run_shared(*job, choice, call, repeat, program, &message);
-    }
-  }
+  const tutti::Status status = run_shared(*job, choice, call, repeat, program, &message);
   require(status, message);
   nb::dict result;
   result["us"] = static_cast<double>(job->duration()) / tutti::sim::kMicrosecond / repeat;

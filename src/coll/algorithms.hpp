@@ -68,6 +68,7 @@ TUTTI_ALGORITHM(reduce_layered_ordered);
 TUTTI_ALGORITHM(allreduce_doubling);
 TUTTI_ALGORITHM(allreduce_ring);
 TUTTI_ALGORITHM(allreduce_ordered);
+TUTTI_ALGORITHM(allreduce_halving);
 TUTTI_ALGORITHM(allreduce_layered);
 TUTTI_ALGORITHM(allreduce_lanes);
 TUTTI_ALGORITHM(allreduce_layered_ordered);

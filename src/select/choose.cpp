@@ -57,6 +57,21 @@ std::vector<Preference> within_a_node(const Shape& s) {
 
 constexpr int kStep = 8;  // members up to which a tree of one step is taken, and multicast is not
 
+/// Allreduce between nodes: whole vectors while latency counts, then parts. Where processors are
+/// not scarce, by simulation (docs/results.md).
+std::vector<Preference> reduce_everywhere(const Shape& s) {
+  // A ring has 2 (N - 1) steps: it pays when its parts are large.
+  const std::size_t large = 32 * Ki * static_cast<std::size_t>(s.size);
+  std::vector<Preference> all = {{"doubling", s.scarce ? large : 32 * Ki, 0}};
+  if (!s.scarce) all.push_back({"halving", large, 0});
+  all.insert(all.end(), {{"ring", kAny, 0},
+                         {"doubling", kAny, 0},
+                         {"ordered", kAny, 0},
+                         {"degree_k", Ki, 3},
+                         {"degree_k", kAny, 1}});
+  return all;
+}
+
 /// Between nodes, one member on each, where a rank has a processor: few steps.
 std::vector<Preference> few_steps(const Shape& s) {
   switch (s.coll) {
@@ -68,13 +83,7 @@ std::vector<Preference> few_steps(const Shape& s) {
         return {{"multicast", kAny, 0}, {"binomial", kAny, 3072}, {"direct", kAny, 0}};
       return {{"binomial", kAny, 3072}, {"direct", kAny, 0}};
     case Coll::allreduce:
-      // A ring has 2 (N - 1) steps: it pays when its parts are large.
-      return {{"doubling", 32 * Ki * static_cast<std::size_t>(s.size), 0},
-              {"ring", kAny, 0},
-              {"doubling", kAny, 0},
-              {"ordered", kAny, 0},
-              {"degree_k", Ki, 3},
-              {"degree_k", kAny, 1}};
+      return reduce_everywhere(s);
     case Coll::reduce:
       return {{"degree_k", kAny, 1}, {"direct", kAny, 0}, {"ordered", kAny, 0}};
     case Coll::reduce_scatter_block:
@@ -137,10 +146,10 @@ std::vector<Preference> without_processors(const Shape& s) {
   if (s.layered) {
     // Where the network is as fast as a processor copies and folds, all processors of a node should
     // (simulated: docs/results.md).
-    if (s.coll == Coll::allreduce && s.bypass && !s.scarce && s.bytes >= 48 * Ki)
-      return {{"lanes", 768 * Ki, 0}, {"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
+    if (s.coll == Coll::allreduce && s.bypass && !s.scarce && s.bytes >= 12 * Ki)
+      return {{"lanes", kAny, 0}, {"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
     // Every rank of a node works on one buffer, and copies while the network sends.
-    if (s.coll == Coll::allgather && !s.scarce)
+    if ((s.coll == Coll::allgather || s.coll == Coll::allgatherv) && !s.scarce)
       return {{"shared_buffer", kAny, 0}, {"layered", kAny, 0}};
     return {{"layered", kAny, 0}, {"layered_ordered", kAny, 0}};
   }

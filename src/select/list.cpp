@@ -107,6 +107,11 @@ const char* divides_between_nodes(const Shape& s, const Parameters& p) {
   return s.divisible ? nullptr : "the operator needs whole vectors";
 }
 
+const char* halves_between_nodes(const Shape& s, const Parameters& p) {
+  if (const char* why = divides_between_nodes(s, p)) return why;
+  return s.fixed_order ? kTree : nullptr;
+}
+
 const char* rings_between_nodes(const Shape& s, const Parameters& p) {
   if (const char* why = divides_between_nodes(s, p)) return why;
   if (s.fixed_order) return "folds each part from another rank on";
@@ -332,6 +337,7 @@ std::vector<Algorithm> make_list() {
       {"sendrecv_binomial", Coll::allreduce, allreduce_sendrecv_binomial, nullptr, fits_packets, {"packet"}, packet1024, kMvich},
       {"sendrecv_recursive_doubling", Coll::allreduce, allreduce_sendrecv_recursive_doubling, nullptr, fits_packets, {"packet"}, packet1024, kClassical},
       {"doubling", Coll::allreduce, allreduce_doubling, nullptr, folds_between_nodes, {}, kNone, kDoubling},
+      {"halving", Coll::allreduce, allreduce_halving, nullptr, halves_between_nodes, {}, kNone, "recursive halving and doubling: Rabenseifner 2004"},
       {"ring", Coll::allreduce, allreduce_ring, nullptr, rings_between_nodes, {}, kNone, "ring"},
       {"multicast", Coll::allreduce, allreduce_multicast, cast_items, rings_and_casts, {"window", "pace", "patience"}, window192, kWindows, true},
       {"exchange", Coll::allreduce, allreduce_exchange, nullptr, blocks_of_everyone, {}, kNone, kEveryone},

@@ -91,13 +91,14 @@ void append(const void* left, const void* right, void* out, std::size_t count, c
   }
 }
 
-class Order : public ::testing::TestWithParam<std::tuple<bool, bool>> {};
+class Order : public ::testing::TestWithParam<std::tuple<bool, bool, const char*>> {};
 
 TEST_P(Order, IsThatOfTheRanks) {
   Settings settings;
   settings.arena = std::size_t{128} << 20;
   settings.deadline_s = 30;
   settings.fixed_order = std::get<0>(GetParam());
+  settings.algorithm = std::get<2>(GetParam());
   Reduction reduction;
   reduction.fold = &append;
   reduction.element_bytes = sizeof(Range);
@@ -132,7 +133,8 @@ TEST_P(Order, IsThatOfTheRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Order, ::testing::Combine(::testing::Bool(), ::testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(All, Order, ::testing::Combine(::testing::Bool(), ::testing::Bool(),
+                                            ::testing::Values("", "allreduce=halving")));
 
 }  // namespace
 }  // namespace tutti

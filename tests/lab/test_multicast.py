@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,43 @@ def test_a_large_message_passes_each_cable_once(mpi):
     assert all(cast[node]["sent"] < 0.2 and cast[node]["received"] < 1.2 for node in others), most
     assert all(parts[node]["sent"] > 0.7 for node in others), most  # what they were sent of it goes on to three
     assert tree["n0"]["sent"] > 2.9, most  # children of the root
+
+
+@pytest.mark.timeout(300)
+@only("mpich")
+def test_blocks_of_an_allgather_pass_each_cable_once(mpi):
+    """Every node sends its own block once, and gets the others'; by a tree or a ring it sends all but one of them."""
+    nodes, size = 5, 200_000
+    binary = program.compile_for(mpi, Path(__file__).with_name("programs") / "allgathers.c")
+    choice, most = peers.Settings(), {}
+    for alg in ("multicast", "direct", "exchange"):
+        with Lab(nodes, latency="1ms") as lab:
+            counted = []
+            for calls in (2, 10):
+                lab.reset_counters()
+                command = peers.command_line(mpi, nodes, choice, [str(binary), str(size), str(calls)])
+                environment = peers.environment(mpi, choice) | {"TUTTI_NET": "on", "TUTTI_MULTICAST": "on",
+                                                                "TUTTI_ALG": f"allgather={alg}"}
+                answer = lab.run([*command_of_tutti(), "run", *command], env=environment, timeout=90)
+                assert answer.returncode == 0 and "0 wrong" in answer.stdout, answer.stdout + answer.stderr
+                counted.append({port["node"]: port for port in lab.switch_counters()["ports"]})
+            most[alg] = {way: max((counted[1][node][way] - counted[0][node][way]) / 8 / size for node in lab.nodes)
+                         for way in ("sent", "received")}
+    print(most)
+    assert most["multicast"]["sent"] < 1.4, most  # its own block
+    assert most["multicast"]["received"] < 1.2 * (nodes - 1), most
+    assert most["direct"]["sent"] > nodes - 1 and most["exchange"]["sent"] > nodes - 1, most
+
+
+@pytest.mark.timeout(300)
+@only("mpich")
+def test_two_jobs_cast_on_one_network(mpi):
+    """At the same time and on the same nodes: each has a group of its own, and delivers nothing of the other's."""
+    with Lab(3, latency="1ms") as lab, ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(broadcast, lab, mpi, 3, size, 400, **MULTICAST) for size in (3000, 5)]
+        for job in jobs:
+            _, said = job.result()  # every byte was compared
+            assert ran(said) == {"multicast"}, said
 
 
 @pytest.mark.timeout(300)

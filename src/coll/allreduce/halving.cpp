@@ -1,0 +1,148 @@
+// Allreduce by recursive halving and doubling (Rabenseifner 2004): in log2 N rounds partners exchange
+// halves of what each of them still folds, and in as many rounds they put the parts together. Every
+// member sends 2 (N - 1) / N of the vector in 2 log2 N messages. The nearest partners come first, so
+// that what is folded are the operands of ranges of ranks, in their order.
+#include <algorithm>
+
+#include "coll/algorithms.hpp"
+#include "coll/pattern/direct.hpp"
+#include "coll/pattern/fold.hpp"
+#include "coll/pattern/partners.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t kHalf = kArrived, kPart = kArrived + 1;  // steps of the mail
+
+/// Memory that others put into: the vector; a place for the half of each round, since a partner may
+/// be ahead; and one for the whole vector of a neighbour.
+class Halving {
+ public:
+  Halving(Team& team, const Call& call, const Ticket& ticket) noexcept
+      : t_(team),
+        call_(call),
+        k_(ticket),
+        partners_(team.rank(), team.size()),
+        element_(call.reduction->element_bytes),
+        window_(team) {}
+  FramePool& frames() noexcept { return t_.frames(); }
+
+  Task run() noexcept {
+    TUTTI_CO_TRY(co_await t_.inbox().enter(k_, true));
+    TUTTI_CO_TRY(open());
+    TUTTI_CO_TRY(partners_.represented() ? co_await leave_to_neighbour() : co_await take_part());
+    place(t_, call_.recv, vector(0), call_.bytes);
+    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
+    co_return sent_.status;
+  }
+
+ private:
+  struct Range {
+    std::size_t begin, end;  // elements
+  };
+
+  /// Where the half of a round arrives: behind the largest halves of the rounds before it.
+  std::size_t place_of_round(int round) const noexcept {
+    std::size_t place = call_.bytes, most = call_.bytes / element_;
+    for (int before = 0; before < round; ++before) {
+      most = (most + 1) / 2;
+      place += most * element_;
+    }
+    return place;
+  }
+  std::size_t place_of_neighbour() const noexcept { return place_of_round(partners_.rounds()); }
+  std::byte* vector(std::size_t element) noexcept {
+    return at(memory_.memory(), element * element_);
+  }
+
+  Status open() noexcept {
+    const std::size_t bytes = place_of_neighbour() + call_.bytes;
+    TUTTI_TRY(memory_.allocate(t_, bytes));
+    TUTTI_TRY(window_.open(memory_.memory(), bytes));
+    if (partners_.represented() || partners_.represents())
+      TUTTI_TRY(window_.invite(k_, partners_.neighbour()));
+    for (int round = 0; !partners_.represented() && round < partners_.rounds(); ++round)
+      TUTTI_TRY(window_.invite(k_, partners_.partner(round)));
+    return Status::success();
+  }
+
+  /// `step` tells the member that it is there.
+  Task send(int member, std::size_t where, const void* data, std::size_t bytes,
+            std::uint64_t step) noexcept {
+    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, member, kInvited));
+    TUTTI_CO_TRY(put_direct(t_, k_, member, where, data, bytes, &sent_));
+    co_return t_.inbox().mail(k_, member, step, nullptr);
+  }
+
+  Task leave_to_neighbour() noexcept {
+    const int neighbour = partners_.neighbour();
+    TUTTI_CO_TRY(
+        co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf));
+    co_return co_await t_.inbox().mailed(k_, neighbour, kPart);
+  }
+
+  Task take_part() noexcept {
+    const int rounds = partners_.rounds(), neighbour = partners_.neighbour();
+    place(t_, vector(0), call_.send, call_.bytes);
+    if (partners_.represents()) {
+      TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, neighbour, kHalf));
+      fold_bytes(t_, *call_.reduction, at(memory_.memory(), place_of_neighbour()), vector(0),
+                 vector(0), call_.bytes);
+    }
+    ranges_[0] = {0, call_.bytes / element_};
+    for (int round = 0; round < rounds; ++round) TUTTI_CO_TRY(co_await halve(round));
+    for (int round = rounds - 1; round >= 0; --round) TUTTI_CO_TRY(co_await put_together(round));
+    if (partners_.represents())
+      TUTTI_CO_TRY(co_await send(neighbour, 0, vector(0), call_.bytes, kPart));
+    co_return Status::success();
+  }
+
+  /// Keeps one half of the range, folded with the partner's, and gives the other one away.
+  Task halve(int round) noexcept {
+    const int other = partners_.partner(round);
+    const Range range = ranges_[round];
+    const std::size_t middle = range.begin + (range.end - range.begin) / 2;
+    Range keep{range.begin, middle}, give{middle, range.end};
+    if (partners_.upper(round)) std::swap(keep, give);
+    ranges_[round + 1] = keep;
+    TUTTI_CO_TRY(co_await send(other, place_of_round(round), vector(give.begin),
+                               (give.end - give.begin) * element_, kHalf));
+    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, other, kHalf));
+    const void* theirs = at(memory_.memory(), place_of_round(round));
+    void* mine = vector(keep.begin);
+    fold_bytes(t_, *call_.reduction, other < t_.rank() ? theirs : mine,
+               other < t_.rank() ? mine : theirs, mine, (keep.end - keep.begin) * element_);
+    co_return Status::success();
+  }
+
+  /// The partner gets the half that this rank has, and the other way round.
+  Task put_together(int round) noexcept {
+    const int other = partners_.partner(round);
+    const Range have = ranges_[round + 1];
+    TUTTI_CO_TRY(co_await send(other, have.begin * element_, vector(have.begin),
+                               (have.end - have.begin) * element_, kPart));
+    co_return co_await t_.inbox().mailed(k_, other, kPart);
+  }
+
+  static constexpr int kMostRounds = 31;
+  Team& t_;
+  const Call& call_;
+  const Ticket& k_;
+  const Partners partners_;
+  const std::size_t element_;
+  Temporary memory_;
+  Window window_;  // goes before the memory
+  Completion sent_;
+  Range ranges_[kMostRounds + 1];  // what this rank folds in each round
+};
+
+}  // namespace
+
+Task allreduce_halving(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+  Halving halving(t, call, k);
+  TUTTI_CO_TRY(co_await halving.run());
+  t.finish(k);
+  co_return Status::success();
+}
+
+}  // namespace tutti
