@@ -102,13 +102,10 @@ std::string text_of(const tutti::Choice& choice) {
   return text;
 }
 
-/// (what selection takes for a sum of 32-bit integers or for bytes, "" when nothing can run; why).
-/// `choices`: a file as TUTTI_CHOICES names, or ""; `profile`: the network's, or "" for one of
-/// sockets.
-std::pair<std::string, std::string> chosen(const std::string& op, std::size_t bytes, int nodes,
-                                           int ranks_per_node, bool multicast,
-                                           const std::string& choices,
-                                           const std::string& profile) {
+/// Of a sum of 32-bit integers, or of bytes, in a real job. `profile`: the network's, or "" for one
+/// of sockets.
+tutti::Shape real_shape(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node,
+                        bool multicast, const std::string& profile) {
   tutti::Shape shape;
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
@@ -124,6 +121,29 @@ std::pair<std::string, std::string> chosen(const std::string& op, std::size_t by
   constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
   shape.datagram = nodes > 1 && multicast ? kDatagram : 0;
   shape.block_bytes = std::size_t{64} << 10;
+  return shape;
+}
+
+/// Why `algorithm` ("bcast=binomial:block=3072") cannot run there for want of layers, or because
+/// the job has them; "" where that is not so.
+std::string layer_restriction(const std::string& algorithm, std::size_t bytes, int nodes,
+                              int ranks_per_node) {
+  const tutti::Choice choice = parse_choice(algorithm);
+  tutti::Shape shape =
+      real_shape(tutti::name(choice.algorithm->coll), bytes, nodes, ranks_per_node, true, "");
+  const char* why = choice.algorithm->restriction(shape, choice.parameters);
+  shape.layered = !shape.layered;
+  const bool otherwise = choice.algorithm->restriction(shape, choice.parameters) == nullptr;
+  return why != nullptr && otherwise ? why : "";
+}
+
+/// (what selection takes, "" when nothing can run; why). `choices`: a file as TUTTI_CHOICES names,
+/// or
+/// "".
+std::pair<std::string, std::string> chosen(const std::string& op, std::size_t bytes, int nodes,
+                                           int ranks_per_node, bool multicast,
+                                           const std::string& choices, const std::string& profile) {
+  const tutti::Shape shape = real_shape(op, bytes, nodes, ranks_per_node, multicast, profile);
   tutti::Tuned tuned;
   std::string message;
   if (!choices.empty()) require(tutti::Tuned::load(choices, &tuned, &message), message);
@@ -202,8 +222,8 @@ class Buffers {
 
 constexpr std::size_t kMostControl = 512;  // keys of memory are in smaller messages than this
 
-/// With the payload that algorithms need to run at all: keys of memory, not data. nullptr where there
-/// are too many ranks for it.
+/// With the payload that algorithms need to run at all: keys of memory, not data. nullptr where
+/// there are too many ranks for it.
 std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec, const tutti::Choice& choice) {
   constexpr int kMostWithPayload = 1 << 14;
   if (spec.nodes * spec.ranks_per_node > kMostWithPayload) return nullptr;
@@ -410,6 +430,8 @@ void bind_simulation(nb::module_& module) {
   });
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
              "multicast"_a = false, "choices"_a = "", "profile"_a = "");
+  module.def("layer_restriction", &layer_restriction, "algorithm"_a, "bytes"_a, "nodes"_a,
+             "ranks_per_node"_a);
   module.def("candidates", &candidates, "op"_a);
   module.def("measure_host", &measure_host);
   module.def(

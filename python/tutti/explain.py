@@ -51,6 +51,10 @@ def cost(row: dict[str, Any]) -> None:
         result = simulate(op, alg, net, nodes, ppn, part)
         return result["us"], result["events"]
 
+    # The simulation runs any algorithm on ranks that share nodes, each by itself; a job does not.
+    row["why"] = native.core().layer_restriction(f"{op}={alg}", size, nodes, ppn)
+    if row["why"]:
+        return
     first = extrapolate.first_size(op, alg, nodes, ppn)
     if size > 4 * first:
         try:

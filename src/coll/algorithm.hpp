@@ -25,7 +25,7 @@ struct Shape {
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
   bool layered = false;           // several nodes, some with several members
-  int lanes = 0;                  // then: members of each node, 0 where they are not as many on each
+  int lanes = 0;          // then: members of each node, 0 where they are not as many on each
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)
   bool scarce = false;    // processors are (Traits::scarce): messages cost more than latencies

@@ -63,9 +63,13 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
-      resources_{
-          engine_, heap_, directory_, blocks_, &JobImpl::run_layer, &JobImpl::adopt_lane,
-          settings.multicast_receives} {}
+      resources_{engine_,
+                 heap_,
+                 directory_,
+                 blocks_,
+                 &JobImpl::run_layer,
+                 &JobImpl::adopt_lane,
+                 settings.multicast_receives} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
                        int cores, const HostPump& pump, bool threads,

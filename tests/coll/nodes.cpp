@@ -133,7 +133,8 @@ TEST_P(Order, IsThatOfTheRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Order, ::testing::Combine(::testing::Bool(), ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(All, Order,
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(),
                                             ::testing::Values("", "allreduce=halving")));
 
 }  // namespace

@@ -30,6 +30,16 @@ def test_explain_names_one_choice_and_gives_a_reason_for_what_cannot_run(tmp_pat
     assert cheapest["us"] == min(row["us"] for row in rows if row["us"] is not None)
 
 
+def test_explain_leaves_out_what_a_job_with_several_ranks_on_nodes_cannot_run():
+    """The simulation can run a flat algorithm there, a job runs it between the leaders only."""
+    rows = {row["alg"]: row for row in explain.candidates("allreduce", 1 << 20, 4, 4, "infiniband", progress=False)}
+    assert sim.simulate("allreduce", "ring", "infiniband", 4, 4, size=1 << 20)["us"] > 0
+    assert rows["ring"]["us"] is None and "between their leaders" in rows["ring"]["why"]
+    assert rows["lanes"]["chosen"] and rows["lanes"]["us"] > 0 and rows["layered"]["us"] > 0
+    alone = {row["alg"]: row for row in explain.candidates("allreduce", 1 << 20, 4, 1, "infiniband", progress=False)}
+    assert alone["ring"]["us"] > 0 and "no node has several members" in alone["layered"]["why"]
+
+
 def test_what_explain_says_is_cheaper_is_cheaper():
     rows = explain.candidates("allreduce", 8, 1, 4, "via2003")
     chosen, cheapest = (next(row for row in rows if row[key]) for key in ("chosen", "cheapest"))

@@ -49,7 +49,8 @@ std::vector<Choice> layered() {
   std::vector<Choice> all;
   for (const Algorithm& algorithm : algorithms()) {
     const std::string name = algorithm.name;
-    if (name.starts_with("layered") || name == "lanes") all.push_back({&algorithm, algorithm.defaults});
+    if (name.starts_with("layered") || name == "lanes")
+      all.push_back({&algorithm, algorithm.defaults});
   }
   return all;
 }

@@ -1,8 +1,8 @@
-// Allreduce by recursive halving and doubling (Rabenseifner 2004): in log2 N rounds partners exchange
-// halves of what each of them still folds, and in as many rounds they put the parts together. Every
-// member sends 2 (N - 1) / N of the vector in 2 log2 N messages. The nearest partners come first, so
-// that what is folded are the operands of ranges of ranks, in their order.
-#include <algorithm>
+// Allreduce by recursive halving and doubling (Rabenseifner 2004): in log2 N rounds partners
+// exchange halves of what each of them still folds, and in as many rounds they put the parts
+// together. Every member sends 2 (N - 1) / N of the vector in 2 log2 N messages. The nearest
+// partners come first, so that what is folded are the operands of ranges of ranks, in their order.
+#include <utility>
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
@@ -76,8 +76,7 @@ class Halving {
 
   Task leave_to_neighbour() noexcept {
     const int neighbour = partners_.neighbour();
-    TUTTI_CO_TRY(
-        co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf));
+    TUTTI_CO_TRY(co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf));
     co_return co_await t_.inbox().mailed(k_, neighbour, kPart);
   }
 

@@ -1,5 +1,6 @@
-// Allreduce in lanes: each member folds its part of the node's vectors, reduces it with its lane, and
-// the node puts the parts together. So all members of a node fold and copy, and not its leader alone.
+// Allreduce in lanes: each member folds its part of the node's vectors, reduces it with its lane,
+// and the node puts the parts together. So all members of a node fold and copy, and not its leader
+// alone.
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"

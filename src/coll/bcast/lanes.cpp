@@ -1,4 +1,5 @@
-// Broadcast in lanes: scattered on the root's node, broadcast by each lane, put together on every node.
+// Broadcast in lanes: scattered on the root's node, broadcast by each lane, put together on every
+// node.
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"

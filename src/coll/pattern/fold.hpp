@@ -50,7 +50,8 @@ class Folder {
 inline void fold_bytes(Team& t, const Reduction& reduction, const void* left, const void* right,
                        void* out, std::size_t bytes) noexcept {
   t.fabric().spend(Work::reduce, bytes);
-  if (t.carries(bytes)) reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
+  if (t.carries(bytes))
+    reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
 }
 
 /// How a vector of whole elements is divided among `parts` members: [begin(i), begin(i + 1)).

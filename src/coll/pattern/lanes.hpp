@@ -1,5 +1,5 @@
-// Every member a leader (multi-lane: Traff and Hunold, CLUSTER 2020): those that have the same place
-// on their nodes are a lane, and each lane moves its part of the vector between the nodes.
+// Every member a leader (multi-lane: Traff and Hunold, CLUSTER 2020): those that have the same
+// place on their nodes are a lane, and each lane moves its part of the vector between the nodes.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct Lanes {
   }
   /// Where this rank's part begins.
   std::size_t mine(const Team& t) const noexcept {
-    return part * static_cast<std::size_t>(
-                      t.layers()->local_of[static_cast<std::size_t>(t.rank())]);
+    return part *
+           static_cast<std::size_t>(t.layers()->local_of[static_cast<std::size_t>(t.rank())]);
   }
 };
 

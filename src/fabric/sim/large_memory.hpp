@@ -19,8 +19,8 @@ class LargeMemory {
   LargeMemory(LargeMemory&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
 
-  /// Once. False when there is no address space. `dense`: most of it will be used, so large pages pay;
-  /// memory that is touched here and there would be full of them.
+  /// Once. False when there is no address space. `dense`: most of it will be used, so large pages
+  /// pay; memory that is touched here and there would be full of them.
   bool allocate(std::size_t bytes, bool dense) noexcept {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -51,8 +51,8 @@ Status World::create(const WorldSpec& spec, std::unique_ptr<World>* out, std::st
     world->down_.resize(world->up_.size());
   }
   TUTTI_TRY(world->map_arenas(message));
-  if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) *
-                                      sizeof(SimFabric), true)) {
+  if (!world->fabric_memory_.allocate(static_cast<std::size_t>(world->ranks_) * sizeof(SimFabric),
+                                      true)) {
     *message = "no address space for " + std::to_string(world->ranks_) + " ranks";
     return Status::error(Code::no_memory, "ranks");
   }

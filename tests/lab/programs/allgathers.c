@@ -1,5 +1,5 @@
-/* allgathers BYTES CALLS: so many allgathers of BYTES of every rank, every byte compared. Prints the number of
- * wrong ones; with none the status is 0. */
+/* allgathers BYTES CALLS: so many allgathers of BYTES of every rank, every byte compared. Prints
+ * the number of wrong ones; with none the status is 0. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

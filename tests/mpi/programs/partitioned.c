@@ -1,9 +1,11 @@
-/* Partitioned communication of the MPI's own, over the world and over a communicator made from it. */
+/* Partitioned communication of the MPI's own, over the world and over a communicator made from it.
+ */
 #include "check.h"
 
 enum { kPartitions = 4, kEach = 1000 };
 
-/* Every rank sends to the next one, twice with the same requests; partitions become ready backwards. */
+/* Every rank sends to the next one, twice with the same requests; partitions become ready
+ * backwards. */
 static void ring(MPI_Comm comm, const char* name) {
   int rank, size;
   static int from[kPartitions * kEach], to[kPartitions * kEach];
@@ -21,7 +23,8 @@ static void ring(MPI_Comm comm, const char* name) {
       if (i % kEach == 0) MPI_Pready(i / kEach, requests[0]);
     }
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    for (int i = 0; i < kPartitions * kEach; i++) wrong += to[i] != 100000 * previous + 10 * i + round;
+    for (int i = 0; i < kPartitions * kEach; i++)
+      wrong += to[i] != 100000 * previous + 10 * i + round;
     CHECK(wrong == 0, "%s, round %d: %d of %d are wrong", name, round, wrong, kPartitions * kEach);
   }
   MPI_Request_free(&requests[0]);
