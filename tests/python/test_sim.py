@@ -139,6 +139,18 @@ def test_every_claim_is_built():
     assert [claim["id"] for claim in paper.claims() if claim["id"] not in built] == []
 
 
+def test_every_claim_is_evaluated(tmp_path, capsys):
+    """The command from start to end: a row for each claim, and a reason for each that does not hold."""
+    out = tmp_path / "paper.json"
+    code, text, _ = run(["paper", "--json", str(out)], capsys)
+    rows = json.loads(out.read_text())
+    assert [row["id"] for row in rows] == [claim["id"] for claim in paper.claims()]
+    assert all(row["ours"] for row in rows) and all(row["why"] for row in rows if not row["holds"])
+    holding = sum(row["holds"] for row in rows)
+    assert code == (0 if holding == len(rows) else 1)
+    assert f"{holding} of {len(rows)} claims hold; 0 not built yet" in text
+
+
 def test_orders_must_come_out_at_every_point():
     """The best block is beaten just above one block, so the claim must not hold as it is written."""
     row = paper.evaluate(next(c for c in paper.claims() if c["id"] == "via.bcast.block"))
