@@ -224,10 +224,9 @@ constexpr std::size_t kMostControl = 512;  // keys of memory are in smaller mess
 
 /// With the payload that algorithms need to run at all: keys of memory, not data. nullptr where
 /// there are too many ranks for it.
-std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec, const tutti::Choice& choice) {
+std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec) {
   constexpr int kMostWithPayload = 1 << 14;
   if (spec.nodes * spec.ranks_per_node > kMostWithPayload) return nullptr;
-  spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
   spec.elided = false;
   spec.most_carried = kMostControl;
   std::unique_ptr<SimJob> job;
@@ -242,14 +241,14 @@ std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& 
   spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
   if (spec.layered && Buffers::fit(call, spec.nodes * spec.ranks_per_node)) {
     // Without payload other algorithms would be taken in its layers than in reality.
-    std::unique_ptr<SimJob> carrying = make_carrying_job(spec, choice);
+    std::unique_ptr<SimJob> carrying = make_carrying_job(spec);
     if (carrying != nullptr && carrying->restriction(choice, call) == nullptr) return carrying;
   }
   std::unique_ptr<SimJob> job;
   std::string message;
   require(SimJob::create(spec, &job, &message), message);
   if (job->restriction(choice, call) == nullptr || spec.nodes == 1) return job;
-  std::unique_ptr<SimJob> carrying = make_carrying_job(spec, choice);
+  std::unique_ptr<SimJob> carrying = make_carrying_job(spec);
   if (carrying == nullptr || carrying->restriction(choice, call) != nullptr) return job;
   return carrying;
 }

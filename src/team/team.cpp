@@ -5,6 +5,16 @@
 #include <unordered_map>
 
 namespace tutti {
+namespace {
+
+/// The job ranks of those that have one place on their nodes, in node order.
+std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* ranks, int place) {
+  std::vector<std::int32_t> members;
+  for (int node = 0; node < map.nodes; ++node) members.push_back(ranks[map.member(node, place)]);
+  return members;
+}
+
+}  // namespace
 
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                     const std::int32_t* members, bool symmetric, const Membership* watched,
@@ -129,9 +139,7 @@ Status Team::create_layers() {
   auto layers = std::make_unique<Layers>();
   map_nodes(*layers);
   if (layers->nodes == size_) return Status::success();
-  std::vector<std::int32_t> leaders, here;
-  for (int node = 0; node < layers->nodes; ++node)
-    leaders.push_back(job_rank(layers->member(node, 0)));
+  std::vector<std::int32_t> here;
   for (int i = 0; i < layers->count(layers->my_node); ++i)
     here.push_back(job_rank(layers->member(layers->my_node, i)));
   const int local = layers->local_of[static_cast<std::size_t>(rank_)];
@@ -142,6 +150,7 @@ Status Team::create_layers() {
                      &membership_, &layers->node));
   }
   if (local == 0) {
+    const std::vector<std::int32_t> leaders = across_nodes(*layers, ranks_, 0);
     layer_id(0, id);
     TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), symmetric_,
                      &membership_, &layers->leaders));
@@ -155,9 +164,7 @@ Status Team::create_lane() noexcept {
   Layers& layers = *layers_;
   const int place = layers.local_of[static_cast<std::size_t>(rank_)];
   if (place == 0) return Status::success();  // that of the leaders
-  std::vector<std::int32_t> members;
-  for (int node = 0; node < layers.nodes; ++node)
-    members.push_back(job_rank(layers.member(node, place)));
+  const std::vector<std::int32_t> members = across_nodes(layers, ranks_, place);
   std::uint64_t id[2];
   layer_id(layers.nodes + place, id);
   return create(resources_, id, layers.my_node, layers.nodes, members.data(), symmetric_,
