@@ -1,13 +1,17 @@
 /* The microbenchmark of CDCP-2008 (figure 5): an allreduce is started, the program computes, and
  * waits.
  *
- *     dcp --sizes 8,1024 --compute US[,US...] --time-ms T --give-way 0|1 --out FILE
+ *     dcp --sizes 8,1024 --compute US[,US...] --time-ms T [--give-way 1] [--in-turn 1] --out FILE
  *
  * For each size and computation one line of JSON on rank 0: medians over the iterations of the time
  * to start and to wait, the larger sum over the ranks; without computation that is the collective's
  * latency, with enough of it the overhead. With --give-way 1 the computation gives its processor to
  * whoever else wants it, so that dedicated processors without cores of their own work in that time
- * as if they had some. Plain MPI, data change, results are checked. */
+ * as if they had some. With --in-turn 1 one rank after the other measures, while the others, which
+ * have started their part of a few allreduces before, sleep: so a rank and the dedicated processors
+ * have processors of their own where there are fewer than ranks. That is for what progresses by
+ * itself; allreduces that the MPI moves inside its calls would wait for the sleepers.
+ * Plain MPI, data change, results are checked. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdint.h>
@@ -16,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST = 20000 };
+enum { MOST = 20000, AHEAD = 16 };
 
 static double now_us(void) {
   struct timespec t;
@@ -44,7 +48,7 @@ static double clock_us(void) {
   return median(all, 1001);
 }
 
-static int give_way;
+static int give_way, in_turn;
 
 static void compute(double us) {
   const double end = now_us() + us;
@@ -92,17 +96,58 @@ static void block(struct Buffers* b, double tick, double* start, double* wait) {
   *wait = 0;
 }
 
+static void sleep_us(double us) {
+  const struct timespec time = {(time_t)(us * 1e-6), (long)us % 1000000 * 1000};
+  nanosleep(&time, NULL);
+}
+
+/* AHEAD allreduces in each rank's turn, of which the others start theirs and then sleep. Returns
+ * how many results were wrong; adds this rank's times at `done`. */
+static int one_round_in_turn(struct Buffers* b, double compute_us, double tick, double* start,
+                             double* wait, int done) {
+  const double settled_us = 2000;
+  struct Buffers each[AHEAD];
+  MPI_Request requests[AHEAD];
+  int wrong = 0;
+  for (int i = 0; i < AHEAD; ++i) {
+    each[i] = (struct Buffers){b->in + (size_t)i * b->count, b->out + (size_t)i * b->count,
+                               b->count, b->rank, b->size};
+  }
+  for (int turn = 0; turn < b->size; ++turn) {
+    for (int i = 0; i < AHEAD; ++i) fill(&each[i], done + turn + i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (b->rank == turn) {
+      sleep_us(settled_us);
+      for (int i = 0; i < AHEAD; ++i)
+        start_and_wait(&each[i], compute_us, tick, &start[done + i], &wait[done + i]);
+    } else {
+      for (int i = 0; i < AHEAD; ++i)
+        MPI_Iallreduce(each[i].in, each[i].out, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD,
+                       &requests[i]);
+      sleep_us(2 * settled_us + AHEAD * (compute_us + 10));
+      MPI_Waitall(AHEAD, requests, MPI_STATUSES_IGNORE);
+    }
+    for (int i = 0; i < AHEAD; ++i) wrong += is_wrong(&each[i], done + turn + i);
+  }
+  return wrong;
+}
+
 /* `compute_us` below 0: blocking calls. Returns how many results were wrong. */
 static int measure(int count, double compute_us, double budget_us, double tick, struct Cell* cell) {
   static double start[MOST], wait[MOST], whole[MOST];
-  struct Buffers b = {malloc((size_t)count * sizeof(double)),
-                      malloc((size_t)count * sizeof(double)), count, 0, 0};
+  const int turns = in_turn && compute_us > 0;
+  struct Buffers b = {malloc((size_t)count * AHEAD * sizeof(double)),
+                      malloc((size_t)count * AHEAD * sizeof(double)), count, 0, 0};
   int done = 0, wrong = 0, more = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &b.size);
   const double end = now_us() + budget_us;
   while (more) {
-    for (int i = 0; i < 50 && done < MOST; ++i, ++done) {
+    if (turns) {
+      wrong += one_round_in_turn(&b, compute_us, tick, start, wait, done);
+      for (int i = 0; i < AHEAD; ++i, ++done) whole[done] = start[done] + wait[done];
+    }
+    for (int i = 0; !turns && i < 50 && done < MOST; ++i, ++done) {
       fill(&b, done);
       if (compute_us < 0) {
         block(&b, tick, &start[done], &wait[done]);
@@ -112,7 +157,7 @@ static int measure(int count, double compute_us, double budget_us, double tick, 
       wrong += is_wrong(&b, done);
       whole[done] = start[done] + wait[done];
     }
-    more = now_us() < end && done < MOST;
+    more = now_us() < end && done + AHEAD <= MOST;
     MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
   *cell = (struct Cell){median(start, done), median(wait, done), median(whole, done), done};
@@ -136,6 +181,7 @@ int main(int argc, char** argv) {
   const char* path = option(argc, argv, "--out", "-");
   FILE* file = rank != 0 ? NULL : strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
   give_way = atoi(option(argc, argv, "--give-way", "0"));
+  in_turn = atoi(option(argc, argv, "--in-turn", "0"));
   const double tick = clock_us();
   char* sizes = strdup(option(argc, argv, "--sizes", "8"));
   for (char *at, *size = strtok_r(sizes, ",", &at); size; size = strtok_r(NULL, ",", &at)) {

@@ -11,7 +11,8 @@
  * computation is a number of steps of arithmetic, not a time, so
  * what a progress thread takes of the processor counts; its length is a fraction of the time that
  * the transfer takes by itself. Three times are measured, in turns: the transfer alone, the
- * computation alone, both together; the maximum over the ranks that compute.
+ * computation alone, both together, and of that the part in the calls that wait; the maximum over
+ * the ranks that compute.
  *
  * --apart: the thread that computes does it on this CPU. Started where it is not among those that
  * the processes may use, it has it for itself; everything that moves data (the other rank, the
@@ -20,7 +21,7 @@
  *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "isend", "bytes": 65536, "fraction": 1.0, "comm_us": [...], "compute_us": [...], "us":
- * [...]} */
+ * [...], "wait_us": [...]} */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -90,10 +91,18 @@ static void start(enum op op, int count, MPI_Request* request) {
   }
 }
 
-/* One transfer with `steps` of computation; the longest time on a rank that computes. */
-static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) {
+/* Returns the time that it took. */
+static double wait_for(MPI_Request* request) {
+  const double begin = now_us();
+  MPI_Wait(request, MPI_STATUS_IGNORE);
+  return now_us() - begin;
+}
+
+/* One transfer with `steps` of computation; the longest time on a rank that computes, and in
+ * *waited the longest one in MPI_Wait. */
+static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark, double* waited) {
   MPI_Request request;
-  double took = 0, token = 0;
+  double times[2] = {0, 0}, token = 0;
   const int count = (int)bytes;
   memset(g_send, mark, bytes);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -108,8 +117,8 @@ static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) 
         MPI_Send(&token, 1, MPI_DOUBLE, 0, kReady, MPI_COMM_WORLD);
       }
       if (steps != 0) compute(steps);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-      took = now_us() - begin;
+      times[1] = wait_for(&request);
+      times[0] = now_us() - begin;
     } else if (g_rank < 2 && op == kIsend) {
       MPI_Recv(g_recv, count, MPI_BYTE, 0, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (g_rank < 2) {
@@ -121,20 +130,22 @@ static double one(enum op op, size_t bytes, uint64_t steps, unsigned char mark) 
       if (g_errors++ < 5)
         fprintf(stderr, "overlap: %s of %zu bytes delivered wrong data\n", kNames[op], bytes);
     }
-    MPI_Bcast(&took, 1, MPI_DOUBLE, active, MPI_COMM_WORLD);
-    return took;
+    MPI_Bcast(times, 2, MPI_DOUBLE, active, MPI_COMM_WORLD);
+    *waited = times[1];
+    return times[0];
   }
   const double begin = now_us();
   start(op, count, &request);
   if (steps != 0 && computes(op)) compute(steps);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-  double mine = computes(op) ? now_us() - begin : 0;
+  const double wait_us = wait_for(&request);
+  const double mine[2] = {computes(op) ? now_us() - begin : 0, computes(op) ? wait_us : 0};
   const unsigned char want = (unsigned char)(op == kIallreduce ? mark * g_ranks : mark);
   const char* result = op == kIbcast && g_rank == 0 ? g_send : g_recv;
   if ((unsigned char)result[0] != want && g_errors++ < 5)
     fprintf(stderr, "overlap: %s of %zu bytes delivered wrong data\n", kNames[op], bytes);
-  MPI_Allreduce(&mine, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return took;
+  MPI_Allreduce(mine, times, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  *waited = times[1];
+  return times[0];
 }
 
 /* Moves this thread, where it computes, to the CPU of --apart; back to where it was where not. */
@@ -175,17 +186,18 @@ static void list(FILE* out, const char* name, const double* us, int count) {
 static void measure(enum op op, size_t bytes, const double* fractions, int fraction_count,
                     int repeats, FILE* out) {
   double comm[kMaxRepeats], work[kMaxRepeats], both[kMaxRepeats], sorted[kMaxRepeats];
-  for (int i = 0; i < 3; ++i) one(op, bytes, 0, (unsigned char)i); /* connections, memory */
-  for (int i = 0; i < repeats; ++i) sorted[i] = one(op, bytes, 0, (unsigned char)(i + 1));
+  double wait[kMaxRepeats];
+  for (int i = 0; i < 3; ++i) one(op, bytes, 0, (unsigned char)i, wait); /* connections, memory */
+  for (int i = 0; i < repeats; ++i) sorted[i] = one(op, bytes, 0, (unsigned char)(i + 1), wait);
   qsort(sorted, (size_t)repeats, sizeof *sorted, ascending);
   double transfer_us = sorted[repeats / 2];
   MPI_Bcast(&transfer_us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   for (int f = 0; f < fraction_count; ++f) {
     const uint64_t steps = (uint64_t)(fractions[f] * transfer_us * g_steps_per_us) + 1;
     for (int i = 0; i < repeats; ++i) {
-      comm[i] = one(op, bytes, 0, (unsigned char)(3 * i + 1));
+      comm[i] = one(op, bytes, 0, (unsigned char)(3 * i + 1), &wait[i]);
       work[i] = alone(op, steps);
-      both[i] = one(op, bytes, steps, (unsigned char)(3 * i + 2));
+      both[i] = one(op, bytes, steps, (unsigned char)(3 * i + 2), &wait[i]);
     }
     if (!out) continue;
     fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"fraction\": %g", kNames[op], bytes,
@@ -193,6 +205,7 @@ static void measure(enum op op, size_t bytes, const double* fractions, int fract
     list(out, "comm_us", comm, repeats);
     list(out, "compute_us", work, repeats);
     list(out, "us", both, repeats);
+    list(out, "wait_us", wait, repeats);
     fprintf(out, "}\n");
     fflush(out);
   }

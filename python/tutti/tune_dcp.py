@@ -78,7 +78,7 @@ def run(mpi: str, ranks: int, ratios: str, sizes: str, overlap_us: float, profil
         raise UserError(f"--bytes {sizes}: expected bytes in multiples of 8: the elements are doubles")
     app = read_profile(profile, point_s, overlap_us) if profile is not None else None
     launches = [bench.Launch(mpis.find(mpi), ranks, dcp) for dcp in ("", *wanted)]
-    rows = bench.measure(launches, numbers, [0.0, max(200.0, overlap_us)], rounds, 50.0, False,
+    rows = bench.measure(launches, numbers, [0.0, max(200.0, overlap_us)], rounds, 50.0, bench.Manner(),
                          random.SystemRandom().randrange(10**6), Console(stderr=True))
     size = max(numbers)
     _show(rows, size)

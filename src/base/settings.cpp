@@ -69,8 +69,8 @@ constexpr std::array kRows = {
     Row{"PROGRESS_THREAD", &Settings::progress_thread,
         "thread that progresses non-blocking collectives; auto: from the first one on"},
     Row{"PROGRESS_CPU", &Settings::progress_cpu,
-        "processor to bind the threads that progress operations and the network to; -1: do not "
-        "bind",
+        "processor to bind the threads that progress operations and the network to; -1: any "
+        "that the process has at MPI_Init",
         -1, 65535},
     Row{"RENDEZVOUS", &Settings::rendezvous,
         "how large messages move; auto: read_interrupt, which overlaps at both ends"},

@@ -1,5 +1,6 @@
 #include "engine/engine.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -34,6 +35,10 @@ Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, b
       virtual_time_(fabric.traits().virtual_time) {
   waiters_.next = &waiters_;
   waiters_.previous = &waiters_;
+  if (virtual_time_) return;
+  home_ = std::make_unique<cpu_set_t>();
+  CPU_ZERO(home_.get());
+  pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), home_.get());
 }
 
 Engine::~Engine() { stop_progress_thread(); }
@@ -258,7 +263,8 @@ void Engine::cover() noexcept {
 
 void Engine::call_progress_thread() noexcept {
   if (virtual_time_ || !progress_enabled_.load(std::memory_order_relaxed)) return;
-  if (progress_ == nullptr) progress_ = new (std::nothrow) ProgressThread(*this, progress_cpu_);
+  if (progress_ == nullptr)
+    progress_ = new (std::nothrow) ProgressThread(*this, *home_, progress_cpu_);
   if (progress_ != nullptr) progress_->wake();
 }
 

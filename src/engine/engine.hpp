@@ -6,6 +6,8 @@
 // serialises them; a single-threaded program with nothing pending never takes it.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -259,6 +261,8 @@ class Engine {
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;
+  std::unique_ptr<cpu_set_t>
+      home_;  // CPUs that the maker of the engine may use; not in simulations
   std::atomic<std::uint32_t>* attention_ = nullptr;
   std::atomic<std::uint32_t> covers_{0};  // written by callers; read by the progress thread
   std::atomic<std::uint64_t> sleeps_{0}, rung_{0},

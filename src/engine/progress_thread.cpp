@@ -25,8 +25,8 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint
 
 }  // namespace
 
-ProgressThread::ProgressThread(Engine& engine, int cpu) noexcept : engine_(engine) {
-  pthread_getaffinity_np(pthread_self(), sizeof inherited_, &inherited_);
+ProgressThread::ProgressThread(Engine& engine, const cpu_set_t& home, int cpu) noexcept
+    : engine_(engine), home_(home) {
   // Signals belong to the application's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -51,13 +51,10 @@ ProgressThread::~ProgressThread() {
 }
 
 void ProgressThread::bind(int cpu) noexcept {
-  if (!started_ || (cpu < 0 && !bound_)) return;
-  if (cpu >= 0 ? bind_thread(thread_, cpu)
-               : pthread_setaffinity_np(thread_, sizeof inherited_, &inherited_) == 0) {
-    bound_ = cpu >= 0;
-  } else {
-    log(LogLevel::warn, "cannot bind the progress thread to CPU %d", cpu);
-  }
+  if (!started_) return;
+  if (cpu >= 0 && bind_thread(thread_, cpu)) return;
+  if (cpu >= 0) log(LogLevel::warn, "cannot bind the progress thread to CPU %d", cpu);
+  pthread_setaffinity_np(thread_, sizeof home_, &home_);
 }
 
 void ProgressThread::wake() noexcept {

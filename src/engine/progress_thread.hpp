@@ -15,16 +15,17 @@ class Engine;
 
 class ProgressThread {
  public:
-  /// Starts the thread; `cpu` < 0: not bound. Where the system refuses a thread, operations
-  /// progress only inside tutti's calls, which is said once in the log.
-  ProgressThread(Engine& engine, int cpu) noexcept;
+  /// Starts the thread, on `cpu`, or where that is < 0 on any CPU of `home`: not on those of the
+  /// caller, which a program may have bound to a core to compute there. Where the system refuses a
+  /// thread, operations progress only inside tutti's calls, which is said once in the log.
+  ProgressThread(Engine& engine, const cpu_set_t& home, int cpu) noexcept;
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
   /// Something is pending now. Costs a system call only when the thread sleeps for lack of work.
   void wake() noexcept;
-  /// To one CPU, or back to those of the thread that made it (`cpu` < 0).
+  /// To one CPU, or back home (`cpu` < 0).
   void bind(int cpu) noexcept;
 
  private:
@@ -37,8 +38,7 @@ class ProgressThread {
   Engine& engine_;
   pthread_t thread_{};
   bool started_ = false;
-  bool bound_ = false;
-  cpu_set_t inherited_{};               // CPUs of the thread that made this one
+  cpu_set_t home_;
   std::atomic<std::uint32_t> work_{0};  // futex; grows when something becomes pending
   std::atomic<bool> idle_{false};       // sleeping on work_
   std::atomic<bool> stop_{false};

@@ -2,7 +2,9 @@
 // rank on each of several nodes, several ranks on some, and ranks that are spread over the nodes in
 // any order.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,6 +67,45 @@ TEST_P(Nodes, MatchesTheModel) {
     std::string text;
     for (const int node : layout) text.append(1, ' ').append(std::to_string(node));
     ASSERT_FALSE(HasFailure()) << "ranks on nodes" << text;
+  }
+}
+
+/// Large and small ones under way at once, which every rank waits for in another order, some ranks
+/// only when the others have long begun to.
+void run_at_once(Rank& r, Coll coll, const Reduction& reduction) {
+  constexpr std::size_t counts[] = {40000, 7, 20000, 300};
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Model>> models;
+    std::vector<std::unique_ptr<Case>> cases;
+    std::vector<Operation*> operations;
+    for (const std::size_t count : counts) {
+      models.push_back(std::make_unique<Model>(coll, r.size, 0, count, round));
+      cases.push_back(std::make_unique<Case>(*models.back(), r.rank, false, reduction));
+      operations.push_back(nullptr);
+      ASSERT_TRUE(r.job.start(r.team, cases.back()->call, &operations.back()).ok());
+    }
+    if ((static_cast<std::uint64_t>(r.rank) + round) % 2 == 0) usleep(2000);  // it computes
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const std::size_t k = (i + static_cast<std::size_t>(r.rank)) % operations.size();
+      ASSERT_TRUE(r.job.wait(*operations[k]).ok());
+      r.job.release(operations[k]);
+      const auto expected = models[k]->expected(r.rank);
+      ASSERT_EQ(cases[k]->result(expected.size()), expected)
+          << name(coll) << " rank " << r.rank << " of " << r.size << " count " << counts[k];
+    }
+  }
+}
+
+TEST_P(Nodes, SeveralAreUnderWayAtOnce) {
+  Settings settings;
+  settings.algorithm = GetParam().forced;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 30;
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  for (const std::vector<int>& layout : {std::vector<int>{0, 1, 2}, {0, 0, 1, 1}}) {
+    test::run_nodes(layout, settings,
+                    [&](Rank& r) { run_at_once(r, GetParam().algorithm->coll, reduction); });
   }
 }
 

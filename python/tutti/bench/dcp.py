@@ -11,7 +11,7 @@ import os
 import random
 import statistics
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,6 +49,22 @@ def processors_of(dcp: str, ranks: int) -> int:
     return -(-ranks * int(count) // int(per)) if per else int(count)
 
 
+@dataclass(frozen=True)
+class Manner:
+    """Who has which processor while the times are taken."""
+
+    own_cores: bool = False
+    give_way: bool = False
+    in_turn: bool = False
+
+    def of(self, launch: Launch) -> Manner:
+        """In turns only dedicated processors work; whoever moves data inside its own calls computes beside the others,
+        and gives way where there are more of them than processors."""
+        if not self.in_turn or launch.dcp:
+            return self
+        return Manner(give_way=launch.ranks > machine.cpus().usable)
+
+
 def _placed(launch: Launch, own_cores: bool, command: list[str], environment: dict[str, str]) -> list[str]:
     """With cores of their own for the dedicated processors: the program's processes get the others."""
     if not own_cores:
@@ -65,19 +81,20 @@ def _placed(launch: Launch, own_cores: bool, command: list[str], environment: di
 
 
 def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[float], time_ms: float,
-             own_cores: bool, give_way: bool) -> list[dict[str, Any]]:
+             manner: Manner) -> list[dict[str, Any]]:
     """One launch; its lines. Raises Failure."""
+    manner = manner.of(launch)
     with tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder:
         out = Path(folder) / "cells.json"
         settings = peers.best_settings(launch.mpi, launch.ranks, machine.cpus().usable)
         environment = {name: value for name, value in peers.environment(launch.mpi, settings).items()
                        if not name.startswith("TUTTI_") or launch.dcp is not None}
         arguments = [str(binary), "--sizes", ",".join(map(str, sizes)), "--compute",
-                     ",".join(f"{us:g}" for us in computes), "--time-ms", str(time_ms), "--give-way", str(int(give_way)),
-                     "--out", str(out)]
+                     ",".join(f"{us:g}" for us in computes), "--time-ms", str(time_ms), "--give-way",
+                     str(int(manner.give_way)), "--in-turn", str(int(manner.in_turn)), "--out", str(out)]
         command = peers.command_line(launch.mpi, launch.ranks, settings, arguments)
-        command = _placed(launch, own_cores, command, environment)
-        if give_way and launch.dcp is not None:
+        command = _placed(launch, manner.own_cores, command, environment)
+        if launch.dcp is not None and (manner.give_way or manner.in_turn):
             environment["TUTTI_SPIN_US"] = "1000000"  # as on a core of its own, no dedicated processor sleeps
         if launch.dcp is None:
             environment.pop("TUTTI_DCP_CPUS", None)
@@ -91,7 +108,7 @@ def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[floa
 
 
 def measure(launches: list[Launch], sizes: list[int], computes: list[float], rounds: int, time_ms: float,
-            own_cores: bool, seed: int, console: Console, give_way: bool = False) -> list[dict[str, Any]]:
+            manner: Manner, seed: int, console: Console) -> list[dict[str, Any]]:
     """A row for each launch, size and computation; medians over the rounds."""
     binaries = {mpi: program.compile_for(mpi, program.source("dcp.c")) for mpi in {each.mpi for each in launches}}
     order = random.Random(seed)
@@ -101,8 +118,7 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
         for _ in range(rounds):
             for launch in order.sample(launches, len(launches)):
                 progress.update(task, description=launch.title())
-                for line in run_once(launch, binaries[launch.mpi], sizes, computes, time_ms, own_cores,
-                                     give_way):
+                for line in run_once(launch, binaries[launch.mpi], sizes, computes, time_ms, manner):
                     found.setdefault((launch, line["bytes"], line["compute_us"]), []).append(line)
                 progress.advance(task)
     rows = []
@@ -119,7 +135,7 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
             "start_us": statistics.median(line["start_us"] for line in lines),
             "wait_us": statistics.median(line["wait_us"] for line in lines),
             "rounds": len(lines), "iterations": max(line["iterations"] for line in lines), "seed": seed,
-            "own_cores": own_cores, "give_way": give_way, "mpi_version": launch.mpi.version})
+            **asdict(manner.of(launch)), "mpi_version": launch.mpi.version})
     return rows
 
 
@@ -168,6 +184,10 @@ def command(
     give_way: Annotated[bool, typer.Option(
         "--give-way", help="Computations give their core to whoever wants it, and dedicated processors do not sleep: "
         "the overhead that they would have with cores of their own, where there are none.")] = False,
+    in_turn: Annotated[bool, typer.Option(
+        "--in-turn", help="The overhead is measured by one rank after the other, while the rest sleep: it and the "
+        "dedicated processors have cores of their own, also where there are fewer cores than ranks. Implies "
+        "--own-cores for them; what works without dedicated processors is measured as usual.")] = False,
     seed: options.Seed = None,
     json_path: options.Json = None,
 ) -> None:
@@ -186,12 +206,13 @@ def command(
     computes = computations(compute)
     launches = [Launch(one, count, dcp) for one in (mpis.find(name) for name in coll._words(mpi, "--mpi"))
                 for count in counts for dcp in (None, "", *ratios)]
+    manner = Manner(own_cores or in_turn, give_way, in_turn)
     console = Console(stderr=True)
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     console.print(f"seed {seed}, {rounds} rounds of {len(launches)} launches, {machine.cpus().usable} processors"
-                  + (", dedicated ones on cores of their own" if own_cores else ", dedicated ones on shared cores "
+                  + (", dedicated ones on cores of their own" if manner.own_cores else ", dedicated ones on shared cores "
                      "where there are not enough"), highlight=False)
-    rows = measure(launches, numbers, computes, rounds, time_ms, own_cores, seed, console, give_way)
+    rows = measure(launches, numbers, computes, rounds, time_ms, manner, seed, console)
     if json_path is not None:
         json_path.write_text(json.dumps(rows, indent=1) + "\n")
     _show(rows, computes)

@@ -51,8 +51,8 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
     for launch, lines in found.items():
         for key in dict.fromkeys((line["op"], line["bytes"], line["fraction"]) for line in lines):
             mine = [line for line in lines if (line["op"], line["bytes"], line["fraction"]) == key]
-            comm, compute, both = ([us for line in mine for us in line[name]]
-                                   for name in ("comm_us", "compute_us", "us"))
+            comm, compute, both, wait = ([us for line in mine for us in line[name]]
+                                         for name in ("comm_us", "compute_us", "us", "wait_us"))
             middle = [statistics.median(values) for values in (comm, compute, both)]
             rows.append({
                 "bench": "overlap", "op": key[0], "bytes": key[1], "np": launch.ranks,
@@ -60,6 +60,7 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
                 "protocol": launch.way, "side": _side(key[0], "--apart" in plan.arguments), "overlap": overlap_of(*middle),
                 "us": middle[2], "us_min": min(both), "us_max": max(both), "comm_us": middle[0],
                 "compute_us": middle[1], "fraction": key[2], "work_share": min(1.0, middle[1] / middle[2]),
+                "wait_us": statistics.median(wait),
                 "apart": "--apart" in plan.arguments,
                 "rounds": plan.rounds, "iterations": len(both), "seed": plan.seed, "mpi_version": launch.mpi.version,
                 "settings": launch.settings_text(),
@@ -68,13 +69,13 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("op", "bytes", "MPI", "protocol", "transfer (us)", "computation (us)", "both (us)", "overlap",
-                  "W / T", box=None, pad_edge=False, title_justify="left",
+    table = Table("op", "bytes", "MPI", "protocol", "transfer (us)", "computation (us)", "both (us)",
+                  "in MPI_Wait (us)", "overlap", "W / T", box=None, pad_edge=False, title_justify="left",
                   title="the part of a transfer that passes while the program computes")
     for row in sorted(rows, key=lambda row: (row["op"], row["bytes"], row["fraction"], row["tutti"])):
         table.add_row(row["op"], size_text(row["bytes"]), ("tutti over " if row["tutti"] else "") + row["mpi"],
                       row["protocol"], time_text(row["comm_us"]), time_text(row["compute_us"]), time_text(row["us"]),
-                      f"{row['overlap']:.0%}", f"{row['work_share']:.0%}")
+                      time_text(row["wait_us"]), f"{row['overlap']:.0%}", f"{row['work_share']:.0%}")
     console.print(table)
 
 

@@ -31,6 +31,7 @@ class SharedBuffer {
 
   /// The segment has been entered.
   Task run() noexcept {
+    if (puts_take_long(team_, blocks_.bytes(own()))) co_await team_.engine().later();
     TUTTI_CO_TRY(co_await gather_on_node());
     for (int step = 0; step < steps_.steps(); ++step) {
       if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) TUTTI_CO_TRY(send(step));
@@ -51,9 +52,7 @@ class SharedBuffer {
   using Range = NodeSteps::Range;
 
   Task gather_on_node() noexcept {
-    const int position = map_.begin(map_.my_node) + segment_.local();
-    place_shared(team_, segment_.data(blocks_.begin(position)), call_.send,
-                 blocks_.bytes(position));
+    place_shared(team_, segment_.data(blocks_.begin(own())), call_.send, blocks_.bytes(own()));
     segment_.say_written();
     for (int local = 0; local < segment_.locals(); ++local)
       TUTTI_CO_TRY(co_await segment_.written(local));
@@ -93,6 +92,7 @@ class SharedBuffer {
     }
   }
 
+  int own() const noexcept { return map_.begin(map_.my_node) + segment_.local(); }
   std::size_t begin_of(int node) const noexcept { return blocks_.begin(map_.begin(node)); }
   std::size_t destination(int position) const noexcept {
     const int member = map_.members[static_cast<std::size_t>(position)];

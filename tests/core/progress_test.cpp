@@ -1,0 +1,103 @@
+// Where the progress thread runs.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <time.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+/// Id of the thread of this process with that name; 0: there is none.
+pid_t find_thread(const std::string& name) {
+  pid_t found = 0;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* entry = tasks == nullptr ? nullptr : readdir(tasks)) {
+    std::ifstream comm("/proc/self/task/" + std::string(entry->d_name) + "/comm");
+    std::string said;
+    if (std::getline(comm, said) && said == name) found = std::atoi(entry->d_name);
+  }
+  if (tasks != nullptr) closedir(tasks);
+  return found;
+}
+
+/// The same of one that is about to give itself that name.
+pid_t thread_named(const std::string& name) {
+  for (int i = 0; i < 1000; ++i) {
+    if (const pid_t found = find_thread(name); found != 0) return found;
+    const timespec pause{0, 10'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  return 0;
+}
+
+cpu_set_t cpus_of(pid_t thread) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  EXPECT_EQ(sched_getaffinity(thread, sizeof set, &set), 0);
+  return set;
+}
+
+int last_cpu(const cpu_set_t& set) {
+  int cpu = CPU_SETSIZE - 1;
+  while (cpu > 0 && !CPU_ISSET(cpu, &set)) --cpu;
+  return cpu;
+}
+
+/// Binds this thread to the last of its processors, and starts an operation. Checks that the
+/// progress thread comes to be on `cpu`, or anywhere for -1.
+void start_bound(test::Rank& r, int cpu) {
+  const cpu_set_t home = cpus_of(0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(last_cpu(home), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+
+  Call call;
+  call.coll = Coll::barrier;
+  Operation* operation = nullptr;
+  ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+  const pid_t thread = thread_named("tutti-progress");
+  // Nothing is pending any more where all were fast, but the thread stays.
+  ASSERT_TRUE(r.job.wait(*operation).ok());
+  r.job.release(operation);
+  ASSERT_NE(thread, 0);
+  const cpu_set_t there = cpus_of(thread);
+  if (cpu < 0) {
+    EXPECT_TRUE(CPU_EQUAL(&there, &home));
+  } else {
+    EXPECT_EQ(CPU_COUNT(&there), 1);
+    EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(cpu), &there));
+  }
+}
+
+TEST(ProgressThread, RunsWhereTheProcessMayEvenIfItsMakerIsBound) {
+  EXPECT_TRUE(test::all_exited(
+      test::run_processes(2, Settings{}, [](test::Rank& r) { start_bound(r, -1); })));
+}
+
+TEST(ProgressThread, IsBoundWhereTheSettingsSaySo) {
+  Settings settings;
+  const cpu_set_t home = cpus_of(0);
+  while (!CPU_ISSET(static_cast<std::size_t>(++settings.progress_cpu), &home)) {
+  }
+  EXPECT_TRUE(test::all_exited(test::run_processes(
+      2, settings, [&](test::Rank& r) { start_bound(r, settings.progress_cpu); })));
+}
+
+TEST(ProgressThread, GoesHomeFromAProcessorThatThereIsNot) {
+  Settings settings;
+  settings.progress_cpu = CPU_SETSIZE - 1;
+  settings.log = LogLevel::error;
+  EXPECT_TRUE(test::all_exited(
+      test::run_processes(2, settings, [](test::Rank& r) { start_bound(r, -1); })));
+}
+
+}  // namespace
+}  // namespace tutti
