@@ -18,6 +18,9 @@ constexpr std::size_t kChosen = 4096;
 // looks cheaper to the writer than it is. Both factors lie between what was measured with cores
 // that share a cache and what was measured with cores that do not (docs/decisions/0003-blocks.md).
 constexpr std::size_t kSteady = 16384;
+// The same of a copy that is made in parts, which are read while the next ones are written
+// (docs/decisions/0017-trains.md).
+constexpr std::size_t kSteadyParts = 65536;
 constexpr float kShortFactor = 4.0F, kSteadyFactor = 1.8F;
 
 std::uint64_t ticks() noexcept {
@@ -59,7 +62,8 @@ void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept {
 void copy_to_shared(void* to, const void* from, std::size_t bytes, std::size_t all) noexcept {
   if (bytes < kChosen) return copy_cached(to, from, bytes);
   static thread_local StoreChoice short_copies(kShortFactor), steady_copies(kSteadyFactor);
-  StoreChoice& choice = all < kSteady ? short_copies : steady_copies;
+  StoreChoice& choice =
+      all < (bytes == all ? kSteady : kSteadyParts) ? short_copies : steady_copies;
   const StoreChoice::Decision decision = choice.next();
   if (!decision.timed) return copy_by(decision.stores, to, from, bytes);
   const std::uint64_t start = ticks();

@@ -75,8 +75,9 @@ constexpr std::array kRows = {
     Row{"RENDEZVOUS", &Settings::rendezvous,
         "how large messages move; auto: read_interrupt, which overlaps at both ends"},
     Row{"EAGER", &Settings::eager,
-        "largest message that is sent before its receive is known; between nodes at most 16 KiB", 0,
-        64 * kKiB},
+        "largest message that is sent before its receive is known; at most 16 KiB between nodes, "
+        "and on a node 128 KiB from 5 ranks on, 64 KiB from 17",
+        0, 256 * kKiB},
     Row{"UNEXPECTED", &Settings::unexpected,
         "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
     Row{"P2P", &Settings::p2p,

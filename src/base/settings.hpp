@@ -38,7 +38,7 @@ struct Settings {
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD
   int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: do not
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
-  std::size_t eager = std::size_t{64} << 10;  // TUTTI_EAGER: largest message that is sent at once
+  std::size_t eager = std::size_t{256} << 10;  // TUTTI_EAGER: largest message that is sent at once
   std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
   bool p2p = false;                // TUTTI_P2P: take over point-to-point of MPI programs
   Switch net = Switch::automatic;  // TUTTI_NET: collectives between nodes

@@ -190,8 +190,9 @@ class Messages {
               SendMode mode, Transfer** out) noexcept;
   /// Largest message that leaves for the peer (nullptr: unknown) at once.
   std::size_t eager_to(const Peer* peer) const noexcept {
-    return peer != nullptr && peer->mapped != nullptr ? options_.eager
-                                                      : std::min(options_.eager, kMostPayload);
+    return std::min(options_.eager, peer != nullptr && peer->mapped != nullptr
+                                        ? most_eager(peer->ring_there)
+                                        : kMostPayload);
   }
   /// It may take a while, or its other side may have to wait for it: worth an interrupt.
   bool large(const Transfer& transfer) const noexcept {

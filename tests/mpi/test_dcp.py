@@ -13,6 +13,7 @@ from pathlib import Path
 import mpis
 import pytest
 from test_mpi4py import same_outcomes, suite  # noqa: F401
+from test_nodes import on_nodes
 
 ALL = list(mpis.MPIS)
 OFFLOADED = {"Bcast", "Reduce", "Allreduce", "Allgather", "Alltoall", "Barrier"}
@@ -56,10 +57,15 @@ def nobody_stays(libraries):
     assert not left, f"dedicated processors {left} are still there"
 
 
-def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str], dcp: str) -> mpis.Result:
+def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str], dcp: str,
+          placement: str | None = None) -> mpis.Result:
     mpi = mpis.ANY[mpi_name]
     settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": dcp}
-    result = mpis.start(mpi, ranks, [program(mpi, source), *arguments, "served"], True, settings)
+    command = [program(mpi, source), *arguments, "served"]
+    if placement is not None:
+        command = on_nodes(placement, command)
+        settings["TUTTI_NET"] = "on"
+    result = mpis.start(mpi, ranks, command, True, settings)
     assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
     assert "passed (0 failures)" in result.text
     return result
@@ -70,7 +76,19 @@ def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str],
 @pytest.mark.parametrize("ranks,dcp", [(2, "1"), (4, "1:2"), (3, "3")])
 @pytest.mark.parametrize("mpi", ALL)
 def test_collectives(program, libraries, mpi, ranks, dcp):
-    result = check(program, mpi, ranks, "collectives.c", ["20011"], dcp)
+    all_offloaded(check(program, mpi, ranks, "collectives.c", ["20011"], dcp))
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("placement,ranks,dcp", [("apart", 2, "1"), ("pairs", 4, "1"), ("apart", 3, "1:3")])
+@pytest.mark.parametrize("mpi", ALL)
+def test_collectives_over_nodes(program, libraries, mpi, placement, ranks, dcp):
+    """Helpers open the libfabric that their program's MPI has brought, or they could not talk to it."""
+    all_offloaded(check(program, mpi, ranks, "collectives.c", ["1009"], dcp, placement))
+
+
+def all_offloaded(result: mpis.Result) -> None:
     offloaded = {call for call, algorithm in result.rows() if algorithm == "dcp"}
     for name in OFFLOADED:
         assert f"MPI_{name}" in offloaded, result.text[-3000:]

@@ -64,11 +64,11 @@ class EveryProtocol : public ::testing::TestWithParam<Way> {};
 TEST_P(EveryProtocol, CarriesEverySize) {
   test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
     Messages& messages = r.job.messages();
-    const std::size_t sizes[] = {0,        1,     7,     8,     16,      17,
-                                 79,       80,    81,    127,   128,     1000,
-                                 4096,     8192,  8193,  16383, 16384,   16385,
-                                 40'000,   65535, 65536, 65537, 100'003, (1 << 20) + 3,
-                                 5'000'000};
+    const std::size_t sizes[] = {
+        0,        1,     7,     8,     16,      17,     79,     80,     81,
+        127,      128,   1000,  4096,  8192,    8193,   16383,  16384,  16385,
+        40'000,   65535, 65536, 65537, 100'003, 262143, 262144, 262145, (1 << 20) + 3,
+        5'000'000};
     for (const bool expected : {true, false}) {
       for (const std::size_t bytes : sizes) {
         const auto data = pattern(bytes, 3);

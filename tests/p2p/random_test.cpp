@@ -42,7 +42,7 @@ struct Variant {
   Rendezvous rendezvous = Rendezvous::automatic;
   std::string fault = {};
   std::size_t unexpected = std::size_t{1} << 20;
-  std::size_t eager = std::size_t{64} << 10;
+  std::size_t eager = Settings{}.eager;
   Switch progress_thread = Switch::automatic;
   bool check = false;
   WaitMode wait = WaitMode::automatic;

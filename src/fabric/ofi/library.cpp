@@ -1,6 +1,7 @@
 #include "fabric/ofi/library.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <mutex>
 
@@ -55,6 +56,16 @@ Status open_library(const std::string& path, const Library** out, std::string* m
   }
   *out = &library;
   return Status::success();
+}
+
+std::string loaded_library() {
+  void* const handle = dlopen(kName, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return {};
+  const link_map* map = nullptr;
+  const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
+  std::string path = known ? map->l_name : "";
+  dlclose(handle);
+  return path;
 }
 
 }  // namespace tutti::ofi

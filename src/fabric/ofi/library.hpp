@@ -26,4 +26,8 @@ struct Library {
 /// one line.
 Status open_library(const std::string& path, const Library** out, std::string* message);
 
+/// The file of the copy that this process has loaded, by the MPI or by open_library(); empty: none.
+/// A process that is to communicate with this one opens the same.
+std::string loaded_library();
+
 }  // namespace tutti::ofi

@@ -13,6 +13,7 @@
 #include <map>
 #include <new>
 
+#include "fabric/ofi/library.hpp"
 #include "offload/mapping.hpp"
 #include "offload/start/socket.hpp"
 
@@ -23,12 +24,20 @@ namespace {
 
 constexpr int kLeaveMs = 10'000;  // that helpers have to leave in
 
+bool begins_with(const char* text, const char* beginning) noexcept {
+  return std::strncmp(text, beginning, std::strlen(beginning)) == 0;
+}
+
 /// The environment of a helper: this one's, without what would make it a program of the MPI's.
-std::vector<char*> helper_environment() {
+/// `libfabric`: the setting that names the one to open, which lives as long as the result; empty:
+/// this one's.
+std::vector<char*> helper_environment(std::string* libfabric) {
   std::vector<char*> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (std::strncmp(*entry, "LD_PRELOAD=", 11) != 0) result.push_back(*entry);
+    const bool replaced = !libfabric->empty() && begins_with(*entry, "TUTTI_LIBFABRIC=");
+    if (!replaced && !begins_with(*entry, "LD_PRELOAD=")) result.push_back(*entry);
   }
+  if (!libfabric->empty()) result.push_back(libfabric->data());
   result.push_back(nullptr);
   return result;
 }
@@ -80,7 +89,10 @@ Status Processors::plan(const Settings& settings, std::string* message) {
 }
 
 Status Processors::spawn(const std::string& program, std::string* message) {
-  std::vector<char*> environment = helper_environment();
+  // An MPI has one of its own, with which one of another version does not communicate.
+  std::string libfabric = ofi::loaded_library();
+  if (!libfabric.empty()) libfabric.insert(0, "TUTTI_LIBFABRIC=");
+  std::vector<char*> environment = helper_environment(&libfabric);
   std::string name = "tutti-dcp";
   char* const arguments[] = {name.data(), nullptr};
   for (int i = 0; i < mine_; ++i) {
