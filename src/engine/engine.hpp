@@ -107,6 +107,13 @@ class Engine {
   /// Lets the others go first: resumed by a later poll().
   class Later;
   Later later() noexcept;
+  /// The same for the rest of an operation that the caller need not wait for: whoever progresses it
+  /// is woken.
+  Later hand_on() noexcept;
+  /// Somebody progresses operations while the application computes.
+  bool progresses_alone() const noexcept {
+    return !virtual_time_ && progress_enabled_.load(std::memory_order_relaxed);
+  }
 
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
@@ -391,5 +398,10 @@ class Engine::Later {
 };
 
 inline Engine::Later Engine::later() noexcept { return Later(*this); }
+
+inline Engine::Later Engine::hand_on() noexcept {
+  if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
+  return later();
+}
 
 }  // namespace tutti

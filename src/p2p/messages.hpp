@@ -194,10 +194,12 @@ class Messages {
                                         ? most_eager(peer->ring_there)
                                         : kMostPayload);
   }
-  /// It may take a while, or its other side may have to wait for it: worth an interrupt.
+  /// It may take a while, or its other side may have to wait for it: worth an interrupt. Of what a
+  /// ring holds only a few times, the sender may announce any, whatever its size.
   bool large(const Transfer& transfer) const noexcept {
+    const bool receive = transfer.kind_ == Transfer::Kind::receive;
     return transfer.bytes_ >
-           eager_to(transfer.kind_ == Transfer::Kind::receive ? transfer.peer_ : nullptr);
+           std::min(eager_to(receive ? transfer.peer_ : nullptr), most_eager(kRingBytes));
   }
   void begin(Transfer& transfer, bool watched) noexcept;
   void begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept;

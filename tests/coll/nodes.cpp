@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,6 +107,44 @@ TEST_P(Nodes, SeveralAreUnderWayAtOnce) {
   for (const std::vector<int>& layout : {std::vector<int>{0, 1, 2}, {0, 0, 1, 1}}) {
     test::run_nodes(layout, settings,
                     [&](Rank& r) { run_at_once(r, GetParam().algorithm->coll, reduction); });
+  }
+}
+
+// What a caller leaves to the progress thread happens while it is away, and something else is
+// under way for which that thread sleeps already.
+TEST(Progress, StartsWhatTheCallerHasLeftToIt) {
+  Settings settings;
+  settings.deadline_s = 30;
+  for (const char* algorithm : {"allgather=exchange", "allgather=shared_buffer"}) {
+    settings.algorithm = algorithm;
+    std::atomic<bool> over{false};
+    test::run_nodes({0, 1, 2}, settings, [&](Rank& r) {
+      const std::int32_t members[] = {0, 1};
+      Call barrier;
+      barrier.coll = Coll::barrier;
+      Operation *late = nullptr, *large = nullptr;
+      if (r.rank < 2) {
+        Team* pair = nullptr;
+        ASSERT_TRUE(r.job.create_team(TeamSpec{{7, 7}, r.rank, 2, members}, &pair).ok());
+        ASSERT_TRUE(r.job.start(r.team, barrier, &late).ok());
+        usleep(5000);  // the thread has found nothing to do, and sleeps
+        const Model model(Coll::allgather, 2, 0, 200'000, 1);
+        Reduction none;
+        Case mine(model, r.rank, false, none);
+        ASSERT_TRUE(r.job.start(*pair, mine.call, &large).ok());
+        while (r.rank == 1 && !over.load()) usleep(100);  // it does not come back before
+        ASSERT_TRUE(r.job.wait(*large).ok());
+        const auto expected = model.expected(r.rank);
+        EXPECT_EQ(mine.result(expected.size()), expected);
+        r.job.release(large);
+        over.store(true);
+      } else {
+        while (!over.load()) usleep(100);
+        ASSERT_TRUE(r.job.start(r.team, barrier, &late).ok());
+      }
+      ASSERT_TRUE(r.job.wait(*late).ok());
+      r.job.release(late);
+    });
   }
 }
 

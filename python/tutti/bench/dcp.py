@@ -27,6 +27,7 @@ from tutti.errors import Failure, UserError
 from tutti.mpis import Mpi
 
 CELL_S = 20.0  # for one size, whatever its budget
+AHEAD = 16     # allreduces in a rank's turn (dcp.c)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,8 @@ def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[floa
         else:
             command = [*command_of_tutti(), "run", *(["--dcp", launch.dcp] if launch.dcp else []), *command]
         limit = coll.START_S + len(sizes) * (len(computes) + 1) * (CELL_S + time_ms * 4e-3)
+        if manner.in_turn:  # a round at least, in which each rank has its turn
+            limit += len(sizes) * sum(computes) * 1e-6 * 2 * AHEAD * launch.ranks
         status, said = coll._run(command, environment, limit)
         if status != 0:
             raise Failure(f"{launch.title()}: {coll._reason(status, limit)}\n{coll._tail(said)}")

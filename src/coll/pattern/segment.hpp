@@ -15,11 +15,11 @@ Task enter_segment(Team& t, const Ticket& k, std::size_t bytes, bool* made) noex
 
 /// A network in the kernel takes the processor of whoever puts, for as long as `bytes` take: a
 /// program that starts a collective in order to compute leaves that to the progress thread
-/// (Engine::later). What is not much is put at once: it is over before that thread has awoken.
+/// (Engine::hand_on). What is not much is put at once: it is over before that thread has awoken.
 inline bool puts_take_long(Team& t, std::size_t bytes) noexcept {
   constexpr std::size_t kMuch = std::size_t{64} << 10;
-  const Traits& traits = t.fabric().traits();
-  return bytes >= kMuch && !t.mapped() && !traits.bypass && !traits.virtual_time;
+  return bytes >= kMuch && !t.mapped() && !t.fabric().traits().bypass &&
+         t.engine().progresses_alone();
 }
 
 /// Who exchanges what with whom in an allgather over nodes: recursive doubling where their number
