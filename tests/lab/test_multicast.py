@@ -114,6 +114,22 @@ def test_a_large_message_passes_each_cable_once(mpi):
 
 @pytest.mark.timeout(300)
 @only("mpich")
+def test_dedicated_processors_cast_results(mpi):
+    """What a helper of one node has for those of eight others leaves it once."""
+    nodes, size, calls, copied = 9, 1000, 30, {}
+    for multicast in ("off", "on"):
+        with Lab(nodes, latency="1ms") as lab:
+            lab.reset_counters()
+            _, said = broadcast(lab, mpi, nodes, size, calls=calls, TUTTI_MULTICAST=multicast, TUTTI_DCP="1")
+            assert ran(said) == {"dcp"}, said
+            ports = lab.switch_counters()["ports"]
+            copied[multicast] = sum(port["received"] - port["sent"] for port in ports)
+    # By the switch, of a datagram with eight receivers.
+    assert copied["off"] < size < 6 * calls * size < copied["on"], copied
+
+
+@pytest.mark.timeout(300)
+@only("mpich")
 def test_blocks_of_an_allgather_pass_each_cable_once(mpi):
     """Every node sends its own block once, and gets the others'; by a tree or a ring it sends all but one of them."""
     nodes, size = 5, 200_000
