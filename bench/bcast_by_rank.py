@@ -16,6 +16,7 @@ from tutti import command as command_of_tutti
 from tutti import mpis
 from tutti.bench import peers, program
 from tutti.lab import Lab, values
+from tutti.sim import write_json
 
 VARIANTS = {
     "multicast": {"TUTTI_ALG": "bcast=multicast"},
@@ -104,7 +105,7 @@ def main() -> None:
                               f"; messages sent by the root {row['sent_root']:.2f}, by others at most "
                               f"{row['sent_others']:.2f}, received at most {row['received_others']:.2f}"), flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
     if options.plot is not None:
         draw(rows, options.plot)
 

@@ -10,7 +10,6 @@ compared, and with 500 us mostly the number of steps: neither is the papers' net
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.console import Console
 from tutti import mpis, sim
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
+from tutti.sim import write_json
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def main() -> None:
                   f"{claim.baseline:30s} {baseline:9.1f}: {1 - ours / baseline:+.0%} less; "
                   f"simulated {1 - rows[-1]['simulated_ratio']:+.0%}; paper: {claim.said}", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

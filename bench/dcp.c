@@ -145,7 +145,7 @@ static int measure(int count, double compute_us, double budget_us, double tick, 
   while (more) {
     if (turns) {
       wrong += one_round_in_turn(&b, compute_us, tick, start, wait, done);
-      for (int i = 0; i < AHEAD; ++i, ++done) whole[done] = start[done] + wait[done];
+      done += AHEAD;
     }
     for (int i = 0; !turns && i < 50 && done < MOST; ++i, ++done) {
       fill(&b, done);
@@ -155,11 +155,11 @@ static int measure(int count, double compute_us, double budget_us, double tick, 
         start_and_wait(&b, compute_us, tick, &start[done], &wait[done]);
       }
       wrong += is_wrong(&b, done);
-      whole[done] = start[done] + wait[done];
     }
     more = now_us() < end && done + AHEAD <= MOST;
     MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
+  for (int i = 0; i < done; ++i) whole[i] = start[i] + wait[i];
   *cell = (struct Cell){median(start, done), median(wait, done), median(whole, done), done};
   free(b.in);
   free(b.out);

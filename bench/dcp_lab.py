@@ -10,7 +10,6 @@ give theirs away (--give-way of bench/dcp.c). A ratio of 1 is one dedicated proc
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.console import Console
 from tutti import mpis
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
+from tutti.sim import write_json
 
 
 def launches(mpi: mpis.Mpi, ranks: int, ratios: list[str], lab: coll.LabRequest) -> list[Launch]:
@@ -63,7 +63,7 @@ def main() -> None:
             print(f"{ranks} ranks on {options.nodes} nodes, {size:>5s} B, {launch.way:10s} blocking {row['blocking_us']:8.1f} us; "
                   f"{compute:>5s} us between start and wait: {row['both_us']:8.2f} us in both", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ slowest rank."""
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import statistics
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from tutti import command as command_of_tutti
 from tutti.lab import Lab
+from tutti.sim import write_json
 from waiting import in_turn, needed
 
 SOURCE = Path(__file__).resolve().parent.parent / "examples" / "matmul" / "matmul.c"
@@ -76,7 +76,7 @@ def main() -> None:
                 print(f"{options.nodes} x {each}, N {options.size}, {way:15s} {seconds * 1e3:8.2f} ms, of it the allgather "
                       f"{gather * 1e3:8.2f}; {alone / seconds:5.2f} times as fast as the MPI alone", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Needs root, as every lab. What is compared leaves no rank ahead of the others, s
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tutti import mpis, sim
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
+from tutti.sim import write_json
 
 FORCED = ({"barrier": "dissemination", "allreduce": "doubling", "allgather": "exchange"},
           {"allreduce": "degree_k:degree=1", "allgather": "shared_buffer"})
@@ -68,7 +68,7 @@ def main() -> None:
     print(f"{sum(error <= 0.1 for error in errors)} of {len(errors)} within 10 %; median {statistics.median(errors):.1%}, "
           f"largest {errors[-1]:.1%}")
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tutti import command as command_of_tutti
 from tutti.lab import Lab
+from tutti.sim import write_json
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
@@ -131,7 +132,7 @@ def main() -> None:
                       f"{row['wait_s']:6.2f} s, {1 - row['wait_s'] / alone:6.1%} less than the MPI alone; "
                       f"{row['waits']:.0f} calls", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ struct Settings {
   std::size_t block = std::size_t{64} << 10;   // TUTTI_BLOCK: bytes of one shared block
   bool fixed_order = false;                    // TUTTI_FIXED_ORDER: same bits whatever the layout
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD
-  int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: do not
+  int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: any
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
   std::size_t eager = std::size_t{256} << 10;  // TUTTI_EAGER: largest message that is sent at once
   std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes

@@ -92,7 +92,7 @@ bool Engine::poll() noexcept {
       ++resumed_;
       waiter->handle.resume();
       // Another thread of this rank may sleep until the operation that has just moved on is over.
-      if (threads_ && fabric_.sleepers()) fabric_.ring(fabric_.rank());
+      if (threads_) wake_own();
       any = true;
       break;
     }
@@ -258,7 +258,7 @@ void Engine::cover() noexcept {
   covers_.fetch_add(1, std::memory_order_relaxed);
   operation_started();
   // The thread may sleep already, with its attention elsewhere.
-  if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
+  wake_own();
 }
 
 void Engine::call_progress_thread() noexcept {

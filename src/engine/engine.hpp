@@ -104,12 +104,10 @@ class Engine {
   /// As reached(), or until clock() has come to `deadline_ns`: who awaits it looks which it was.
   Reached reached_by(const Word& word, std::uint64_t value, std::uint64_t deadline_ns,
                      Membership& members, std::int32_t peer = -1) noexcept;
-  /// Lets the others go first: resumed by a later poll().
+  /// Lets the others go first: resumed by a later poll(). A thread of this rank that sleeps is
+  /// woken for it, since the caller may be about to leave.
   class Later;
   Later later() noexcept;
-  /// The same for the rest of an operation that the caller need not wait for: whoever progresses it
-  /// is woken.
-  Later hand_on() noexcept;
   /// Somebody progresses operations while the application computes.
   bool progresses_alone() const noexcept {
     return !virtual_time_ && progress_enabled_.load(std::memory_order_relaxed);
@@ -233,6 +231,10 @@ class Engine {
   }
   void check_health() noexcept;
   void call_progress_thread() noexcept;
+  /// Threads of this rank that sleep look again.
+  void wake_own() noexcept {
+    if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
+  }
   void fail_waiters(Membership& members, Status why) noexcept;
   /// Sleeps once; true when that ended before its time.
   bool sleep_slice(std::uint64_t nanoseconds, Guard& guard,
@@ -397,11 +399,9 @@ class Engine::Later {
   Reached reached_;
 };
 
-inline Engine::Later Engine::later() noexcept { return Later(*this); }
-
-inline Engine::Later Engine::hand_on() noexcept {
-  if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
-  return later();
+inline Engine::Later Engine::later() noexcept {
+  if (!virtual_time_) wake_own();
+  return Later(*this);
 }
 
 }  // namespace tutti

@@ -20,7 +20,20 @@ using test::Combination;
 using test::Model;
 using test::Rank;
 
-class Nodes : public ::testing::TestWithParam<Combination> {};
+/// With the algorithm of the combination, and a sum for those that reduce.
+class Nodes : public ::testing::TestWithParam<Combination> {
+ protected:
+  void SetUp() override {
+    settings_.algorithm = GetParam().forced;
+    settings_.arena = std::size_t{128} << 20;
+    settings_.deadline_s = 30;
+    ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &sum_));
+  }
+  Coll coll() const { return GetParam().algorithm->coll; }
+
+  Settings settings_;
+  Reduction sum_;
+};
 
 // An inbox block holds 5120 bytes; the blocks of a broadcast 65536. Counts are of 4-byte elements.
 const std::vector<std::size_t> kCounts = {1, 7, 300, 1281, 5000, 40000};
@@ -56,15 +69,8 @@ void run_cases(Rank& r, Coll coll, const Reduction& reduction) {
 }
 
 TEST_P(Nodes, MatchesTheModel) {
-  Settings settings;
-  settings.algorithm = GetParam().forced;
-  settings.arena = std::size_t{128} << 20;
-  settings.deadline_s = 30;
-  Reduction reduction;
-  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
   for (const std::vector<int>& layout : kLayouts) {
-    test::run_nodes(layout, settings,
-                    [&](Rank& r) { run_cases(r, GetParam().algorithm->coll, reduction); });
+    test::run_nodes(layout, settings_, [&](Rank& r) { run_cases(r, coll(), sum_); });
     std::string text;
     for (const int node : layout) text.append(1, ' ').append(std::to_string(node));
     ASSERT_FALSE(HasFailure()) << "ranks on nodes" << text;
@@ -98,15 +104,8 @@ void run_at_once(Rank& r, Coll coll, const Reduction& reduction) {
 }
 
 TEST_P(Nodes, SeveralAreUnderWayAtOnce) {
-  Settings settings;
-  settings.algorithm = GetParam().forced;
-  settings.arena = std::size_t{128} << 20;
-  settings.deadline_s = 30;
-  Reduction reduction;
-  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
   for (const std::vector<int>& layout : {std::vector<int>{0, 1, 2}, {0, 0, 1, 1}}) {
-    test::run_nodes(layout, settings,
-                    [&](Rank& r) { run_at_once(r, GetParam().algorithm->coll, reduction); });
+    test::run_nodes(layout, settings_, [&](Rank& r) { run_at_once(r, coll(), sum_); });
   }
 }
 

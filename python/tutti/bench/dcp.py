@@ -73,7 +73,7 @@ def _placed(launch: Launch, own_cores: bool, command: list[str], environment: di
     cpus = sorted(os.sched_getaffinity(0))
     count = processors_of(launch.dcp, launch.ranks) if launch.dcp else 1
     if count >= len(cpus):
-        raise UserError(f"--own-cores: {count} dedicated processors would leave no core of {len(cpus)}")
+        raise UserError(f"--own-cores, --in-turn: {count} dedicated processors would leave no core of {len(cpus)}")
     environment["TUTTI_DCP_CPUS"] = ",".join(map(str, cpus[-count:]))
     environment["I_MPI_PIN"] = "0"
     if launch.mpi.name == "openmpi":

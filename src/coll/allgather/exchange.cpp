@@ -19,7 +19,7 @@ Task exchange(Team& t, const Call& call, const Ticket& k) noexcept {
   TUTTI_CO_TRY(co_await enter_segment(t, k, blocks.begin(t.size()), &made));
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
   if (puts_take_long(t, blocks.bytes(me) * static_cast<std::size_t>(t.size() - 1)))
-    co_await t.engine().hand_on();
+    co_await t.engine().later();
   TUTTI_CO_TRY(put_to_everyone(t, 1, blocks.begin(me), call.send, blocks.bytes(me), &sent));
   place(t, destination(me), call.send, blocks.bytes(me));
   for (int i = t.size() - 1; i > 0; --i) {  // who begins with this one first

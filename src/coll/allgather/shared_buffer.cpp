@@ -31,7 +31,7 @@ class SharedBuffer {
 
   /// The segment has been entered.
   Task run() noexcept {
-    if (puts_take_long(team_, blocks_.bytes(own()))) co_await team_.engine().hand_on();
+    if (puts_take_long(team_, blocks_.bytes(own()))) co_await team_.engine().later();
     TUTTI_CO_TRY(co_await gather_on_node());
     for (int step = 0; step < steps_.steps(); ++step) {
       if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) TUTTI_CO_TRY(send(step));

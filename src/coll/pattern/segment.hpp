@@ -15,7 +15,7 @@ Task enter_segment(Team& t, const Ticket& k, std::size_t bytes, bool* made) noex
 
 /// A network in the kernel takes the processor of whoever puts, for as long as `bytes` take: a
 /// program that starts a collective in order to compute leaves that to the progress thread
-/// (Engine::hand_on). What is not much is put at once: it is over before that thread has awoken.
+/// (Engine::later). What is not much is put at once: it is over before that thread has awoken.
 inline bool puts_take_long(Team& t, std::size_t bytes) noexcept {
   constexpr std::size_t kMuch = std::size_t{64} << 10;
   return bytes >= kMuch && !t.mapped() && !t.fabric().traits().bypass &&
