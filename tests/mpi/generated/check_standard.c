@@ -380,6 +380,8 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ialltoall_c), int (*
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Alltoall_init_c), int (*)(const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request*)), "MPI_Alltoall_init_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup), int (*)(MPI_Comm, MPI_Comm*)), "MPI_Comm_dup");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup_with_info), int (*)(MPI_Comm, MPI_Info, MPI_Comm*)), "MPI_Comm_dup_with_info");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup), int (*)(MPI_Comm, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup_with_info), int (*)(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup_with_info");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_split), int (*)(MPI_Comm, int, int, MPI_Comm*)), "MPI_Comm_split");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_split_type), int (*)(MPI_Comm, int, int, MPI_Info, MPI_Comm*)), "MPI_Comm_split_type");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_create), int (*)(MPI_Comm, MPI_Group, MPI_Comm*)), "MPI_Comm_create");
@@ -389,6 +391,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Cart_sub), int (*)(M
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Graph_create), int (*)(MPI_Comm, int, const int*, const int*, int, MPI_Comm*)), "MPI_Graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create), int (*)(MPI_Comm, int, const int*, const int*, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create_adjacent), int (*)(MPI_Comm, int, const int*, const int*, int, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create_adjacent");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_free), int (*)(MPI_Comm*)), "MPI_Comm_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_disconnect), int (*)(MPI_Comm*)), "MPI_Comm_disconnect");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Wait), int (*)(MPI_Request*, MPI_Status*)), "MPI_Wait");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Waitany), int (*)(int, MPI_Request*, int*, MPI_Status*)), "MPI_Waitany");
@@ -474,7 +477,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_alltoall), 
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_alltoall_c), int (*)(const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Datatype, MPI_Comm)), "MPI_Neighbor_alltoall_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_alltoallv), int (*)(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm)), "MPI_Neighbor_alltoallv");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_alltoallw), int (*)(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*, const MPI_Aint*, const MPI_Datatype*, MPI_Comm)), "MPI_Neighbor_alltoallw");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_free), int (*)(MPI_Comm*)), "MPI_Comm_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_create), int (*)(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm*)), "MPI_Intercomm_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_merge), int (*)(MPI_Comm, int, MPI_Comm*)), "MPI_Intercomm_merge");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create), int (*)(void*, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create");
@@ -552,8 +554,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_errhandler)
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_info), int (*)(MPI_Comm, MPI_Info*)), "MPI_Comm_get_info");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_name), int (*)(MPI_Comm, char*, int*)), "MPI_Comm_get_name");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_group), int (*)(MPI_Comm, MPI_Group*)), "MPI_Comm_group");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup), int (*)(MPI_Comm, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup_with_info), int (*)(MPI_Comm, MPI_Info, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup_with_info");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_rank), int (*)(MPI_Comm, int*)), "MPI_Comm_rank");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_remote_group), int (*)(MPI_Comm, MPI_Group*)), "MPI_Comm_remote_group");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_remote_size), int (*)(MPI_Comm, int*)), "MPI_Comm_remote_size");
