@@ -57,27 +57,6 @@ Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
 
 void host_pump(void*) { pump_host(); }
 
-// Asking about a type that this MPI was built without must not end the program.
-class ErrorsReturn {
- public:
-  ErrorsReturn() {
-    for (int i = 0; i < 2; ++i) {
-      native.Comm_get_errhandler(comms_[i], &saved_[i]);
-      native.Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
-    }
-  }
-  ~ErrorsReturn() {
-    for (int i = 0; i < 2; ++i) {
-      native.Comm_set_errhandler(comms_[i], saved_[i]);
-      native.Errhandler_free(&saved_[i]);
-    }
-  }
-
- private:
-  MPI_Comm comms_[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
-  MPI_Errhandler saved_[2];
-};
-
 bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
 
 // Settings and versions, which every rank reads for itself. False on all ranks when one has a
@@ -240,6 +219,7 @@ bool fits(const tutti_preload& preload, const char* missing) {
 bool take_world() {
   if (state.settings.dcp_from_job && !split_job()) return false;
   if (!split_off()) native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
+  native.Comm_set_errhandler(state.pump_comm, MPI_ERRORS_RETURN);
   if (world_handle == MPI_COMM_NULL) return true;
   native.Comm_group(world_handle, &state.world_group);
   state.report_comm = state.pump_comm;
@@ -266,14 +246,8 @@ bool attach(const tutti_preload& preload) {
   state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
   if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
     return false;  // nothing to do, nothing to say
-  {
-    const ErrorsReturn guard;
-    create_types();
-  }
-  if (!take_world()) {
-    destroy_types();
-    return false;
-  }
+  if (!take_world()) return false;
+  create_types();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
