@@ -34,19 +34,6 @@ std::uint64_t hash(const std::string& text) {
   return value;
 }
 
-// The settings that decide how ranks talk to each other, as text. Those that only concern one rank
-// (log, report, trace, binding) may differ.
-std::string shared_settings(const Settings& s) {
-  return s.algorithm + '|' + std::to_string(s.arena) + '|' + std::to_string(s.ring) + '|' +
-         std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
-         std::to_string(static_cast<int>(s.segment)) + '|' +
-         std::to_string(static_cast<int>(s.net)) + '|' + s.net_provider + '|' +
-         std::to_string(s.fixed_order) + '|' + s.dcp + '|' + std::to_string(s.dcp_from_job) + '|' +
-         std::to_string(s.p2p) + '|' + std::to_string(static_cast<int>(s.rendezvous)) + '|' +
-         std::to_string(s.eager) + '|' + std::to_string(s.unexpected) + '|' +
-         std::to_string(!s.report.empty() || !s.report_json.empty());
-}
-
 Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
   if (bytes > INT_MAX) return Status::error(Code::invalid_argument, "bootstrap message too large");
   const int count = static_cast<int>(bytes);
@@ -59,6 +46,20 @@ void host_pump(void*) { pump_host(); }
 
 bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
 
+// False on all ranks, after a line that names the setting, when one is not as it must be: every
+// difference in how ranks talk to each other would be a hang or worse.
+bool same_settings() {
+  const std::vector<SharedSetting> shared = shared_settings(state.settings);
+  std::vector<std::uint64_t> values;
+  for (const SharedSetting& one : shared) values.push_back(hash(one.value));
+  const std::size_t different = first_difference(values);
+  if (different == values.size()) return true;
+  say_once(true, ("the ranks have different settings: " + shared[different].name +
+                  " must be equal on all ranks")
+                     .c_str());
+  return false;
+}
+
 // Settings and versions, which every rank reads for itself. False on all ranks when one has a
 // problem.
 bool agree_on_settings() {
@@ -69,7 +70,11 @@ bool agree_on_settings() {
     say_once(!loaded, message.c_str());
     return false;
   }
-  if (!all_ranks(!state.settings.disable)) return false;
+  if (!all_ranks(!state.settings.disable)) {
+    if (!all_ranks(state.settings.disable))
+      say_once(state.settings.disable, "some ranks have TUTTI_DISABLE, and others have not");
+    return false;
+  }
   if (!all_ranks(!is_fault_tolerant())) {
     say_once(is_fault_tolerant(),
              "Open MPI runs with fault tolerance (--with-ft), of which the program's calls are a "
@@ -81,6 +86,7 @@ bool agree_on_settings() {
     say_once(true, "the ranks run different versions of tutti");
     return false;
   }
+  if (!same_settings()) return false;
   offload::Ratio ratio;
   if (!state.settings.dcp.empty() &&
       !offload::parse_ratio(state.settings.dcp, &ratio, &message).ok()) {
@@ -91,10 +97,6 @@ bool agree_on_settings() {
     say_once(true,
              "TUTTI_DCP_FROM_JOB needs TUTTI_DCP: a number of dedicated processors for each node "
              "(1), or a ratio to the program's processes (1:4)");
-    return false;
-  }
-  if (!equal_on_all_ranks(hash(shared_settings(state.settings)))) {
-    say_once(true, "the ranks have different settings (TUTTI_*); they must be equal on all ranks");
     return false;
   }
   return true;
