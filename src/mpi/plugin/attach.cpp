@@ -1,5 +1,6 @@
 // Start and end of the plugin: everything that all ranks must agree on before tutti takes a single
 // call.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <climits>
@@ -162,12 +163,16 @@ void free_world_copies() {
   native.Comm_free(&state.pump_comm);
 }
 
-// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
-// callbacks.
-void detach() {
+void remove_handlers() noexcept {
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], nullptr, __ATOMIC_RELEASE);
   }
+}
+
+// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
+// callbacks.
+void detach() {
+  remove_handlers();
   watch_revocations(false);
   destroy_requests();
   if (state.report) write_report();
@@ -182,8 +187,12 @@ void detach() {
   end_split();
 }
 
+// A forked child has sockets of the job's, but neither its memory nor its threads: whatever it
+// calls goes to its MPI, and nothing of its parent's is cleaned up or rung by it.
+void leave_to_parent() noexcept { remove_handlers(); }
+
 int on_finalize(MPI_Comm, int, void*, void*) {
-  detach();
+  if (getpid() == state.process) detach();
   return MPI_SUCCESS;
 }
 
@@ -258,6 +267,8 @@ bool attach(const tutti_preload& preload) {
   }
   if (split_off()) begin_split(preload);
   gather_pids();
+  state.process = getpid();
+  pthread_atfork(nullptr, nullptr, &leave_to_parent);
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
