@@ -93,6 +93,20 @@ def test_errors(program, libraries, mpi, tutti):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", list(mpis.ANY))
+def test_error_handlers_are_the_programs_own(program, libraries, mpi):
+    """Errors that name no communicator find the handlers that they find without tutti."""
+    description = mpis.ANY[mpi]
+    path = program(description, "handlers.c")
+    alone, served = (mpis.start(description, 2, [path], tutti, {"TUTTI_REPORT": "1"} if tutti else {})
+                     for tutti in (False, True))
+    lines = [sorted(line for line in result.text.splitlines() if line[:2] in ("0 ", "1 ")) for result in (alone, served)]
+    assert any("world returns: an error" in line for line in lines[0]), alone.text
+    assert (alone.status == 0, lines[0]) == (served.status == 0, lines[1]), served.text
+    assert any(call == "MPI_Allreduce" and not how.startswith("MPI (") for call, how in served.rows()), served.text
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("kind", ["mpif", "mpi", "f08"])
 @pytest.mark.parametrize("mpi", list(mpis.ANY))
 def test_fortran(program, libraries, mpi, kind):

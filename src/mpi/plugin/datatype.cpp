@@ -8,6 +8,7 @@
 #include "mpi/plugin/flatten.hpp"
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/small_map.hpp"
+#include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -138,11 +139,19 @@ bool is_known(MPI_Datatype handle) {
 bool is_known(MPI_Datatype) { return true; }
 #endif
 
+/// False for a type that this MPI was built without. Only a question that names a communicator has
+/// its error handled there; others end in the handler of MPI_COMM_SELF or of the world, which are
+/// the program's: where MPICH has none on MPI_COMM_SELF, putting "the same" back installs one.
+bool is_supported(MPI_Datatype handle) {
+  int bytes = 0;
+  return native.Pack_size(1, handle, state.pump_comm, &bytes) == MPI_SUCCESS;
+}
+
 void add_predefined(MPI_Datatype handle, Class type_class) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
   if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL) || !is_known(handle)) return;
-  // A type for which this MPI was built without support.
+  if (!is_supported(handle)) return;
   if (native.Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS || lb != 0) return;
   auto info = std::make_unique<TypeInfo>();

@@ -441,9 +441,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_set_attr), int 
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_attr), int (*)(MPI_Comm, int, void*, int*)), "MPI_Comm_get_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_delete_attr), int (*)(MPI_Comm, int)), "MPI_Comm_delete_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_call_errhandler), int (*)(MPI_Comm, int)), "MPI_Comm_call_errhandler");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_errhandler), int (*)(MPI_Comm, MPI_Errhandler*)), "MPI_Comm_get_errhandler");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_set_errhandler), int (*)(MPI_Comm, MPI_Errhandler)), "MPI_Comm_set_errhandler");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Errhandler_free), int (*)(MPI_Errhandler*)), "MPI_Errhandler_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_size), int (*)(MPI_Datatype, int*)), "MPI_Type_size");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_size_x), int (*)(MPI_Datatype, MPI_Count*)), "MPI_Type_size_x");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_get_extent), int (*)(MPI_Datatype, MPI_Aint*, MPI_Aint*)), "MPI_Type_get_extent");
@@ -454,6 +452,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_create_keyval),
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free_keyval), int (*)(int*)), "MPI_Type_free_keyval");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_set_attr), int (*)(MPI_Datatype, int, void*)), "MPI_Type_set_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free), int (*)(MPI_Datatype*)), "MPI_Type_free");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack_size), int (*)(int, MPI_Datatype, MPI_Comm, int*)), "MPI_Pack_size");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack), int (*)(const void*, int, MPI_Datatype, void*, int, int*, MPI_Comm)), "MPI_Pack");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Op_commutative), int (*)(MPI_Op, int*)), "MPI_Op_commutative");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Reduce_local), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op)), "MPI_Reduce_local");
