@@ -32,9 +32,16 @@ Status Messages::open() noexcept {
   return Status::success();
 }
 
-/// The first time: from now on this rank answers.
+/// The host uses messages: whoever waits or polls must move them on from now on. Also where no peer
+/// is known yet: a receive from anybody waits for calls.
 void Messages::use() noexcept {
+  in_use_.store(true, std::memory_order_relaxed);
   if (!garbage_.empty()) sweep();
+  listen_to_calls();
+}
+
+/// The first time: from now on this rank answers.
+void Messages::listen_to_calls() noexcept {
   if (!peers_.empty() || fabric_.traits().elided_payload) return;
   peers_.resize(site_.table.ranks);
   answering_ = answer_calls();
@@ -48,7 +55,7 @@ Status Messages::peer_of(std::int32_t rank, Peer** out) noexcept {
     TUTTI_TRY(fabric_.arena_of(rank, &arena));
     place.reset(new (std::nothrow) Peer(site_, rank));
     if (!place) return Status::error(Code::no_memory, "out of memory");
-    in_use_ = true;
+    in_use_.store(true, std::memory_order_relaxed);
     place->listening = listen(*place);
     place->listening.start();
   }
@@ -83,9 +90,12 @@ void Messages::forget(Team& team) noexcept {
   auto* context = static_cast<Context*>(team.messages);
   if (context == nullptr) return;
   fail_wild(*context, Status::error(Code::invalid_argument, "the team was given up"));
-  while (Arrival* arrival = context->matcher.first_arrival()) {
-    context->matcher.remove(*arrival);
-    drop(arrival);
+  drop_arrivals(*context);
+  // Buffered sends go on without it.
+  for (auto& peer : peers_) {
+    if (!peer) continue;
+    for (Transfer* open = peer->open.first(); open != nullptr; open = peer->open.next(*open))
+      if (open->team_ == &team) open->team_ = nullptr, open->context_ = nullptr;
   }
   if (last_context_ == context) last_context_ = nullptr;
   team.messages = nullptr;

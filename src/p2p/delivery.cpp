@@ -61,6 +61,8 @@ bool Messages::interrupts(const Header& header) const noexcept {
 /// The payload is copied: what is small leaves the sender's hands at once, within the allowance of
 /// the peer.
 void Messages::enqueue(Peer& peer, const Header& header, const void* payload) noexcept {
+  // Called only now, to answer it: what it hears first is that nothing else comes.
+  if (last_said_ && !peer.called()) say_last_to(peer);
   void* memory = frames().allocate(sizeof(Outgoing) + header.payload);
   if (memory == nullptr)
     return fail_peer(peer, Status::error(Code::no_memory, "no memory for a message"));
@@ -142,6 +144,10 @@ void Messages::handle(Peer& peer, const Packet& packet) noexcept {
   if (header.kind <= PacketKind::request_to_send) return handle_envelope(peer, packet);
   if (header.kind == PacketKind::more) return handle_more(peer, packet);
   if (header.kind == PacketKind::withdraw) return handle_withdraw(peer, header);
+  if (header.kind == PacketKind::last) {
+    peer.heard_last = true;
+    return;
+  }
   Transfer* transfer = identified(header.transfer);
   // One that has been given up here (its deadline has passed) may still be spoken of.
   if (transfer == nullptr || transfer->peer_ != &peer) return;
@@ -237,7 +243,10 @@ void Messages::drop(Arrival* arrival) noexcept {
     if (peer.rank != fabric_.rank()) peer.deliver(header.bytes);
   }
   if (peer.train.arrival == arrival) peer.train.arrival = nullptr;
+  Transfer* const local = arrival->local;
   FramePool::release(arrival);
+  if (local != nullptr)
+    complete(*local, Status::error(Code::invalid_argument, "nobody has received the message"));
   if (peer.rank != fabric_.rank() && header.kind != PacketKind::eager) {
     finish(peer, header.transfer,
            Status::error(Code::invalid_argument, "the receiver has given up the team"));

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -129,17 +130,24 @@ class Messages {
   /// In a task: awaits the end of a transfer. The outcome is in its receipt.
   Engine::Reached ended(Transfer& transfer) noexcept;
   /// Answers peers that call from now on, also while this rank has not used messages itself.
-  void answer() noexcept { use(); }
+  void answer() noexcept { listen_to_calls(); }
+  /// Drops a message that was taken and that nobody will receive.
+  void discard(Arrival* message) noexcept;
+  /// Before the ranks part, all of them together: what is under way comes to its end, also what the
+  /// host has given up; receives that nobody answers are cancelled, and sends that nobody receives
+  /// fail. `meet(self)` returns when all ranks have called it, progressing this job meanwhile;
+  /// false when it cannot: then nobody is waited for. The host begins nothing any more.
+  void conclude(bool (*meet)(void*), void* self) noexcept;
   /// Before the rank leaves: waits until what it has sent without waiting for it has left.
-  /// Thread-safe.
-  void finish_sending() noexcept;
+  /// `team`: only that. Thread-safe.
+  void finish_sending(const Team* team = nullptr) noexcept;
   /// Before a call that may block outside of tutti until others have moved on, who may wait for
   /// what is under way here. True when there is such: the progress thread looks after it until
   /// uncover().
   bool cover() noexcept;
   void uncover() noexcept { engine_.uncover(); }
-  /// Something may be under way that progresses only when this rank is inside.
-  bool in_use() const noexcept { return in_use_; }
+  /// Something may be under way that progresses only when this rank is inside. Any thread.
+  bool in_use() const noexcept { return in_use_.load(std::memory_order_relaxed); }
   /// The team is given up by this rank: its transfers are over; messages that nobody has received
   /// are dropped.
   void forget(Team& team) noexcept;
@@ -165,6 +173,7 @@ class Messages {
   Context& context_of(Team& team) noexcept;
   Context& context_of(const std::uint64_t id[2]) noexcept;
   void use() noexcept;
+  void listen_to_calls() noexcept;
   void accept(Peer& peer) noexcept;
   Task answer_calls() noexcept;
   Task listen(Peer& peer) noexcept;
@@ -180,6 +189,16 @@ class Messages {
     ++unfinished_;
   }
   void left_queue(Outgoing* packet) noexcept;
+
+  // conclude.cpp: how ranks part
+  bool all_has_left() const noexcept;
+  void say_last() noexcept;
+  void say_last_to(Peer& peer) noexcept;
+  void hear_last() noexcept;
+  void give_up(Transfer& receive) noexcept;
+  void end_unmatched() noexcept;
+  void drop_arrivals(Context& context) noexcept;
+
   void cover_queue(Engine::Guard& guard) noexcept;
 
   // transfers.cpp: their beginning and end
@@ -267,10 +286,13 @@ class Messages {
   Membership nobody_;               // of waits that depend on no rank
   Task answering_;
   std::uint64_t accepted_ = 0;
-  bool in_use_ = false;
+  // This rank has sent, received or probed, or was called. Written under the guard, and only ever
+  // set; read without it, ordered with nothing: who reads it early comes again.
+  std::atomic<bool> in_use_{false};
   std::size_t unfinished_ = 0;  // transfers that have been started and are not over
   std::size_t queued_ = 0;      // packets in the queues of peers
   bool queue_covered_ = false;  // the progress thread looks after these
+  bool last_said_ = false;      // this rank sends no envelopes any more: conclude()
   Counts counts_;
 };
 

@@ -28,6 +28,7 @@ enum class PacketKind : std::uint8_t {
   withdraw,   // to a receiver: the sender wants to cancel what is not matched yet
   withdrawn,  // to a sender: it was not matched, and is forgotten
   more,       // to a receiver: the next part of the eager message before, at offset `bytes`
+  last,       // to a receiver: no envelopes come after this one
 };
 
 /// How the data of a large message moves.

@@ -141,6 +141,7 @@ struct Peer {
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
+  bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena
   std::size_t ring = kRingBytes;  // bytes of its ring
@@ -153,6 +154,7 @@ struct Peer {
   std::uint64_t delivered = 0;
   std::uint64_t told_delivered = 0;
   std::uint32_t streams = 0;  // messages that come in parts at present
+  bool heard_last = false;    // it sends no envelopes any more
 
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;

@@ -201,7 +201,9 @@ void Messages::begin_receive(Transfer& receive, bool watched) noexcept {
   if (receive.rank_ != kAnySource) status = peer_of(receive.team_->job_rank(receive.rank_), &peer);
   if (!status.ok()) return complete(receive, status);
   Matcher& matcher = receive.context_->matcher;
-  if (Arrival* arrival = matcher.find(receive.rank_, receive.tag_)) {
+  const bool probes = receive.kind_ == Transfer::Kind::probe;
+  Arrival* const arrival = probes ? nullptr : matcher.find(receive.rank_, receive.tag_);
+  if (arrival != nullptr) {
     matcher.remove(*arrival);
     consume(arrival, receive);
   } else if (receive.rank_ == kAnySource) {
@@ -214,13 +216,13 @@ void Messages::begin_receive(Transfer& receive, bool watched) noexcept {
     context.members.background = false;
     context.wild.push_back(receive);
     receive.wild_ = true;
-    if (receive.kind_ == Transfer::Kind::receive) matcher.post(receive);
+    if (!probes) matcher.post(receive);
   } else {
     if (!peer->lost.ok()) return complete(receive, peer->lost);
     receive.peer_ = peer;
     peer->add_open(receive);
     receive.open_ = true;
-    if (receive.kind_ == Transfer::Kind::receive) matcher.post(receive);
+    if (!probes) matcher.post(receive);
   }
   if (watched && large(receive) && receive.active()) watch(receive);
 }
@@ -453,17 +455,19 @@ Engine::Reached Messages::ended(Transfer& transfer) noexcept {
   return engine_.reached(transfer.ended_, transfer.started_, nobody_);
 }
 
-void Messages::finish_sending() noexcept {
-  if (!in_use_) return;
+void Messages::finish_sending(const Team* team) noexcept {
+  if (!in_use()) return;
   Engine::Guard guard(engine_);
   engine_.wait_until(
-      [this] {
-        return std::none_of(peers_.begin(), peers_.end(), [this](const auto& peer) {
-          if (!peer || peer->rank == fabric_.rank()) return false;
+      [this, team] {
+        return std::none_of(peers_.begin(), peers_.end(), [this, team](const auto& peer) {
+          if (!peer || (team == nullptr && peer->rank == fabric_.rank())) return false;
           if (!peer->queue.empty()) return true;
           for (Transfer* open = peer->open.first(); open != nullptr;
                open = peer->open.next(*open)) {
-            if (open->released_ && open->kind_ == Transfer::Kind::send) return true;
+            if (open->released_ && open->kind_ == Transfer::Kind::send &&
+                (team == nullptr || open->team_ == team))
+              return true;
           }
           return false;
         });
@@ -472,7 +476,7 @@ void Messages::finish_sending() noexcept {
 }
 
 bool Messages::cover() noexcept {
-  if (!in_use_ || fabric_.traits().virtual_time) return false;
+  if (!in_use() || fabric_.traits().virtual_time) return false;
   Engine::Guard guard(engine_);
   if (unfinished_ == 0 && queued_ == 0) return false;
   guard.escalate();

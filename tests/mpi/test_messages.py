@@ -121,3 +121,80 @@ def test_time_in_wait_by_call_site(program, libraries, tmp_path, mpi, taken):
         assert wait["ranks"] == 2 and wait["calls"] >= 2 and 0 < wait["seconds"] <= wait["seconds_all"]
     assert [wait["seconds_all"] for wait in waits] == sorted((wait["seconds_all"] for wait in waits), reverse=True)
     assert "time waiting for requests, by call site" in result.text
+
+
+WAYS = 12  # of polling.c, the last of them a cancellation
+LEAVING = ["freed_send", "freed_synchronous", "freed_persistent_send", "freed_buffered", "freed_receive",
+           "freed_receive_from_anybody", "freed_persistent_receive", "freed_matched_receive", "freed_both",
+           "freed_vector", "buffered", "buffered_and_detached", "buffered_persistent", "persistent_kept",
+           "cancelled_send", "cancelled_receive", "late_stranger"]
+SLOPPY = ["never_answered", "never_received", "never_taken", "never_waited_for"]
+
+
+def leave(program, mpi_name: str, case: str, way: str, size: int, settings: dict[str, str] | None = None,
+          wrap=lambda command: command, ranks: int = 3) -> None:
+    """A program that leaves something to MPI_Finalize comes to its end, and all has arrived."""
+    mpi = mpis.MPIS[mpi_name]
+    command = wrap([program(mpi, "leaving.c"), case, way, str(size)])
+    result = mpis.start(mpi, ranks, command, True, {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", **(settings or {})}, limit_s=60)
+    assert result.status == 0, f"{case} {way} {size}: status {result.status}\n{result.text[-3000:]}"
+    assert result.text.count("in order") == ranks, result.text[-3000:]
+    if case not in ("never_taken", "never_answered"):  # a run that tutti did not take over proves nothing
+        assert any("send" in call.lower() or "recv" in call.lower() for call, way in result.rows()
+                   if not way.startswith("MPI (")), result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("first", range(WAYS))
+def test_polling(program, libraries, mpi, first):
+    """Whoever polls for messages of anybody gets them, also a rank that has addressed nobody yet."""
+    description = mpis.MPIS[mpi]
+    result = mpis.start(description, 3, [program(description, "polling.c"), str(first)], True,
+                        {"TUTTI_P2P": "1", "TUTTI_REPORT": "1"})
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+    assert not result.rows()["MPI_Irecv", "eager"] < 2, result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("size", [8, 300000])
+def test_leaving(program, libraries, mpi, size):
+    for case in LEAVING:
+        leave(program, mpi, case, "world", size)
+    for case in SLOPPY[:-1]:
+        leave(program, mpi, case, "world", size)
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("size", [8, 300000])
+@pytest.mark.parametrize("way", ["free", "disconnect"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_leaving_a_communicator(program, libraries, mpi, way, size):
+    for case in LEAVING:
+        leave(program, mpi, case, way, size)
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "cma=off"])
+def test_leaving_by_protocol(program, libraries, protocol):
+    settings = {"TUTTI_CMA": "off"} if protocol == "cma=off" else {"TUTTI_RENDEZVOUS": protocol}
+    for case in [*LEAVING, *SLOPPY]:
+        leave(program, "mpich", case, "world", 300000, settings)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("size", ["8", "300000"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_first_probe(program, libraries, mpi, size):
+    """The race that this looks for is lost seldom, so there are many ranks and several runs."""
+    description = mpis.MPIS[mpi]
+    for _ in range(3):
+        result = mpis.start(description, 6, [program(description, "first_probe.c"), size], True,
+                            {"TUTTI_P2P": "1", "TUTTI_REPORT": "1"}, limit_s=120)
+        assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+        assert result.rows()["MPI_Mprobe", "eager"] > 0, result.text[-3000:]

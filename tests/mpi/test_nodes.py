@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mpis
 import pytest
+from test_messages import LEAVING, SLOPPY, leave
 
 NODE_OF_RANK = 'export TUTTI_NODE=n$(({rank} {operator} {number})); exec "$@"'
 PLACEMENTS = {"apart": ("/", 1), "pairs": ("/", 2), "round": ("%", 2)}
@@ -46,6 +47,35 @@ def test_collectives(program, libraries, mpi, placement):
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_program(program, libraries, mpi, source, arguments, placement):
     check(program, mpi, 3, source, arguments, placement)
+
+
+MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+@pytest.mark.parametrize("source,argument", [("messages.c", "0"), ("progress.c", "0"), ("first_probe.c", "300000"),
+                                             *(("polling.c", str(way)) for way in (0, 2, 4, 5, 7, 11))])
+@pytest.mark.parametrize("mpi", list(mpis.MPIS))
+def test_messages(program, libraries, mpi, source, argument, placement):
+    """Messages between nodes and inside of them: what tests/mpi/test_messages.py runs on one."""
+    description = mpis.MPIS[mpi]
+    command = on_nodes(placement, [program(description, source), argument])
+    result = mpis.start(description, 3, command, True, MESSAGES)
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+    assert any(call.endswith("send") and not way.startswith("MPI (") for call, way in result.rows()), result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+@pytest.mark.parametrize("size", [8, 300000])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_leaving(program, libraries, mpi, size, placement):
+    for case in [*LEAVING, *SLOPPY[:-1]]:
+        leave(program, mpi, case, "world", size, {"TUTTI_NET": "on"}, lambda command: on_nodes(placement, command))
 
 
 @pytest.mark.mpi

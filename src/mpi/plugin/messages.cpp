@@ -9,6 +9,7 @@
 #include "mpi/plugin/errors.hpp"
 #include "mpi/plugin/packed.hpp"
 #include "mpi/plugin/report.hpp"
+#include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -362,7 +363,10 @@ Request* own_message(const MPI_Message* message) noexcept {
 int hand_out_message(const char* call, MPI_Comm handle, p2p::Arrival* arrival, MPI_Message* out) {
   Comm& comm = *find_messages(handle);
   Request* request = make_request(call, comm, false);
-  if (request == nullptr) return raise(comm, call, kNoMemory);
+  if (request == nullptr) {
+    state.messages->discard(arrival);
+    return raise(comm, call, kNoMemory);
+  }
   request->message = arrival;
   *out = as_message(handle_of(*request));
   return MPI_SUCCESS;
@@ -589,12 +593,15 @@ Status settle_message(Request& request) noexcept {
 Status start_message(Request& request) noexcept {
   request.settled = false;
   request.out.pack();
-  return state.messages->restart(*request.transfer);
+  const std::size_t bytes = request.receives ? request.in.size() : request.out.size();
+  return counted(request.call, way_of(bytes), bytes,
+                 [&] { return state.messages->restart(*request.transfer); });
 }
 
 void release_message(Request& request) noexcept {
   if (request.transfer != nullptr && !request.transfer->active() && request.started)
     static_cast<void>(settle_message(request).ok());  // freed without anybody waiting for it
+  if (request.message != nullptr) state.messages->discard(request.message);
   state.messages->release(request.transfer);
   if (request.sending != nullptr) state.messages->release(request.sending);
   request.transfer = request.sending = nullptr;
@@ -618,6 +625,35 @@ void describe_message(const Request& request, MPI_Status* status) noexcept {
 
 void describe_sent(MPI_Status* status) noexcept {
   if (status != MPI_STATUS_IGNORE) set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+}
+
+namespace {
+
+/// The communicator of the program's processes that nobody else communicates on.
+MPI_Comm meeting_place() noexcept {
+  return split_off() && !state.report ? world_handle : state.report_comm;
+}
+
+/// A barrier of the MPI's, beside which messages move on.
+bool meet(void*) noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (native.Ibarrier(meeting_place(), &request) != MPI_SUCCESS) return false;
+  int over = 0;
+  for (std::uint32_t round = 0;; ++round) {
+    if (native.Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (over) return true;
+    state.job->relax(round);
+  }
+}
+
+}  // namespace
+
+void finish_buffered(const Comm& comm) noexcept {
+  if (comm.messages) state.messages->finish_sending(comm.team);
+}
+
+void conclude_messages() noexcept {
+  if (state.messages != nullptr) state.messages->conclude(&meet, nullptr);
 }
 
 void install_messages(void** handlers) noexcept {

@@ -22,6 +22,12 @@ void describe_sent(MPI_Status* status) noexcept;
 void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
                 bool cancelled) noexcept;
 
+/// Waits until what was sent on `comm` with MPI_Bsend has left.
+void finish_buffered(const Comm& comm) noexcept;
+/// Inside MPI_Finalize, on all ranks: what is under way comes to its end, and no rank leaves
+/// before.
+void conclude_messages() noexcept;
+
 void install_messages(void** handlers) noexcept;
 
 }  // namespace tutti::mpi

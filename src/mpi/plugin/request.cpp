@@ -89,11 +89,6 @@ Request* at(std::uint32_t index) noexcept {
   return &chunks[index / kChunk].load(std::memory_order_acquire)[index % kChunk];
 }
 
-bool is_abandoned(const Request* request) {
-  const Lock lock;
-  return std::find(abandoned.begin(), abandoned.end(), request) != abandoned.end();
-}
-
 // Frees abandoned requests whose operations are over.
 void reap() noexcept {
   std::vector<Request*> over;
@@ -116,7 +111,9 @@ void for_each_request(Visit&& visit) {
   }
   for (std::uint32_t i = 0; i < count * kChunk; ++i) {
     Request* request = at(i);
-    if (request->operation != nullptr || request->transfer != nullptr) visit(request);
+    if (request->operation != nullptr || request->transfer != nullptr ||
+        request->message != nullptr)
+      visit(request);
   }
 }
 
@@ -205,15 +202,16 @@ void drain(const Comm* comm) noexcept {
     state.job->progress();
   }
   reap();
+  if (comm != nullptr) finish_buffered(*comm);
 }
 
 void destroy_requests() noexcept {
   if (!state.job) return;
-  // A program that has not completed its messages shall come to its end all the same.
+  // What a matched probe has taken, nobody can receive any more.
   for_each_request([](Request* request) {
-    if (request->transfer == nullptr || is_complete(*request)) return;
-    if (request->receives || !is_abandoned(request)) state.messages->cancel(*request->transfer);
+    if (request->message != nullptr) free_request(request);
   });
+  conclude_messages();
   drain(nullptr);
   for_each_request([](Request* request) { free_request(request); });
 }
