@@ -94,9 +94,9 @@ TEST_F(Stranger, CannotNameTheMemoryOfARank) {
   const std::uint64_t forged = 666;
   End vandal;
   vandal.meet(owner_, vandal, 1, Secret{});
-  ASSERT_TRUE(vandal.network
-                  ->put({0, exposed_.address, 1}, &forged, sizeof forged, nullptr, 0, nullptr)
-                  .ok());
+  ASSERT_TRUE(
+      vandal.network->put({0, exposed_.address, 1}, &forged, sizeof forged, nullptr, 0, nullptr)
+          .ok());
   vandal.drive(owner_, 0.5, [] { return false; });
   EXPECT_EQ(memory_, std::vector<std::uint64_t>(4096 / 8, 0x5ec2e7));
   EXPECT_TRUE(reads(friend_, owner_, exposed_, exposed_.key, 8)) << "the job goes on";

@@ -97,8 +97,8 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   }
   std::vector<NetworkAddress> addresses(size);
   for (std::size_t rank = 0; rank < size; ++rank) addresses[rank] = all[rank].address;
-  TUTTI_TRY(network->meet(addresses.data(), static_cast<int>(size), bootstrap.rank(),
-                          (*shm)->secret()));
+  TUTTI_TRY(
+      network->meet(addresses.data(), static_cast<int>(size), bootstrap.rank(), (*shm)->secret()));
   std::unique_ptr<NodesFabric> fabric(new (std::nothrow)
                                           NodesFabric(std::move(*shm), std::move(network)));
   if (!fabric) return Status::error(Code::no_memory, "out of memory");

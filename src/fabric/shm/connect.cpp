@@ -98,8 +98,8 @@ int cores_of(const std::vector<Introduction>& all, const std::vector<std::int32_
   return std::max(1, cores);
 }
 
-/// Steps of the connection that can fail on one rank only, agreed by all of them. Who has only waited
-/// in vain is told what has failed elsewhere.
+/// Steps of the connection that can fail on one rank only, agreed by all of them. Who has only
+/// waited in vain is told what has failed elsewhere.
 Status agree(Bootstrap& bootstrap, Status mine) {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(bootstrap.size()));
   const auto code = static_cast<std::uint8_t>(mine.code);
@@ -262,7 +262,7 @@ Status ShmFabric::find_abilities(Bootstrap& bootstrap, const Settings& settings,
                                  const std::vector<Introduction>& all) {
   struct Abilities {
     std::uint64_t probe;
-    std::uint8_t cma;  // Code
+    std::uint8_t cma;      // Code
     std::uint8_t barrier;  // a sleeper's works only on signallers that are registered for it
   } mine{};
   mine.probe = reinterpret_cast<std::uint64_t>(&slot_->probe);

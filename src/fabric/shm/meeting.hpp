@@ -1,8 +1,8 @@
 // How the ranks of a node meet: over unix sockets whose names nobody could know before.
 //
-// Abstract names have no permissions and can be listed by everybody, so a name alone proves nothing.
-// The kernel says which user is at the other end, and both ends show that they know the job's
-// secret; a stranger is dropped, and neither counted nor waited for (docs/security.md).
+// Abstract names have no permissions and can be listed by everybody, so a name alone proves
+// nothing. The kernel says which user is at the other end, and both ends show that they know the
+// job's secret; a stranger is dropped, and neither counted nor waited for (docs/security.md).
 #pragma once
 
 #include <cstddef>

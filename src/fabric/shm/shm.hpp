@@ -35,9 +35,9 @@ struct Introduction {
   std::uint64_t cpus[16];    // affinity mask
   std::uint32_t core_limit;  // by cgroup and affinity
   std::int32_t pid;
-  Secret secret;              // the first rank's is the job's
+  Secret secret;  // the first rank's is the job's
   Meeting::Name listens_at;
-  std::uint8_t code;          // of what it has done so far
+  std::uint8_t code;  // of what it has done so far
 };
 
 /// What ranks of one machine do without, for one line that says so. The same on all ranks.
@@ -73,8 +73,7 @@ class ShmFabric final : public Fabric {
   /// False where the process numbers of a neighbour mean others here (a pid namespace of its own).
   bool shares_processes(std::int32_t peer) const noexcept {
     const int local = local_index(peer);
-    return local >= 0 &&
-           (threads_ || shares_processes_[static_cast<std::size_t>(local)] != 0);
+    return local >= 0 && (threads_ || shares_processes_[static_cast<std::size_t>(local)] != 0);
   }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }

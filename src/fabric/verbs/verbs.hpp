@@ -57,8 +57,8 @@ class VerbsNetwork final : public Network {
   bool may_sleep() noexcept override;
   bool blocked() noexcept override;
   bool has_datagrams() const noexcept override { return true; }
-  Status open_datagrams(int rank, const Secret& secret,
-                        std::unique_ptr<NetworkDatagrams>* out, std::string* message) override;
+  Status open_datagrams(int rank, const Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
+                        std::string* message) override;
   NetworkUse use() noexcept override;
   void abort() noexcept override;
 
