@@ -227,7 +227,9 @@ int tutti_all_registered(void) {
   own_socket = -1;
   if (missing != 0 && lowest == local_rank()) {
     tutti_say(
-        "%d of the %d ranks of this node run without tutti, so all of them use their own MPI; "
+        "%d of the %d ranks of this node run without tutti (or in a network namespace of their "
+        "own, "
+        "where they are not seen), so all of them use their own MPI; "
         "start every executable of the job under tutti run",
         missing, size);
   }
