@@ -189,17 +189,22 @@ Status Team::open_multicast() noexcept {
   return multicast_ ? Status::success() : Status::error(Code::no_memory, "out of memory");
 }
 
-bool Team::find_board(int member) noexcept {
+Status Team::find_board(int member, bool* found) noexcept {
   const auto index = static_cast<std::size_t>(member);
   Remote arena;
-  if (!fabric().arena_of(job_rank(member), &arena).ok()) return false;
+  *found = false;
+  TUTTI_TRY(fabric().arena_of(job_rank(member), &arena));
   auto* base = static_cast<std::byte*>(arena.mapped);
   DirectoryEntry* entry = Directory::find(*reinterpret_cast<DirectoryTable*>(base), id_);
-  if (entry == nullptr) return false;
+  if (entry == nullptr) return Status::success();
+  const std::uint64_t offset = entry->offset.load(std::memory_order_relaxed);
+  if (offset % alignof(Board) != 0 || offset > arena.bytes || sizeof(Board) > arena.bytes - offset)
+    return Status{Code::corrupt, job_rank(member), "the place of a team is damaged"};
   entries_[index] = entry;
   arenas_[index] = base;
-  boards_[index] = reinterpret_cast<Board*>(base + entry->offset.load(std::memory_order_relaxed));
-  return true;
+  boards_[index] = reinterpret_cast<Board*>(base + offset);
+  *found = true;
+  return Status::success();
 }
 
 Task Team::connect() noexcept {
@@ -215,7 +220,9 @@ Task Team::connect() noexcept {
     // The version is read before the look-up: what is entered afterwards changes it.
     const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
     const std::uint64_t seen = version.load(std::memory_order_acquire);
-    if (find_board(member)) {
+    bool found = false;
+    TUTTI_CO_TRY(find_board(member, &found));
+    if (found) {
       found_ = std::max(found_, member + 1);
       continue;
     }
@@ -408,7 +415,8 @@ bool Team::reclaim_mapped() noexcept {
   for (; released_to_ < size_; ++released_to_) {
     const auto index = static_cast<std::size_t>(released_to_);
     if (released_to_ == rank_) continue;
-    if (entries_[index] == nullptr && !find_board(released_to_)) return false;
+    bool found = entries_[index] != nullptr;
+    if (!found && (!find_board(released_to_, &found).ok() || !found)) return false;
     entries_[index]->releases.fetch_add(1, std::memory_order_acq_rel);
   }
   // ... and keep the own memory until all of them have said so.

@@ -351,7 +351,7 @@ class Team {
   }
   Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
   std::byte* arena(int member) const noexcept { return arenas_[static_cast<std::size_t>(member)]; }
-  bool find_board(int member) noexcept;
+  Status find_board(int member, bool* found) noexcept;
   bool scan_done(std::uint64_t epoch) noexcept;
   bool scan_drained(std::uint64_t item) noexcept;
   void end_stream(const Ticket& ticket) noexcept;
