@@ -228,6 +228,7 @@ Team::Found Team::find_board(int member) noexcept {
   Remote arena;
   if (!fabric().arena_of(job_rank(member), &arena).ok()) return Found::not_yet;
   auto* base = static_cast<std::byte*>(arena.mapped);
+  const std::size_t bytes = Board::bytes(cell_counts_);
   std::uint64_t offset = 0;
   switch (Directory::look_up(*reinterpret_cast<DirectoryTable*>(base), id_, &entries_[index],
                              &offset)) {
@@ -237,6 +238,8 @@ Team::Found Team::find_board(int member) noexcept {
       decliner_ = job_rank(member);
       return Found::declined;
     default:
+      if (offset % alignof(Board) != 0 || offset > arena.bytes || bytes > arena.bytes - offset)
+        return Found::damaged;
       arenas_[index] = base;
       boards_[index] = reinterpret_cast<Board*>(base + offset);
       return Found::board;
@@ -257,7 +260,10 @@ Task Team::connect() noexcept {
     // The version is read before the look-up: what is entered afterwards changes it.
     const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
     const std::uint64_t seen = version.load(std::memory_order_acquire);
-    if (find_board(member) != Found::not_yet) {
+    const Found found = find_board(member);
+    if (found == Found::damaged)
+      co_return Status{Code::corrupt, job_rank(member), "the place of a team is damaged"};
+    if (found != Found::not_yet) {
       found_ = std::max(found_, member + 1);
       continue;
     }

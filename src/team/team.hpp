@@ -373,7 +373,7 @@ class Team {
   }
   Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
   std::byte* arena(int member) const noexcept { return arenas_[static_cast<std::size_t>(member)]; }
-  enum class Found : std::uint8_t { not_yet, board, declined };
+  enum class Found : std::uint8_t { not_yet, board, declined, damaged };
   Found find_board(int member) noexcept;
   bool scan_done(std::uint64_t epoch) noexcept;
   bool scan_drained(std::uint64_t item) noexcept;
