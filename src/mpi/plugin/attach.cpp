@@ -13,6 +13,7 @@
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
@@ -269,6 +270,7 @@ bool attach(const tutti_preload& preload) {
   {
     const ErrorsReturn guard;
     create_types();
+    learn_argument_checks();
   }
   if (!take_world()) {
     destroy_types();
