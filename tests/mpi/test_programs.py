@@ -74,6 +74,17 @@ def test_program_with_debians_mpich(program, libraries, source):
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("tutti,ranks", [(False, 3), (True, 2), (True, 3), (True, 4)],
+                         ids=["native-3", "tutti-2", "tutti-3", "tutti-4"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_ranks_describe_equal_data_differently(program, libraries, mpi, ranks, tutti):
+    result = check(program, libraries, mpi, ranks, "equivalents.c", ["20000" if tutti else "2000"], tutti)
+    given_away = {algorithm for _, algorithm in result.rows() if algorithm.startswith("MPI (")}
+    assert given_away <= {"MPI (user operator)", "MPI (communicator)"}  # the latter: MPI_COMM_SELF
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ALL)
 def test_windows_see_an_epoch_end(program, libraries, mpi):
     check(program, libraries, mpi, 2, "window.c", ["0"], True)

@@ -14,6 +14,7 @@
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
@@ -259,6 +260,7 @@ bool attach(const tutti_preload& preload) {
     return false;  // nothing to do, nothing to say
   if (!take_world()) return false;
   create_types();
+  learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {

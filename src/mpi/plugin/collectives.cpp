@@ -56,7 +56,7 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     if (plan.staging && plan.staging->user) return plan.staging->user->error;
     return MPI_SUCCESS;
   }
-  if (reason == Reason::no_memory) return raise(*comm, call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
   return pass(call, reason, call_native);
 }
 
@@ -92,7 +92,7 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
                     NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
   if (request == nullptr) return pass(call, reason, call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
@@ -117,7 +117,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
                    NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
   if (request == nullptr) return pass(call, reason, call_native);
   Comm& comm = *request->comm;
   request->persistent = true;

@@ -185,32 +185,30 @@ TypeInfo* build(MPI_Datatype handle) {
   MPI_Aint lb = 0, extent = 0;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS) return nullptr;
   info->layout = flatten(handle);
-  if (!info->layout) return nullptr;
-  info->size = info->layout->size();
+  info->size = info->layout ? info->layout->size() : 0;
   info->extent = extent;
-  info->dense = info->layout->is_block() && info->layout->offset() == 0 &&
+  info->dense = info->layout && info->layout->is_block() && info->layout->offset() == 0 &&
                 extent == static_cast<MPI_Aint>(info->size);
   info->handle = handle;
-  if (native.Type_set_attr(handle, keyval, info.get()) != MPI_SUCCESS) return nullptr;
   derived.insert(key(handle), info.get());
+  if (native.Type_set_attr(handle, keyval, info.get()) != MPI_SUCCESS) {
+    derived.erase(key(handle));
+    throw std::bad_alloc();  // the type is a good one, so what fails here is memory
+  }
   return info.release();
 }
 
-const TypeInfo* find_derived(MPI_Datatype type) noexcept {
+const TypeInfo* find_derived(MPI_Datatype type) {
   if (TypeInfo* found = derived.find(key(type))) return found;
   if (!plausible_type(type)) return nullptr;
   std::lock_guard lock(build_mutex);
   if (TypeInfo* found = derived.find(key(type))) return found;
-  try {
-    return build(type);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return build(type);
 }
 
 }  // namespace
 
-const TypeInfo* find_type(MPI_Datatype type) noexcept {
+const TypeInfo* find_type(MPI_Datatype type) {
   if (TypeInfo* const* found = predefined.find(key(type))) return *found;
   return find_derived(type);
 }
