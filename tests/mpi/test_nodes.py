@@ -68,6 +68,7 @@ def test_messages(program, libraries, mpi, source, argument, placement):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("placement", ["apart", "pairs"])
 @pytest.mark.parametrize("size", [8, 300000])
