@@ -4,9 +4,10 @@
 PYTHON ?=
 export PYTHON
 TUTTI_PYTHON := .venv/bin/python
+FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi4py test-asan test-tsan check build format format-check tidy clean distclean
+.PHONY: help demo test test-mpi4py test-asan test-tsan check fuzz build format format-check tidy clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,12 @@ test-mpi4py test-asan test-tsan:  ## the long suites, by themselves
 check:  ## the quick part of the tests, under three minutes
 	@tools/setup test
 	@$(TUTTI_PYTHON) tools/run_tests.py quick
+
+fuzz:  ## damaged input for all that reads it, under sanitizers: FUZZ_COUNT of each kind
+	@tools/setup test
+	@cmake --preset asan >/dev/null && cmake --build build/asan --target fuzz
+	@TUTTI_FUZZ_CORPUS=tests/fuzz/corpus ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1 \
+	  build/asan/tests/fuzz/fuzz all $(FUZZ_COUNT)
 
 build:  ## build, and install into .venv
 	@tools/setup build

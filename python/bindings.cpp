@@ -26,14 +26,21 @@
 
 namespace {
 
-using SettingTuple =
-    std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+using SettingTuple = std::tuple<std::string, std::string, std::string, std::string, std::string,
+                                std::string, std::string>;
 
-/// The settings in force: (name, type, default, value, source, help) each.
+const char* scope_text(tutti::Scope scope) {
+  return scope == tutti::Scope::any     ? "any"
+         : scope == tutti::Scope::equal ? "equal"
+                                        : "all or none";
+}
+
+/// The settings in force: (name, type, default, value, source, help, ranks) each.
 std::vector<SettingTuple> describe() {
   std::vector<SettingTuple> lines;
   for (const tutti::SettingLine& line : tutti::describe_settings()) {
-    lines.emplace_back(line.name, line.type, line.fallback, line.value, line.source, line.help);
+    lines.emplace_back(line.name, line.type, line.fallback, line.value, line.source, line.help,
+                       scope_text(line.scope));
   }
   return lines;
 }

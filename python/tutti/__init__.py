@@ -6,14 +6,16 @@ The command line is `tutti` (see `tutti --help`); the libraries that it preloads
 import sys
 from pathlib import Path
 
-try:
-    from tutti._core import version as __version__
-except ImportError:  # an incomplete installation; the commands say so
-    __version__ = "unknown"
-
 
 def __getattr__(name: str):
-    """`tutti.sim(...)` without an import of its own: not loaded for the other commands."""
+    """`tutti.sim(...)` without an import of its own, and the version, which the extension module knows: neither is loaded
+    for commands that do without."""
+    if name == "__version__":
+        try:
+            from tutti._core import version
+        except ImportError:  # an incomplete installation; the commands say so
+            return "unknown"
+        return version
     if name == "sim":
         import importlib
 

@@ -27,6 +27,7 @@ class Setting:
     value: str
     source: str
     help: str
+    ranks: str  # what the ranks of a job may have: "any" value each, "equal" ones, or it is set on "all or none"
 
 
 def core():

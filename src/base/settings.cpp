@@ -27,6 +27,7 @@ using Member =
 struct Row {
   std::string_view name;  // without TUTTI_
   Member member;
+  Scope scope;
   std::string_view help;
   double least = 0;  // of numbers and sizes, inclusive
   double most = 0;
@@ -40,90 +41,100 @@ constexpr std::size_t kSizeStep = 4096;  // sizes are cut into pages
 
 // In the order of Settings.
 constexpr std::array kRows = {
-    Row{"DISABLE", &Settings::disable, "leave everything to the MPI"},
-    Row{"ALG", &Settings::algorithm,
+    Row{"DISABLE", &Settings::disable, Scope::equal, "leave everything to the MPI"},
+    Row{"ALG", &Settings::algorithm, Scope::equal,
         "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
-    Row{"CHOICES", &Settings::choices,
+    Row{"CHOICES", &Settings::choices, Scope::any,
         "file of choices that tutti tune --choices has written for this machine; they come before "
         "the built-in thresholds"},
-    Row{"REPORT", &Settings::report,
+    Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},
-    Row{"REPORT_JSON", &Settings::report_json, "write the report as JSON to this path"},
-    Row{"LOG", &Settings::log, "what is said on standard error"},
-    Row{"WAIT", &Settings::wait, "how a rank waits; auto goes from spinning to sleeping"},
-    Row{"SPIN_US", &Settings::spin_us,
+    Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,
+        "write the report as JSON to this path"},
+    Row{"LOG", &Settings::log, Scope::any, "what is said on standard error"},
+    Row{"WAIT", &Settings::wait, Scope::any,
+        "how a rank waits; auto goes from spinning to sleeping"},
+    Row{"SPIN_US", &Settings::spin_us, Scope::any,
         "microseconds to spin before yielding the processor; 0: by the cores available", 0, 1e6},
-    Row{"DEADLINE", &Settings::deadline_s,
+    Row{"DEADLINE", &Settings::deadline_s, Scope::any,
         "seconds after which a wait is given up and the missing rank named; 0: never", 0, 1e9},
-    Row{"CMA", &Settings::cma,
+    Row{"CMA", &Settings::cma, Scope::equal,
         "cross-memory attach for large buffers; on: an error where it is not permitted"},
-    Row{"SEGMENT", &Settings::segment,
+    Row{"SEGMENT", &Settings::segment, Scope::equal,
         "kind of shared memory: memfd needs no name; posix lives in /dev/shm, unlinked at once"},
-    Row{"ARENA", &Settings::arena, "address space reserved per rank, used piece by piece",
-        16 * kMiB, kTiB},
-    Row{"RING", &Settings::ring, "shared blocks per rank that large messages pass through",
-        64 * kKiB, kGiB},
-    Row{"BLOCK", &Settings::block, "one shared block", 4 * kKiB, 16 * kMiB},
-    Row{"FIXED_ORDER", &Settings::fixed_order,
+    Row{"ARENA", &Settings::arena, Scope::equal,
+        "address space reserved per rank, used piece by piece", 16 * kMiB, kTiB},
+    Row{"RING", &Settings::ring, Scope::equal,
+        "shared blocks per rank that large messages pass through", 64 * kKiB, kGiB},
+    Row{"BLOCK", &Settings::block, Scope::equal, "one shared block", 4 * kKiB, 16 * kMiB},
+    Row{"FIXED_ORDER", &Settings::fixed_order, Scope::equal,
         "reduce in one fixed order: the same bits whatever the layout of the ranks"},
-    Row{"PROGRESS_THREAD", &Settings::progress_thread,
+    Row{"PROGRESS_THREAD", &Settings::progress_thread, Scope::any,
         "thread that progresses non-blocking collectives; auto: from the first one on"},
-    Row{"PROGRESS_CPU", &Settings::progress_cpu,
+    Row{"PROGRESS_CPU", &Settings::progress_cpu, Scope::any,
         "processor to bind the threads that progress operations and the network to; -1: any "
         "that the process has at MPI_Init",
         -1, 65535},
-    Row{"RENDEZVOUS", &Settings::rendezvous,
+    Row{"RENDEZVOUS", &Settings::rendezvous, Scope::equal,
         "how large messages move; auto: read_interrupt, which overlaps at both ends"},
-    Row{"EAGER", &Settings::eager,
+    Row{"EAGER", &Settings::eager, Scope::equal,
         "largest message that is sent before its receive is known; at most 16 KiB between nodes, "
         "and on a node 128 KiB from 5 ranks on, 64 KiB from 17",
         0, 256 * kKiB},
-    Row{"UNEXPECTED", &Settings::unexpected,
+    Row{"UNEXPECTED", &Settings::unexpected, Scope::equal,
         "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
-    Row{"P2P", &Settings::p2p,
+    Row{"P2P", &Settings::p2p, Scope::equal,
         "take over the messages of MPI programs too: send, receive, probe and what belongs to "
         "them"},
-    Row{"NET", &Settings::net,
+    Row{"NET", &Settings::net, Scope::equal,
         "collectives between nodes; off: only within a node; on: an error where no network can be "
         "opened"},
-    Row{"NET_PROVIDER", &Settings::net_provider,
+    Row{"NET_PROVIDER", &Settings::net_provider, Scope::equal,
         "network: verbs, or a provider of libfabric; by default verbs where there is an RDMA "
         "device, else tcp, or "
         "tcp;ofi_rxm before libfabric 1.18"},
-    Row{"NET_INTERFACE", &Settings::net_interface,
+    Row{"NET_INTERFACE", &Settings::net_interface, Scope::any,
         "network interface to use, where the first that is not the loopback is not the right one"},
-    Row{"NET_TIMEOUT", &Settings::net_timeout_s,
+    Row{"NET_TIMEOUT", &Settings::net_timeout_s, Scope::any,
         "seconds after which a node that does not answer is lost", 0.1, 1e6},
-    Row{"MULTICAST", &Settings::multicast,
+    Row{"MULTICAST", &Settings::multicast, Scope::equal,
         "broadcasts between nodes by multicast; auto: where a trial at the start gets through; "
         "on: without a trial, and an error where a node cannot take part"},
-    Row{"MULTICAST_RECEIVES", &Settings::multicast_receives,
+    Row{"MULTICAST_RECEIVES", &Settings::multicast_receives, Scope::equal,
         "receives that a member of a multicast group pre-posts; on IP networks the receive buffer "
         "holds at least twice as many packets",
         1, 65536},
-    Row{"DCP", &Settings::dcp,
+    Row{"DCP", &Settings::dcp, Scope::equal,
         "dedicated collective processors beside the program's: a number for each node (1), or a "
         "ratio to the program's processes (1:4)"},
-    Row{"DCP_FROM_JOB", &Settings::dcp_from_job,
+    Row{"DCP_FROM_JOB", &Settings::dcp_from_job, Scope::equal,
         "take them from the job's own processes instead of starting more (tutti run "
         "--dcp-from-job)"},
-    Row{"DCP_CPUS", &Settings::dcp_cpus,
+    Row{"DCP_CPUS", &Settings::dcp_cpus, Scope::any,
         "CPUs that the dedicated processors of a node have for themselves, such as 7 or 6,7; by "
         "default those that the program's processes leave free"},
-    Row{"LIBFABRIC", &Settings::libfabric,
+    Row{"LIBFABRIC", &Settings::libfabric, Scope::any,
         "libfabric.so.1 to open where the MPI has not brought one"},
-    Row{"NODE", &Settings::node,
+    Row{"NODE", &Settings::node, Scope::any,
         "name of this rank's node: ranks with different names communicate over the network even on "
         "one machine; for tests"},
-    Row{"FAULT", &Settings::fault, "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
-    Row{"TRACE", &Settings::trace, "write a trace of the fabric's operations to this path"},
-    Row{"CHECK", &Settings::check, "check the fabric contract at run time"},
+    Row{"FAULT", &Settings::fault, Scope::any,
+        "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
+    Row{"TRACE", &Settings::trace, Scope::any,
+        "write a trace of the fabric's operations to this path"},
+    Row{"CHECK", &Settings::check, Scope::equal, "check the fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();
 
 constexpr std::string_view kPrefix = "TUTTI_";
 constexpr std::string_view kConfig = "TUTTI_CONFIG";
 constexpr std::string_view kInternal = "TUTTI_RUN_";  // set by `tutti run` for its own use
+
+// Set by modules, package managers and build systems to say where tutti lies: no settings.
+constexpr std::string_view kPlaces[] = {
+    "ROOT",    "DIR",         "HOME",   "BASE",    "PREFIX", "PATH",        "BIN",
+    "LIB",     "LIB64",       "LIBDIR", "LIB_DIR", "INC",    "INCLUDE",     "INCDIR",
+    "INC_DIR", "INCLUDE_DIR", "MAN",    "DOC",     "SHARE",  "INSTALL_DIR", "VERSION"};
 
 // The words of each enumeration, in the order of its enumerators.
 template <class Enum>
@@ -213,7 +224,7 @@ bool parse_value(std::string_view text, bool* out) {
 }
 
 template <class Enum>
-requires std::is_enum_v<Enum>
+  requires std::is_enum_v<Enum>
 bool parse_value(std::string_view text, Enum* out) {
   const auto found = std::ranges::find(kWords<Enum>, lower(trim(text)));
   if (found == kWords<Enum>.end()) return false;
@@ -231,7 +242,7 @@ bool parse_value(std::string_view text, Switch* out) {
 }
 
 template <class Number>
-requires std::is_same_v<Number, int> || std::is_same_v<Number, double>
+  requires std::is_same_v<Number, int> || std::is_same_v<Number, double>
 bool parse_value(std::string_view text, Number* out) {
   text = trim(text);
   Number number{};
@@ -306,12 +317,12 @@ std::string expected_value(const Row& row) {
 template <class Function>
 auto with_member(const Row& row, Function&& function) {
   return std::visit(
-      [&]<class T>(T Settings::*member) { return function(std::type_identity<T>{}, member); },
+      [&]<class T>(T Settings::* member) { return function(std::type_identity<T>{}, member); },
       row.member);
 }
 
 bool assign(const Row& row, std::string_view text, Settings* settings) {
-  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::* member) {
     T value{};
     if (!parse_value(text, &value) || !allowed(row, value)) return false;
     settings->*member = std::move(value);
@@ -325,7 +336,7 @@ std::string expected(const Row& row) {
 }
 
 std::string format(const Row& row, const Settings& settings) {
-  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::* member) {
     return format_value(settings.*member);
   });
 }
@@ -415,7 +426,9 @@ void load_environment(Loaded* loaded) {
     const std::string_view name = line.substr(0, line.find('='));
     if (name == kConfig || name.starts_with(kInternal)) continue;
     const std::string_view text = name.size() < line.size() ? line.substr(name.size() + 1) : "";
-    const auto row = std::ranges::find(kRows, name.substr(kPrefix.size()), &Row::name);
+    const std::string_view bare = name.substr(kPrefix.size());
+    if (std::ranges::find(kPlaces, bare) != std::end(kPlaces)) continue;
+    const auto row = std::ranges::find(kRows, bare, &Row::name);
     if (row == kRows.end()) {
       loaded->problems.push_back("unknown setting " + shown(name) + hint(name, environment_name));
     } else {
@@ -475,10 +488,21 @@ std::vector<SettingLine> describe_settings() {
     const Row& row = kRows[i];
     lines.push_back({environment_name(row.name), expected(row), format(row, defaults),
                      loaded.bad[i] ? shown(*loaded.bad[i]) : format(row, loaded.settings),
-                     loaded.source[i].empty() ? "default" : loaded.source[i],
-                     std::string(row.help)});
+                     loaded.source[i].empty() ? "default" : loaded.source[i], std::string(row.help),
+                     row.scope});
   }
   return lines;
+}
+
+std::vector<SharedSetting> shared_settings(const Settings& settings) {
+  std::vector<SharedSetting> shared;
+  for (const Row& row : kRows) {
+    if (row.scope == Scope::any) continue;
+    std::string value = format(row, settings);
+    if (row.scope == Scope::equally_set) value = value.empty() ? "not set" : "set";
+    shared.push_back({environment_name(row.name), std::move(value)});
+  }
+  return shared;
 }
 
 bool parse_bytes(const std::string& text, std::size_t* out) {

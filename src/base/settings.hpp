@@ -57,20 +57,33 @@ struct Settings {
   bool check = false;  // TUTTI_CHECK: check the fabric contract at run time
 };
 
+/// What the ranks of a job may have of a setting: any value each, equal ones, or any as long as it
+/// is set on all or on none.
+enum class Scope : std::uint8_t { any, equal, equally_set };
+
 /// One line of `tutti info`: the setting's name, type, default, value in force, and its source
 /// ("default", "environment", or "file PATH:LINE").
 struct SettingLine {
   std::string name, type, fallback, value, source, help;
+  Scope scope;
 };
 
 /// Reads environment and file. On failure returns invalid_argument, leaves `*out` untouched and
 /// puts one line into `*message` that names the setting and says what would be right. Any variable
-/// that starts with TUTTI_ and is not a setting is an error, with the nearest name as a hint.
+/// that starts with TUTTI_ and is not a setting is an error, with the nearest name as a hint; but
+/// those by which modules say where tutti lies (TUTTI_ROOT, TUTTI_VERSION, ...) are none.
 Status load_settings(Settings* out, std::string* message);
 
 /// All settings, in the order of the struct, as they are in force (or would be, were it not for
 /// errors: bad ones are listed with their raw value).
 std::vector<SettingLine> describe_settings();
+
+/// What all ranks must have alike, as (name, value); in the order of the struct, and of the same
+/// length on all ranks with the same version of tutti.
+struct SharedSetting {
+  std::string name, value;
+};
+std::vector<SharedSetting> shared_settings(const Settings& settings);
 
 /// Parses a size with an optional suffix: "4096", "64K", "64KiB", "1M", "2GiB". False on error.
 bool parse_bytes(const std::string& text, std::size_t* out);

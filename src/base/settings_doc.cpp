@@ -9,6 +9,18 @@ namespace {
 /// A value as it stands in a table: in code font, or a dash for no text.
 std::string cell(const std::string& value) { return value.empty() ? "–" : "`" + value + "`"; }
 
+const char* text(tutti::Scope scope) {
+  switch (scope) {
+    case tutti::Scope::any:
+      return "any";
+    case tutti::Scope::equal:
+      return "equal";
+    case tutti::Scope::equally_set:
+      return "all or none";
+  }
+  return "";
+}
+
 }  // namespace
 
 int main() {
@@ -20,15 +32,22 @@ int main() {
       "Each is an environment variable, or a key in the TOML file that `TUTTI_CONFIG` names: the\n"
       "same name in lower case without `TUTTI_` (`wait = \"spin\"`). The environment wins over "
       "the\n"
-      "file. An unknown name or a bad value is an error that says what would be right. Sizes may\n"
+      "file. An unknown name or a bad value is an error that says what would be right. Variables\n"
+      "by which modules say where tutti lies (`TUTTI_ROOT`, `TUTTI_DIR`, `TUTTI_HOME`, "
+      "`TUTTI_VERSION`, ...)\n"
+      "are ignored. Sizes may\n"
       "have a unit: `65536`, `64K` and `64KiB` are the same. For `0 or 1`, `off`, `no`, `false`,\n"
       "`on`, `yes` and `true` will do, too. `tutti info` shows what is in force, and from where.\n"
       "\n"
-      "| setting | default | values | what it does |\n"
-      "|---|---|---|---|\n");
+      "The ranks of a job must have equal values where the table says so, or tutti says which "
+      "differs\n"
+      "and leaves the job to its MPI; others may differ from rank to rank.\n"
+      "\n"
+      "| setting | default | values | ranks | what it does |\n"
+      "|---|---|---|---|---|\n");
   for (const tutti::SettingLine& line : tutti::describe_settings()) {
-    std::printf("| `%s` | %s | %s | %s |\n", line.name.c_str(), cell(line.fallback).c_str(),
-                line.type.c_str(), line.help.c_str());
+    std::printf("| `%s` | %s | %s | %s | %s |\n", line.name.c_str(), cell(line.fallback).c_str(),
+                line.type.c_str(), text(line.scope), line.help.c_str());
   }
-  std::printf("| `TUTTI_CONFIG` | – | text | the TOML file to read |\n");
+  std::printf("| `TUTTI_CONFIG` | – | text | any | the TOML file to read |\n");
 }

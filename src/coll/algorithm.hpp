@@ -40,6 +40,7 @@ struct Shape {
   bool dedicated = false;       // dedicated processors serve the team (src/offload)
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   std::size_t block_bytes = 0;  // of shared blocks
+  bool operator==(const Shape&) const noexcept = default;
 };
 
 struct Algorithm {

@@ -82,8 +82,16 @@ class Job {
 
   /// Creates the local end of a team. Local: no communication; members find each other on the
   /// first collective. Fails with no_memory when the arena is full, unsupported when a member
-  /// cannot be reached.
+  /// cannot be reached. Where the members share memory, the others are told of a failure: their
+  /// first collective fails with no_memory and the job rank of who declined, as does meet().
   virtual Status create_team(const TeamSpec& spec, Team** out) = 0;
+  /// True when all these job ranks map each other's memory, as far as this one knows: the same on
+  /// all of them.
+  virtual bool shares_memory(const std::int32_t* members, int size) const noexcept = 0;
+  /// Waits until every member has made its end of the team, or one could not: then no_memory with
+  /// that member as `peer`, on all members that have made theirs. Collective over the team. Only
+  /// where the members share memory; on other teams it returns at once.
+  virtual Status meet(Team& team) noexcept = 0;
   /// Gives the local end back, when all its operations have completed locally. Local; the memory
   /// is reused once every member has released it.
   virtual void release_team(Team* team) noexcept = 0;
@@ -95,7 +103,9 @@ class Job {
   /// Starts a collective and returns at once. `*out` is owned by the caller and given back with
   /// release(). Operations of a team must be started in the same order on all members.
   virtual Status start(Team& team, const Call& call, Operation** out) noexcept = 0;
-  /// Makes an inactive operation that restart() starts, any number of times (persistent).
+  /// Makes an inactive operation that restart() starts, any number of times (persistent). It is
+  /// matched with the other members' by the order of these calls on the team; the starts may then
+  /// come in any order, whatever else is started between them.
   virtual Status prepare(Team& team, const Call& call, Operation** out) noexcept = 0;
   virtual Status restart(Operation& operation) noexcept = 0;
   /// Progresses everything once. True when `operation` is complete (or inactive); `*outcome` is
@@ -125,7 +135,7 @@ class Job {
   virtual bool processor_counts(ProcessorCounts* out) const noexcept = 0;
 
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
-  virtual const char* algorithm(const Team& team, const Call& call) const noexcept = 0;
+  virtual const char* algorithm(const Team& team, const Call& call) noexcept = 0;
   virtual MemoryUse memory() const noexcept = 0;
 };
 

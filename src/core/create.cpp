@@ -1,4 +1,5 @@
 // Job::create: settings, fabric, decorators, engine, and the agreement that all ranks have them.
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
@@ -67,6 +68,24 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
   return Status::success();
 }
 
+/// What the ranks of one machine do without, and what would give it back.
+void say_losses(const shm::Losses& losses, const Settings& settings) {
+  if (losses.separated >= 0 && std::getenv("TUTTI_RUN_LAB") == nullptr) {
+    log(LogLevel::warn,
+        "ranks %d and %d run on one machine but share no memory, because they are in network "
+        "namespaces of their own: they take the network (containers: give them the host's)",
+        losses.separated, losses.from);
+  }
+  if (losses.without_cma < 0 || settings.cma != Switch::automatic) return;
+  const char* why = losses.processes ? "they are in pid namespaces of their own"
+                    : losses.users   ? "they are in user namespaces of their own"
+                                     : "ptrace scope or seccomp";
+  log(LogLevel::warn,
+      "the kernel refuses cross-memory attach between ranks (%s): large messages are copied "
+      "through shared memory instead",
+      why);
+}
+
 Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
                    std::unique_ptr<JobImpl>* out) {
   Settings settings;
@@ -82,15 +101,9 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   const Status connected = shm::ShmFabric::connect(bootstrap, settings, &fabric);
   if (!loaded.ok()) return loaded;
   TUTTI_TRY(connected);
-  const bool has_neighbours = fabric->neighbours().size() > 1;
+  if (host.rank == 0) say_losses(fabric->losses(), settings);
   const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();
-  if (host.rank == 0 && has_neighbours && settings.cma == Switch::automatic &&
-      !fabric->traits().user_memory) {
-    log(LogLevel::warn,
-        "the kernel refuses cross-memory attach between ranks (ptrace scope or seccomp): large "
-        "messages are copied through shared memory instead");
-  }
   std::unique_ptr<Fabric> whole;
   TUTTI_TRY(connect_nodes(bootstrap, settings, std::move(fabric), &whole));
   std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(whole), settings, &message);

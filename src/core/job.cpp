@@ -10,20 +10,6 @@
 namespace tutti {
 namespace {
 
-/// Operator classes that selection tells apart.
-enum Class : std::size_t {
-  kDivisible,
-  kWhole,
-  kOrdered,
-  kClasses
-};  // kOrdered: not commutative, divisible
-
-Class class_of(const Call& call) noexcept {
-  if (call.reduction == nullptr) return kDivisible;
-  if (!call.reduction->divisible) return kWhole;
-  return call.reduction->commutative ? kDivisible : kOrdered;
-}
-
 p2p::Options message_options(const Settings& settings) noexcept {
   p2p::Options options;
   options.eager = settings.eager;
@@ -51,7 +37,8 @@ bool nothing_to_do(const Call& call) noexcept {
 struct TeamEntry {
   JobImpl* job = nullptr;
   std::unique_ptr<Team> team;  // nullptr for the teams of a layer, which belong to theirs
-  std::array<std::array<ChoiceTable, kClasses>, kColls> choices;
+  std::size_t place = 0;       // in JobImpl::teams_
+  Choices* choices = nullptr;  // of all teams of its shape
   std::unique_ptr<TeamEntry> node, leaders, lane;  // of the layers
 };
 
@@ -106,68 +93,110 @@ JobImpl::~JobImpl() {
   if (client_) client_->leave();
   messages_.finish_sending();
   engine_.stop_progress_thread();
-  for (Operation* operation : orphans_) destroy(operation);
+  for (Operation* operation : orphans_) {
+    operation->owns_team = false;  // all teams go now
+    destroy(operation);
+  }
 }
 
 Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
   Engine::Guard guard(engine_);
+  return make_team(spec, Team::Use::any, out);
+}
+
+Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   sweep();
   auto entry = std::make_unique<TeamEntry>();
   TUTTI_TRY(
-      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, false, &entry->team));
-  if (client_ && spec.size > 1) {
-    if (const Status served = client_->add(*entry->team); !served.ok()) {
-      released_.push_back(std::move(entry));
-      return served;
-    }
+      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, use, &entry->team));
+  Team& team = *entry->team;
+  if (client_ && spec.size > 1 && !team.declined()) {
+    if (const Status served = client_->add(team); !served.ok()) team.decline();
   }
-  Layers* const layers = entry->team->layers();
-  choose_algorithms(*entry->team, *entry, spec.size > 1 && layers == nullptr);
+  if (const Status announced = team.announce(); !announced.ok()) {
+    if (client_) client_->remove(team);
+    released_.push_back(std::move(entry));  // the others are still to be told
+    return announced;
+  }
+  Layers* const layers = team.layers();
+  choose_algorithms(team, *entry, spec.size > 1 && layers == nullptr);
   if (layers != nullptr && layers->node) {
     choose_algorithms(*layers->node, *(entry->node = std::make_unique<TeamEntry>()), false);
   }
   if (layers != nullptr && layers->leaders) {
     choose_algorithms(*layers->leaders, *(entry->leaders = std::make_unique<TeamEntry>()), true);
   }
-  *out = entry->team.get();
+  *out = &team;
+  entry->place = teams_.size();
   teams_.push_back(std::move(entry));
   return Status::success();
 }
 
+/// A team of the same members, for one collective at a time that is to be matched by itself. All
+/// members make these in one order.
+Status JobImpl::make_team_of(Team& team, Team** out) {
+  std::vector<std::int32_t> members(static_cast<std::size_t>(team.size()));
+  for (int i = 0; i < team.size(); ++i) members[static_cast<std::size_t>(i)] = team.job_rank(i);
+  TeamSpec spec;
+  team.next_child_id(spec.id);
+  spec.rank = team.rank();
+  spec.size = team.size();
+  spec.members = members.data();
+  return make_team(spec, Team::Use::one_at_a_time, out);
+}
+
+bool JobImpl::shares_memory(const std::int32_t* members, int size) const noexcept {
+  return std::all_of(members, members + size,
+                     [this](std::int32_t member) { return fabric_->maps(member); });
+}
+
+Status JobImpl::meet(Team& team) noexcept {
+  if (!team.mapped() || team.size() == 1) return Status::success();
+  Engine::Guard guard(engine_);
+  if (team.connected()) return Status::success();
+  return engine_.run([&] { return team.connect(); }, guard);
+}
+
+/// What the choices of a team depend on.
+Shape JobImpl::base_shape_of(const Team& team) const noexcept {
+  Shape shape;
+  shape.size = team.size();
+  shape.mapped = team.mapped();
+  shape.layered = team.layers() != nullptr;
+  shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
+  shape.acks = shape.mail;
+  shape.scarce = fabric_->traits().scarce;
+  shape.bypass = fabric_->traits().bypass;
+  shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
+  shape.segments = shape.layered || shape.mail;
+  shape.alone = shape.mail && !shape.layered;
+  shape.lanes = shape.layered ? team.layers()->each() : 0;
+  shape.user_memory = fabric_->traits().user_memory;
+  shape.dedicated = team.served != nullptr;
+  shape.fixed_order = settings_.fixed_order;
+  shape.block_bytes = blocks_.block_bytes();
+  return shape;
+}
+
 /// `say`: log where an algorithm that was asked for cannot run.
 void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
-  for (int coll = 0; coll < kColls; ++coll) {
-    for (std::size_t c = 0; c < kClasses; ++c) {
-      Shape shape;
-      shape.coll = static_cast<Coll>(coll);
-      shape.size = team.size();
-      shape.mapped = team.mapped();
-      shape.layered = team.layers() != nullptr;
-      shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
-      shape.acks = shape.mail;
-      shape.scarce = fabric_->traits().scarce;
-      shape.bypass = fabric_->traits().bypass;
-      shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
-      shape.segments = shape.layered || shape.mail;
-      shape.alone = shape.mail && !shape.layered;
-      shape.lanes = shape.layered ? team.layers()->each() : 0;
-      shape.user_memory = fabric_->traits().user_memory;
-      shape.divisible = c != kWhole;
-      shape.commutative = c == kDivisible;  // what is folded whole may be of either kind
-      shape.dedicated = team.served != nullptr;
-      shape.fixed_order = settings_.fixed_order;
-      shape.block_bytes = blocks_.block_bytes();
-      const ChoiceTable& table = entry.choices[static_cast<std::size_t>(coll)][c] =
-          ChoiceTable(shape, forced_, &tuned_);
-      if (c == kDivisible && say && team.rank() == 0 && !said_where_not_forced_) {
-        const std::string where = where_not_forced(shape, forced_, table);
-        if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
-      }
-    }
-  }
-  if (say) said_where_not_forced_ = true;
   entry.job = this;
+  entry.choices = &choices_.of(base_shape_of(team));
   team.host_data = &entry;
+  if (!say || said_where_not_forced_) return;
+  said_where_not_forced_ = true;
+  if (team.rank() == 0) say_where_not_forced(*entry.choices);
+}
+
+void JobImpl::say_where_not_forced(Choices& choices) {
+  constexpr OperatorClass kUsual = OperatorClass::divisible;
+  for (int i = 0; i < kColls; ++i) {
+    const Coll coll = static_cast<Coll>(i);
+    if (forced_.of(coll) == nullptr) continue;
+    const std::string where =
+        where_not_forced(choices.shape(coll, kUsual), forced_, choices.table(coll, kUsual));
+    if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
+  }
 }
 
 /// A collective of a layer, within one of the whole team.
@@ -191,24 +220,30 @@ void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
 
 void JobImpl::release_team(Team* team) noexcept {
   Engine::Guard guard(engine_);
-  const auto place = std::find_if(teams_.begin(), teams_.end(),
-                                  [team](const auto& entry) { return entry->team.get() == team; });
-  if (place == teams_.end()) return;
-  messages_.forget(*team);
-  if (client_) client_->remove(*team);
-  released_.push_back(std::move(*place));
-  *place = std::move(teams_.back());
-  teams_.pop_back();
+  retire(*team);
   sweep();
 }
 
+/// This end is given up; its memory is kept until the other members have done so too.
+void JobImpl::retire(Team& team) noexcept {
+  const std::size_t place = static_cast<TeamEntry*>(team.host_data)->place;
+  messages_.forget(team);
+  if (client_) client_->remove(team);
+  released_.push_back(std::move(teams_[place]));
+  if (place + 1 != teams_.size()) {
+    teams_[place] = std::move(teams_.back());
+    teams_[place]->place = place;
+  }
+  teams_.pop_back();
+}
+
 void JobImpl::sweep() noexcept {
-  std::erase_if(released_, [](const auto& entry) { return entry->team->try_reclaim(); });
   std::erase_if(orphans_, [this](Operation* operation) {
     if (tutti::active(*operation)) return false;
     destroy(operation);
     return true;
   });
+  std::erase_if(released_, [](const auto& entry) { return entry->team->try_reclaim(); });
 }
 
 Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
@@ -233,9 +268,7 @@ std::uint64_t JobImpl::items_of(const Team& team, const Call& call,
 }
 
 const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noexcept {
-  const auto& entry = *static_cast<const TeamEntry*>(team.host_data);
-  const std::size_t bytes = call.coll == Coll::barrier ? 0 : call.bytes;
-  return entry.choices[static_cast<std::size_t>(call.coll)][class_of(call)].at(bytes);
+  return static_cast<const TeamEntry*>(team.host_data)->choices->of(call);
 }
 
 Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
@@ -303,13 +336,22 @@ Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
 }
 
 void JobImpl::destroy(Operation* operation) noexcept {
+  if (operation->owns_team) retire(operation->team);
   operation->~Operation();
   FramePool::release(operation);
 }
 
 Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
   Engine::Guard guard(engine_);
-  return make(team, call, out);
+  if (team.size() == 1 || nothing_to_do(call)) return make(team, call, out);
+  Team* own = nullptr;
+  TUTTI_TRY(make_team_of(team, &own));
+  if (const Status status = make(*own, call, out); !status.ok()) {
+    retire(*own);
+    return status;
+  }
+  (*out)->owns_team = true;
+  return Status::success();
 }
 
 Status JobImpl::restart(Operation& operation) noexcept {
@@ -461,8 +503,9 @@ Task JobImpl::await_answer(Operation& operation) noexcept {
   co_return operation.outcome;
 }
 
-const char* JobImpl::algorithm(const Team& team, const Call& call) const noexcept {
+const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
   if (team.size() == 1 || nothing_to_do(call)) return "local";
+  Engine::Guard guard(engine_);
   const Choice& choice = choice_for(team, call);
   return choice.algorithm == nullptr ? "none" : choice.algorithm->name;
 }

@@ -33,6 +33,7 @@ class Operation {
   Status outcome;
   std::atomic<bool> active{false};  // cleared last, with release, by whoever finishes the task
   bool released = false;
+  bool owns_team = false;  // a persistent collective has a team, and so an order, of its own
   // A request to a dedicated processor that has no task: who looks at the operation looks at the
   // answer's flag. `bare` is changed under the engine's lock, and read without it by the thread
   // that asks whether the operation is over.
@@ -57,6 +58,8 @@ class JobImpl final : public Job {
     return fabric_->reaches(job_rank);
   }
   Status create_team(const TeamSpec& spec, Team** out) override;
+  bool shares_memory(const std::int32_t* members, int size) const noexcept override;
+  Status meet(Team& team) noexcept override;
   void release_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
   Status start(Team& team, const Call& call, Operation** out) noexcept override;
@@ -73,7 +76,7 @@ class JobImpl final : public Job {
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
-  const char* algorithm(const Team& team, const Call& call) const noexcept override;
+  const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
@@ -86,7 +89,11 @@ class JobImpl final : public Job {
  private:
   JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
           const HostPump& pump, bool threads);
+  Status make_team(const TeamSpec& spec, Team::Use use, Team** out);
+  Status make_team_of(Team& team, Team** out);
+  void retire(Team& team) noexcept;
   Shape shape_of(const Team& team, const Call& call) const noexcept;
+  Shape base_shape_of(const Team& team) const noexcept;
   std::uint64_t items_of(const Team& team, const Call& call, const Choice& choice) const noexcept;
   const Choice& choice_for(const Team& team, const Call& call) const noexcept;
   Task connect_and_run(Team& team, const Call& call, const Ticket& ticket,
@@ -102,6 +109,7 @@ class JobImpl final : public Job {
   Task await_answer(Operation& operation) noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
+  void say_where_not_forced(Choices& choices);
   static Task run_layer(Team& team, const Call& call) noexcept;
   static void adopt_lane(Team& whole, Team& lane) noexcept;
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
@@ -109,6 +117,7 @@ class JobImpl final : public Job {
   Settings settings_;
   Forced forced_;
   Tuned tuned_;
+  ChoicesByShape choices_{forced_, tuned_};
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;
   Engine engine_;

@@ -9,7 +9,8 @@
 namespace tutti {
 
 /// 32 bits over words 1 to 3 and `kind`. Guards against accidents, not against attackers: the ranks
-/// of a job may write each other's memory anyway.
+/// of a job may write each other's memory anyway, and strangers do not get as far (a network's own
+/// key of a region, docs/security.md).
 inline std::uint64_t key_check(std::uint32_t kind, const Key& key) noexcept {
   std::uint64_t hash = kind;
   for (int i = 1; i < 4; ++i) {

@@ -19,6 +19,7 @@
 
 #include "base/status.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/secret/secret.hpp"
 
 namespace tutti {
 
@@ -55,9 +56,6 @@ struct NetworkUse {
   std::size_t registered = 0;   // bytes of memory
 };
 
-namespace groups {
-struct Secret;
-}
 class NetworkDatagrams;
 
 class Network {
@@ -71,8 +69,11 @@ class Network {
   /// What peers must have in common besides the name: a version. Differing ones cannot talk.
   virtual std::uint32_t version() const noexcept = 0;
   virtual const NetworkAddress& address() const noexcept = 0;
-  /// Once, before any other operation: the addresses of all ranks of the job (copied).
-  virtual Status meet(const NetworkAddress* all, int size) noexcept = 0;
+  /// Once, before any other operation: the addresses of all ranks of the job (copied), which of
+  /// them this one is, and the job's secret. What comes from others is to be dropped where the
+  /// network can tell.
+  virtual Status meet(const NetworkAddress* all, int size, int rank,
+                      const Secret& secret) noexcept = 0;
 
   virtual Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept = 0;
   virtual void withdraw(const NetworkMemory& memory) noexcept = 0;
@@ -115,7 +116,7 @@ class Network {
   virtual bool has_datagrams() const noexcept { return false; }
   /// Opens it, for the rank with that number in the job; `secret` is the same on all ranks. It may
   /// outlive abort(). On failure `*message` says in one line why.
-  virtual Status open_datagrams(int rank, const groups::Secret& secret,
+  virtual Status open_datagrams(int rank, const Secret& secret,
                                 std::unique_ptr<NetworkDatagrams>* out, std::string* message) {
     static_cast<void>(rank);
     static_cast<void>(secret);

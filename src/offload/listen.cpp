@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/log.hpp"
 #include "offload/group.hpp"
 #include "offload/server.hpp"
 
@@ -55,7 +56,6 @@ Status Server::start(const std::uint64_t* taken) noexcept {
 Task Server::listen(App& app) noexcept {
   for (;;) {
     const auto& line = *reinterpret_cast<const RequestLine*>(app.ring + request_offset(app.next));
-    const Request& request = line.request;
     const std::byte* data = app.ring + data_offset(app.next);
     if (!(co_await engine_.reached(line.flag, app.next + 1, app.self, app.rank)).ok()) {
       lost_ = true;
@@ -64,8 +64,12 @@ Task Server::listen(App& app) noexcept {
     add(counts_->requests, 1);
     counts_->woken.store(engine_.times_woken(), std::memory_order_relaxed);
     fabric_.spend(Work::match, 0);
+    // What another process writes is copied before it is looked at: it cannot change in between.
+    const Request request = line.request;
     if (request.kind == kLeave) break;
-    if (request.kind == kOpenGroup) {
+    if (!makes_sense(app, request)) {
+      static_cast<void>((co_await refuse(app, request)).ok());
+    } else if (request.kind == kOpenGroup) {
       static_cast<void>((co_await open_group(app, request, data)).ok());
     } else if (request.kind == kCloseGroup) {
       close_group(app, request.group);
@@ -87,9 +91,38 @@ void Server::report_taken(App& app) noexcept {
   static_cast<void>(fabric_.put(app.arena, 0, nullptr, 0, &tail, nullptr).ok());
 }
 
+/// Numbers and sizes that this side would use as they are: an index, an amount of memory.
+bool Server::makes_sense(const App& app, const Request& request) const noexcept {
+  const std::size_t known = app.groups.size();
+  if (request.kind == kOpenGroup) {
+    const std::size_t longest = sizeof(GroupHeader) + map_.size() * 4;
+    const bool here = request.place == Place::cell && request.bytes <= kCellBytes;
+    // An APP numbers its groups one after the other.
+    return request.group <= known && request.bytes >= sizeof(GroupHeader) &&
+           request.bytes <= longest && (here || request.place == Place::memory);
+  }
+  if (request.group >= known || app.groups[request.group].group == nullptr) return false;
+  if (request.kind == kCloseGroup) return true;
+  const int size = app.groups[request.group].group->size;
+  const auto coll = static_cast<Coll>(request.kind);
+  return can_offload(coll) && request.place <= Place::memory && request.root >= 0 &&
+         request.root < size &&
+         (request.place == Place::memory ||
+          fits_cells(coll, static_cast<std::size_t>(request.bytes), size));
+}
+
+Task Server::refuse(App& app, Request request) noexcept {
+  log(LogLevel::error, "a request of rank %d to its dedicated processor is damaged", app.rank);
+  std::byte body[kReplyBody];
+  Completion answered;
+  TUTTI_CO_TRY(answer(app, request, Status::error(Code::corrupt, "a damaged request"), nullptr, 0,
+                      body, &answered));
+  co_return co_await engine_.reached(answered.finished, answered.posted, app.self, app.rank);
+}
+
 // ---- groups
 
-Task Server::open_group(App& app, const Request& request, const std::byte* data) noexcept {
+Task Server::open_group(App& app, Request request, const std::byte* data) noexcept {
   const auto bytes = static_cast<std::size_t>(request.bytes);
   if (request.place == Place::cell) {
     make_group(app, request.group, data, bytes);
@@ -113,13 +146,32 @@ Task Server::open_group(App& app, const Request& request, const std::byte* data)
 void Server::make_group(App& app, std::uint32_t number, const std::byte* list, std::size_t bytes) {
   GroupHeader header;
   std::memcpy(&header, list, sizeof header);
-  if (bytes != sizeof header + static_cast<std::size_t>(header.size) * 4) return;
+  if (!is_list(app, header, list + sizeof header, bytes - sizeof header)) {
+    log(LogLevel::error, "a group of rank %d for its dedicated processor is damaged", app.rank);
+    return;
+  }
   auto& place = groups_[{header.id[0], header.id[1]}];
   if (!place) place.reset(new_group(header, list + sizeof header));
-  if (app.groups.size() <= number) app.groups.resize(number + 1);
   const auto& locals = place->locals;
   const auto found = std::lower_bound(locals.begin(), locals.end(), header.rank);
+  if (found == locals.end() || *found != header.rank) return;  // of another list of this name
+  if (app.groups.size() <= number) app.groups.resize(number + 1);
   app.groups[number] = {place.get(), static_cast<int>(found - locals.begin())};
+}
+
+/// The members are APPs, and the one that sends the list is the one that it says to be.
+bool Server::is_list(const App& app, const GroupHeader& header, const std::byte* members,
+                     std::size_t bytes) const noexcept {
+  if (header.size <= 0 || header.rank < 0 || header.rank >= header.size ||
+      bytes != static_cast<std::size_t>(header.size) * 4)
+    return false;
+  for (std::int32_t member = 0; member < header.size; ++member) {
+    std::int32_t rank = -1;
+    std::memcpy(&rank, members + static_cast<std::size_t>(member) * 4, 4);
+    if (rank < 0 || static_cast<std::size_t>(rank) >= map_.size()) return false;
+    if (member == header.rank && rank != app.rank) return false;
+  }
+  return true;
 }
 
 Server::Group* Server::new_group(const GroupHeader& header, const std::byte* members) {
@@ -188,7 +240,6 @@ Server::Round& Server::round_of(Group& group, std::uint64_t epoch) {
 }
 
 void Server::arrive(App& app, const Request& request, const std::byte* data) noexcept {
-  if (request.group >= app.groups.size() || app.groups[request.group].group == nullptr) return;
   const auto [group, local] = app.groups[request.group];
   Round& round = round_of(*group, group->epochs[static_cast<std::size_t>(local)]++);
   Arrival& arrival = round.arrivals[static_cast<std::size_t>(local)];

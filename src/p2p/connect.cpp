@@ -149,6 +149,7 @@ Task Messages::listen(Peer& peer) noexcept {
       if (!peer.accepted()) co_return peer.lost;
     } else {
       drain(peer);
+      if (peer.lost.code == Code::corrupt) co_return peer.lost;  // nothing behind it can be told
     }
   }
 }

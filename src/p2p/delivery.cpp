@@ -28,6 +28,19 @@ Header envelope(const Context& context, const Team& team, std::size_t bytes, int
 /// True when nothing that was sent before waits for its turn.
 bool clear_way(const Peer& peer) noexcept { return peer.queue.empty() && peer.connected(); }
 
+/// Lengths that this side would use as they are.
+bool makes_sense(const Header& header) noexcept {
+  switch (header.kind) {
+    case PacketKind::eager:
+    case PacketKind::eager_synchronous:
+      return header.payload <= header.bytes && header.bytes <= kMostEager;
+    case PacketKind::clear_to_send:
+      return header.payload == sizeof(Clearance);
+    default:
+      return header.kind <= PacketKind::more;
+  }
+}
+
 }  // namespace
 
 Header Messages::header_of(const Transfer& send, PacketKind kind,
@@ -132,11 +145,21 @@ void Messages::send_eager(Transfer& send, Peer& peer) noexcept {
 // ---- arriving
 // --------------------------------------------------------------------------------------
 
-void Messages::drain(Peer& peer) noexcept {
+/// True when there was something. What cannot be a packet stays where it is, and nothing behind it
+/// can be found.
+bool Messages::drain(Peer& peer) noexcept {
+  bool any = false;
   while (peer.arrived()) {
-    handle(peer, peer.front());
+    Packet packet{};
+    if (!peer.front(&packet) || !makes_sense(packet.header)) {
+      fail_peer(peer, Status{Code::corrupt, peer.rank, "a damaged packet"});
+      return any;
+    }
+    handle(peer, packet);
     peer.pop();
+    any = true;
   }
+  return any;
 }
 
 void Messages::handle(Peer& peer, const Packet& packet) noexcept {

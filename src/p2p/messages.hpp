@@ -242,7 +242,7 @@ class Messages {
   void post(Peer& peer, const Header& header, const void* payload) noexcept;
   void enqueue(Peer& peer, const Header& header, const void* payload) noexcept;
   void send_eager(Transfer& send, Peer& peer) noexcept;
-  void drain(Peer& peer) noexcept;
+  bool drain(Peer& peer) noexcept;
   void handle(Peer& peer, const Packet& packet) noexcept;
   void handle_envelope(Peer& peer, const Packet& packet) noexcept;
   void handle_withdraw(Peer& peer, const Header& header) noexcept;

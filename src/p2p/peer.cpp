@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <bit>
+#include <cstring>
 #include <new>
 
 #include "base/copy.hpp"
@@ -58,7 +60,12 @@ Status Peer::connect() noexcept {
   if (answered == kRefused)
     return Status::error(Code::no_memory, "the peer has no memory for messages");
   const std::size_t at = (answered - 1) / kCacheLine * kCacheLine;
-  ring_there = kRingBytes << (answered - 1 - at);
+  const std::size_t doubled = answered - 1 - at;
+  if (at == 0 ||
+      doubled > static_cast<std::size_t>(std::countr_zero(kMostRingBytes / kRingBytes)) ||
+      at > arena.bytes || inbound_bytes(kRingBytes << doubled) > arena.bytes - at)
+    return Status{Code::corrupt, rank, "the peer names no place for messages"};
+  ring_there = kRingBytes << doubled;
   if (mapped == nullptr) {
     std::size_t offset = 0;
     TUTTI_TRY(site.heap.allocate(inbound_bytes(ring_there), &offset));
@@ -179,7 +186,11 @@ void Peer::wake(bool interrupts) noexcept {
 Status Peer::accept() noexcept {
   TUTTI_TRY(site.fabric.arena_of(rank, &arena));
   mapped = static_cast<std::byte*>(arena.mapped);
-  credit_there = site.own<std::uint64_t>(site.table.places())[rank];
+  const std::uint64_t named = site.own<std::uint64_t>(site.table.places())[rank];
+  if (named % kCacheLine != 0 || arena.bytes < sizeof(CreditLine) ||
+      named > arena.bytes - sizeof(CreditLine))
+    return Status{Code::corrupt, rank, "the peer names no place for what it may send"};
+  credit_there = named;
   std::size_t offset = 0;
   bool fresh = false;
   if (mapped != nullptr) ring = site.ring;
@@ -198,18 +209,25 @@ Status Peer::accept() noexcept {
   return status;
 }
 
-Packet Peer::front() noexcept {
+bool Peer::front(Packet* out) noexcept {
   const std::uint64_t value = flag().load(std::memory_order_relaxed);  // arrived() has acquired it
   const std::size_t lines = Flag::lines(value);
   if (lines == 0) {
-    const auto* header =
-        reinterpret_cast<const Header*>(area + slot_flag(received) - sizeof(Header));
-    return {*header, reinterpret_cast<const std::byte*>(header) - padded(header->payload)};
+    const std::byte* const header = area + slot_flag(received) - sizeof(Header);
+    std::memcpy(&out->header, header, sizeof out->header);
+    if (out->header.payload > kInlineBytes) return false;
+    out->payload = header - padded(out->header.payload);
+    return true;
   }
   if (Flag::wrapped(value)) ring_read += ring - ring_read % ring;
-  const std::byte* begin = area + kRing + ring_read % ring;
+  const std::size_t place = ring_read % ring;
+  if (lines * kCacheLine > ring - place) return false;
+  const std::byte* const begin = area + kRing + place;
+  std::memcpy(&out->header, begin + lines * kCacheLine - sizeof(Header), sizeof out->header);
+  if (padded(out->header.payload) + sizeof(Header) > lines * kCacheLine) return false;
   ring_read += lines * kCacheLine;
-  return {*reinterpret_cast<const Header*>(begin + lines * kCacheLine - sizeof(Header)), begin};
+  out->payload = begin;
+  return true;
 }
 
 void Peer::pop() noexcept {

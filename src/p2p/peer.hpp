@@ -44,7 +44,7 @@ struct Outgoing {
 };
 
 struct Packet {
-  const Header& header;
+  Header header;  // a copy: the sender's process cannot change it while it is looked at
   const std::byte* payload;
 };
 
@@ -98,7 +98,8 @@ struct Peer {
   bool arrived() const noexcept {
     return flag().load(std::memory_order_acquire) >= Flag::least(received);
   }
-  Packet front() noexcept;
+  /// False where what lies there is no packet: then its place is not left either.
+  bool front(Packet* out) noexcept;
   /// Done with the front packet: its place may be reused.
   void pop() noexcept;
   /// A receive has taken an eager message.

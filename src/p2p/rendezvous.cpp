@@ -113,7 +113,9 @@ void Messages::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool d
 
 void Messages::handle_clearance(Transfer& send, Peer& peer, const Clearance& clearance) noexcept {
   if (send.running_) return;
-  if (clearance.bytes == 0) {
+  if (clearance.bytes > send.bytes_) {
+    complete(send, Status{Code::corrupt, peer.rank, "more is wanted than there is"});
+  } else if (clearance.bytes == 0) {
     finish(peer, clearance.transfer, Status::success());
     complete(send, Status::success());
   } else if (clearance.direct != 0) {

@@ -294,14 +294,12 @@ void Messages::complete(Transfer& transfer, Status status) noexcept {
 bool Messages::poll(Peer* peer) noexcept {
   if (peer != nullptr) {
     if (!peer->accepted() || !peer->arrived()) return false;
-    drain(*peer);
-    return true;
+    return drain(*peer);
   }
   bool any = false;
   for (std::size_t i = 0; i < inbound_.size(); ++i) {
     if (!inbound_[i]->arrived()) continue;
-    drain(*inbound_[i]);
-    any = true;
+    any = drain(*inbound_[i]) || any;
   }
   return any;
 }

@@ -409,7 +409,7 @@ const std::vector<Algorithm>& algorithms() {
   return list;
 }
 
-const Algorithm* find_algorithm(Coll coll, const std::string& wanted) {
+const Algorithm* find_algorithm(Coll coll, std::string_view wanted) {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.coll == coll && wanted == algorithm.name) return &algorithm;
   }

@@ -4,8 +4,11 @@
 // the class of the operator and the shape of the team. So all members choose the same.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -24,7 +27,7 @@ struct Choice {
 const std::vector<Algorithm>& algorithms();
 
 /// nullptr when there is none of that name.
-const Algorithm* find_algorithm(Coll coll, const std::string& name);
+const Algorithm* find_algorithm(Coll coll, std::string_view name);
 
 /// What TUTTI_ALG forces: at most one choice for each collective.
 class Forced {
@@ -71,6 +74,54 @@ class ChoiceTable {
   };
   Entry smallest_;  // entries_[0], without a look elsewhere
   std::vector<Entry> entries_;
+};
+
+/// Operator classes that selection tells apart.
+enum class OperatorClass : std::uint8_t { divisible, whole, ordered };  // ordered: not commutative
+inline constexpr std::size_t kOperatorClasses = 3;
+OperatorClass class_of(const Call& call) noexcept;
+
+/// The choices of all teams of one shape, for every collective. Each table is made when it is first
+/// asked for. One thread at a time (the engine's lock).
+class Choices {
+ public:
+  Choices(const Shape& shape, const Forced& forced, const Tuned* tuned)
+      : shape_(shape), forced_(forced), tuned_(tuned) {}
+  const ChoiceTable& table(Coll coll, OperatorClass operators) {
+    auto& place = tables_[static_cast<std::size_t>(coll)][static_cast<std::size_t>(operators)];
+    if (!place) [[unlikely]]
+      place = make(coll, operators);
+    return *place;
+  }
+  const Choice& of(const Call& call) {
+    return table(call.coll, class_of(call)).at(call.coll == Coll::barrier ? 0 : call.bytes);
+  }
+  /// What the tables are made of; coll and bytes mean nothing.
+  const Shape& shape() const noexcept { return shape_; }
+  Shape shape(Coll coll, OperatorClass operators) const noexcept;
+
+ private:
+  std::unique_ptr<ChoiceTable> make(Coll coll, OperatorClass operators) const;
+
+  Shape shape_;
+  const Forced& forced_;
+  const Tuned* tuned_;
+  std::array<std::array<std::unique_ptr<ChoiceTable>, kOperatorClasses>, kColls> tables_;
+};
+
+/// One Choices for each shape that a process has met. A program makes thousands of communicators,
+/// of few shapes.
+class ChoicesByShape {
+ public:
+  /// `forced` and `tuned` must outlive it.
+  ChoicesByShape(const Forced& forced, const Tuned& tuned) noexcept
+      : forced_(forced), tuned_(tuned) {}
+  Choices& of(const Shape& shape);
+
+ private:
+  const Forced& forced_;
+  const Tuned& tuned_;
+  std::vector<std::unique_ptr<Choices>> all_;
 };
 
 /// Where the algorithm that `forced` names for shape.coll does not run: one line that says from

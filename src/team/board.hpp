@@ -12,9 +12,13 @@ namespace tutti {
 
 /// Messages whose data lies beside the flag. Cells are used in the order of epochs, so their number
 /// is how far the fastest member may be ahead of the slowest: many for the smallest messages, where
-/// that is what keeps a root from waiting when there are more ranks than cores.
-inline constexpr std::uint64_t kSmallCells = 64;
-inline constexpr std::uint64_t kCells = 16;
+/// that is what keeps a root from waiting when there are more ranks than cores. Powers of two.
+struct CellCounts {
+  std::uint32_t small, large;
+};
+inline constexpr CellCounts kManyCells{64, 16};
+/// For a team that runs one collective at a time: a persistent one.
+inline constexpr CellCounts kFewCells{4, 4};
 inline constexpr std::size_t kSmallCellBytes =
     128;  // two lines, since lines are prefetched in pairs
 inline constexpr std::size_t kCellBytes = 1024 + 128;  // a kilobyte, the flag before it
@@ -38,14 +42,26 @@ struct alignas(kCacheLine) StreamLine {
   Key key;  // of user memory, where the item is not in a block
 };
 
-struct Board {
+/// The cells follow it: first the small ones.
+struct alignas(2 * kCacheLine) Board {
   // Both counters: written by the owner, read by members that want to reuse cells or blocks.
   alignas(kCacheLine) Word done;  // all collectives of epochs below this have finished here
   Word drained;                   // all stream items below this have been read here
   Word inbox;                     // 1 + offset of the inbox in the owner's arena; 0: none yet
   StreamLine stream[kStreamLines];
-  SmallCell small_cells[kSmallCells];
-  Cell cells[kCells];
+
+  SmallCell& small_cell(const CellCounts& counts, std::uint64_t epoch) noexcept {
+    return reinterpret_cast<SmallCell*>(this + 1)[epoch & (counts.small - 1)];
+  }
+  Cell& cell(const CellCounts& counts, std::uint64_t epoch) noexcept {
+    auto* const first = reinterpret_cast<std::byte*>(this + 1) + counts.small * sizeof(SmallCell);
+    return reinterpret_cast<Cell*>(first)[epoch & (counts.large - 1)];
+  }
+  static constexpr std::size_t bytes(const CellCounts& counts) noexcept;
 };
+
+constexpr std::size_t Board::bytes(const CellCounts& counts) noexcept {
+  return sizeof(Board) + counts.small * sizeof(SmallCell) + counts.large * sizeof(Cell);
+}
 
 }  // namespace tutti

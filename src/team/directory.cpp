@@ -59,11 +59,32 @@ Status Directory::create(Fabric& fabric, Directory* out) noexcept {
   return Status::success();
 }
 
+namespace {
+
+// Entries of teams, and of teams with those that are declined: some stay unused, so that looking up
+// what is not there ends soon.
+constexpr std::size_t kMostTeams = DirectoryTable::kEntries / 8 * 6;
+constexpr std::size_t kMostEntries = DirectoryTable::kEntries / 8 * 7;
+
+}  // namespace
+
 Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset,
                         DirectoryEntry** entry) noexcept {
-  if (live_ * 8 >= DirectoryTable::kEntries * 7) {
+  if (table_->closed.load(std::memory_order_relaxed) != 0)
     return Status::error(Code::no_memory, "too many communicators at once");
-  }
+  return place(id, offset, kMostTeams, entry);
+}
+
+void Directory::decline(const std::uint64_t id[2], DirectoryEntry** entry) noexcept {
+  *entry = nullptr;
+  if (place(id, kNowhere, kMostEntries, entry).ok()) return;
+  table_->closed.store(1, std::memory_order_release);
+  grow_version();
+}
+
+Status Directory::place(const std::uint64_t id[2], std::uint64_t offset, std::size_t most,
+                        DirectoryEntry** entry) noexcept {
+  if (live_ >= most) return Status::error(Code::no_memory, "too many communicators at once");
   if (find(*table_, id) != nullptr) return Status::error(Code::invalid_argument, "the team exists");
   std::size_t index = first_probe(id);
   while (table_->entries[index].state.load(std::memory_order_relaxed) == kLive) {
@@ -76,11 +97,15 @@ Status Directory::enter(const std::uint64_t id[2], std::uint64_t offset,
   place.check.store(check_of(id[0], id[1], offset), std::memory_order_relaxed);
   place.releases.store(0, std::memory_order_relaxed);
   place.state.store(kLive, std::memory_order_release);
-  table_->version.store(table_->version.load(std::memory_order_relaxed) + 1,
-                        std::memory_order_release);
+  grow_version();
   ++live_;
   *entry = &place;
   return Status::success();
+}
+
+void Directory::grow_version() noexcept {
+  table_->version.store(table_->version.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_release);
 }
 
 void Directory::remove(DirectoryEntry& entry) noexcept {
@@ -91,6 +116,16 @@ void Directory::remove(DirectoryEntry& entry) noexcept {
   const bool chain_ends = next.state.load(std::memory_order_relaxed) == kNever;
   entry.state.store(chain_ends ? kNever : kRemoved, std::memory_order_release);
   --live_;
+}
+
+Directory::Answer Directory::look_up(DirectoryTable& table, const std::uint64_t id[2],
+                                     DirectoryEntry** entry, std::uint64_t* offset) noexcept {
+  // Asked before the search: whatever was entered before the table closed is found then.
+  const bool closed = table.closed.load(std::memory_order_acquire) != 0;
+  *entry = find(table, id);
+  if (*entry == nullptr) return closed ? Answer::declined : Answer::none;
+  *offset = (*entry)->offset.load(std::memory_order_relaxed);
+  return *offset == kNowhere ? Answer::declined : Answer::entered;
 }
 
 DirectoryEntry* Directory::find(DirectoryTable& table, const std::uint64_t id[2]) noexcept {

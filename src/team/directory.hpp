@@ -28,6 +28,7 @@ struct DirectoryEntry {
 struct DirectoryTable {
   static constexpr std::size_t kEntries = 4096;
   alignas(kCacheLine) Word version;  // grows with every entry made; written by the owner
+  Word closed;  // 1: the owner takes part in no team that is not entered; written by the owner
   alignas(kCacheLine) DirectoryEntry entries[kEntries];
 };
 
@@ -40,10 +41,16 @@ class Directory {
   /// Enters a team. Fails with no_memory when the table is full, invalid_argument when the id is
   /// there.
   Status enter(const std::uint64_t id[2], std::uint64_t offset, DirectoryEntry** entry) noexcept;
+  /// Says that this rank takes no part in a team: by an entry without a place, and where the table
+  /// is full (`*entry` is nullptr then) by closing it for good.
+  void decline(const std::uint64_t id[2], DirectoryEntry** entry) noexcept;
   void remove(DirectoryEntry& entry) noexcept;
 
-  /// Looks a team up in a mapped table. nullptr when its owner has not entered it (yet).
-  static DirectoryEntry* find(DirectoryTable& table, const std::uint64_t id[2]) noexcept;
+  /// Looks a team up in a mapped table: none when its owner has said nothing of it (yet), declined
+  /// when it takes no part. `*entry` is set where there is one, `*offset` with `entered`.
+  enum class Answer : std::uint8_t { none, declined, entered };
+  static Answer look_up(DirectoryTable& table, const std::uint64_t id[2], DirectoryEntry** entry,
+                        std::uint64_t* offset) noexcept;
 
   /// For members on other nodes, who read entries with get(): where to begin, and what `count`
   /// entries from `index` on say. `*offset` is set when the team is among them; false when it is
@@ -56,6 +63,13 @@ class Directory {
   static std::size_t bytes() noexcept { return (sizeof(DirectoryTable) + 4095) / 4096 * 4096; }
 
  private:
+  /// The place of teams that are declined.
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+  static DirectoryEntry* find(DirectoryTable& table, const std::uint64_t id[2]) noexcept;
+  Status place(const std::uint64_t id[2], std::uint64_t offset, std::size_t most,
+               DirectoryEntry** entry) noexcept;
+  void grow_version() noexcept;
+
   DirectoryTable* table_ = nullptr;
   std::size_t live_ = 0;
 };

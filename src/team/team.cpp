@@ -17,13 +17,14 @@ std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* r
 }  // namespace
 
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
-                    const std::int32_t* members, bool symmetric, const Membership* watched,
+                    const std::int32_t* members, bool symmetric, Use use, const Membership* watched,
                     std::unique_ptr<Team>* out) {
   std::unique_ptr<Team> team(new (resources.engine.frames()) Team(resources, rank, size));
   if (!team) return Status::error(Code::no_memory, "out of memory");
   team->id_[0] = id[0];
   team->id_[1] = id[1];
   team->symmetric_ = symmetric;
+  if (use == Use::one_at_a_time) team->cell_counts_ = kFewCells;
   team->elided_ = team->fabric().traits().elided_payload;
   team->most_carried_ = team->fabric().traits().most_carried;
   if (!symmetric || watched != nullptr) {
@@ -54,21 +55,56 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
 }
 
 Status Team::create_mapped() noexcept {
-  TUTTI_TRY(resources_.heap.allocate(sizeof(Board), &own_offset_));
-  shared_bytes_ = sizeof(Board);
-  own_board_ = new (static_cast<std::byte*>(fabric().arena().base) + own_offset_) Board{};
   const auto count = static_cast<std::size_t>(size_);
   boards_.assign(count, nullptr);
   arenas_.assign(count, nullptr);
   entries_.assign(count, nullptr);
-  outstanding_.reserve(kStreamLines);
-  const Status entered = resources_.directory.enter(id_, own_offset_, &entry_);
-  if (!entered.ok()) {
-    resources_.heap.free(own_offset_, sizeof(Board));
-    return entered;
-  }
-  ring_members();
+  const std::size_t bytes = Board::bytes(cell_counts_);
+  bool fresh = false;
+  declined_ = !resources_.heap.allocate(bytes, &own_offset_, &fresh).ok();
+  if (declined_) return Status::success();
+  shared_bytes_ = bytes;
+  auto* const memory = static_cast<std::byte*>(fabric().arena().base) + own_offset_;
+  if (!fresh) std::memset(memory, 0, bytes);  // never used memory is zero, and stays untouched
+  own_board_ = new (memory) Board;
   return Status::success();
+}
+
+Status Team::announce() noexcept {
+  if (mapped_) return announce_mapped();
+  if (declined_) return Status::error(Code::no_memory, "no memory for the team");
+  if (layers_) {
+    if (layers_->node) TUTTI_TRY(layers_->node->announce());
+    return layers_->leaders ? layers_->leaders->announce() : Status::success();
+  }
+  if (symmetric_) return Status::success();
+  const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
+  if (!entered.ok()) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
+  return entered;
+}
+
+Status Team::announce_mapped() noexcept {
+  if (!declined_) {
+    const Status entered = resources_.directory.enter(id_, own_offset_, &entry_);
+    if (entered.code == Code::invalid_argument) {
+      resources_.heap.free(own_offset_, Board::bytes(cell_counts_));
+      return entered;
+    }
+    declined_ = !entered.ok();
+  }
+  if (declined_) resources_.directory.decline(id_, &entry_);
+  ring_members();
+  if (!declined_) return Status::success();
+  decliner_ = fabric().rank();
+  return Status::error(Code::no_memory,
+                       "no room for one more communicator: TUTTI_ARENA is too small, or there are "
+                       "too many");
+}
+
+void Team::next_child_id(std::uint64_t out[2]) noexcept {
+  const std::uint64_t number = ++children_;
+  out[0] = (id_[0] ^ number * 0xd6e8feb86659fd93) * 0x9e3779b97f4a7c15 + 0x6368696c64;
+  out[1] = (id_[1] + number) * 0xbf58476d1ce4e5b9 ^ out[0] >> 17;
 }
 
 /// Nothing to look up: offsets are the same everywhere. So what the team will need is allocated
@@ -84,12 +120,7 @@ Status Team::create_symmetric(bool leaders) noexcept {
 
 /// All members on nodes of their own: they meet through the directory too, but read it over the
 /// network.
-Status Team::create_network() noexcept {
-  TUTTI_TRY(inbox_.open());
-  const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
-  if (!entered.ok()) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
-  return entered;
-}
+Status Team::create_network() noexcept { return inbox_.open(); }
 
 void Team::map_nodes(NodeMap& map) const {
   std::unordered_map<std::int32_t, int> numbers;
@@ -136,6 +167,7 @@ void Team::layer_id(int layer, std::uint64_t out[2]) const noexcept {
 
 /// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
 Status Team::create_layers() {
+  const Use use = cell_counts_.small == kFewCells.small ? Use::one_at_a_time : Use::any;
   auto layers = std::make_unique<Layers>();
   map_nodes(*layers);
   if (layers->nodes == size_) return Status::success();
@@ -146,14 +178,15 @@ Status Team::create_layers() {
   std::uint64_t id[2];
   if (here.size() > 1) {
     layer_id(layers->my_node + 1, id);
-    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false,
+    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false, use,
                      &membership_, &layers->node));
+    if (layers->node->declined_) return Status::error(Code::no_memory, "the arena is full");
   }
   if (local == 0) {
     const std::vector<std::int32_t> leaders = across_nodes(*layers, ranks_, 0);
     layer_id(0, id);
     TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), symmetric_,
-                     &membership_, &layers->leaders));
+                     use, &membership_, &layers->leaders));
   }
   connected_ = true;  // its layers look after themselves
   layers_ = std::move(layers);
@@ -167,8 +200,9 @@ Status Team::create_lane() noexcept {
   const std::vector<std::int32_t> members = across_nodes(layers, ranks_, place);
   std::uint64_t id[2];
   layer_id(layers.nodes + place, id);
-  return create(resources_, id, layers.my_node, layers.nodes, members.data(), symmetric_,
-                &membership_, &layers.lane);
+  TUTTI_TRY(create(resources_, id, layers.my_node, layers.nodes, members.data(), symmetric_,
+                   Use::any, &membership_, &layers.lane));
+  return layers.lane->announce();
 }
 
 Status Team::open_lane(Team** out) noexcept {
@@ -189,17 +223,27 @@ Status Team::open_multicast() noexcept {
   return multicast_ ? Status::success() : Status::error(Code::no_memory, "out of memory");
 }
 
-bool Team::find_board(int member) noexcept {
+Team::Found Team::find_board(int member) noexcept {
   const auto index = static_cast<std::size_t>(member);
   Remote arena;
-  if (!fabric().arena_of(job_rank(member), &arena).ok()) return false;
+  if (!fabric().arena_of(job_rank(member), &arena).ok()) return Found::not_yet;
   auto* base = static_cast<std::byte*>(arena.mapped);
-  DirectoryEntry* entry = Directory::find(*reinterpret_cast<DirectoryTable*>(base), id_);
-  if (entry == nullptr) return false;
-  entries_[index] = entry;
-  arenas_[index] = base;
-  boards_[index] = reinterpret_cast<Board*>(base + entry->offset.load(std::memory_order_relaxed));
-  return true;
+  const std::size_t bytes = Board::bytes(cell_counts_);
+  std::uint64_t offset = 0;
+  switch (Directory::look_up(*reinterpret_cast<DirectoryTable*>(base), id_, &entries_[index],
+                             &offset)) {
+    case Directory::Answer::none:
+      return Found::not_yet;
+    case Directory::Answer::declined:
+      decliner_ = job_rank(member);
+      return Found::declined;
+    default:
+      if (offset % alignof(Board) != 0 || offset > arena.bytes || bytes > arena.bytes - offset)
+        return Found::damaged;
+      arenas_[index] = base;
+      boards_[index] = reinterpret_cast<Board*>(base + offset);
+      return Found::board;
+  }
 }
 
 Task Team::connect() noexcept {
@@ -208,19 +252,26 @@ Task Team::connect() noexcept {
     connected_ = true;
     co_return Status::success();
   }
-  while (found_ < size_) {
+  // Whether somebody declines is seen by every member: each looks at all of them.
+  while (found_ < size_ && decliner_ < 0) {
     const int member = found_;
     Remote arena;
     TUTTI_CO_TRY(fabric().arena_of(job_rank(member), &arena));
     // The version is read before the look-up: what is entered afterwards changes it.
     const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
     const std::uint64_t seen = version.load(std::memory_order_acquire);
-    if (find_board(member)) {
+    const Found found = find_board(member);
+    if (found == Found::damaged)
+      co_return Status{Code::corrupt, job_rank(member), "the place of a team is damaged"};
+    if (found != Found::not_yet) {
       found_ = std::max(found_, member + 1);
       continue;
     }
     TUTTI_CO_TRY(co_await engine().reached(version, seen + 1, membership_, job_rank(member)));
   }
+  if (decliner_ >= 0)
+    co_return Status{Code::no_memory, decliner_, "a member has no room for the communicator"};
+  outstanding_.reserve(kStreamLines);
   connected_ = true;
   co_return Status::success();
 }
@@ -408,17 +459,19 @@ bool Team::reclaim_mapped() noexcept {
   for (; released_to_ < size_; ++released_to_) {
     const auto index = static_cast<std::size_t>(released_to_);
     if (released_to_ == rank_) continue;
-    if (entries_[index] == nullptr && !find_board(released_to_)) return false;
-    entries_[index]->releases.fetch_add(1, std::memory_order_acq_rel);
+    if (entries_[index] == nullptr && find_board(released_to_) == Found::not_yet) return false;
+    if (entries_[index] != nullptr)
+      entries_[index]->releases.fetch_add(1, std::memory_order_acq_rel);
   }
   // ... and keep the own memory until all of them have said so.
+  if (entry_ == nullptr) return true;  // declined without an entry
   if (entry_->releases.load(std::memory_order_acquire) != static_cast<std::uint32_t>(size_ - 1))
     return false;
   for (; outstanding_head_ < outstanding_.size(); ++outstanding_head_) {
     resources_.blocks.give(outstanding_[outstanding_head_].piece);
   }
   resources_.directory.remove(*entry_);
-  resources_.heap.free(own_offset_, sizeof(Board));
+  if (own_board_ != nullptr) resources_.heap.free(own_offset_, Board::bytes(cell_counts_));
   if (inbox_in_use_) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return true;
 }

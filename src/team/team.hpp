@@ -78,14 +78,30 @@ struct Layers : NodeMap {
 
 class Team {
  public:
+  /// What a team is for: any collectives in its order, or one at a time, which needs less memory.
+  enum class Use : std::uint8_t { any, one_at_a_time };
+
   /// Local. `members` are job ranks in team order. They are copied, unless the team is symmetric:
   /// then they stay the caller's and must outlive it (a million simulated ranks share one list).
   /// `symmetric`: all members allocate the same offsets, so that none has to be looked up
   /// (simulations; networks after agreement).
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                        const std::int32_t* members, bool symmetric, std::unique_ptr<Team>* out) {
-    return create(resources, id, rank, size, members, symmetric, nullptr, out);
+    TUTTI_TRY(create(resources, id, rank, size, members, symmetric, Use::any, nullptr, out));
+    return (*out)->announce();
   }
+  /// The same, not symmetric, and the others do not see it before announce(). Where members share
+  /// memory and this one has none for its end, the team is declined() and not a failure.
+  static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
+                       const std::int32_t* members, Use use, std::unique_ptr<Team>* out) {
+    return create(resources, id, rank, size, members, false, use, nullptr, out);
+  }
+  /// Lets the other members find this end, or learn that it declines. Local. Once, with the same
+  /// outcome for whoever asks later: ok, or why this rank takes no part.
+  Status announce() noexcept;
+  /// This rank cannot take part. Before announce().
+  void decline() noexcept { declined_ = true; }
+  bool declined() const noexcept { return declined_; }
   ~Team();
   /// Teams lie among the engine's frames, which outlives them: those of a million simulated ranks
   /// side by side. Under the engine's lock.
@@ -302,9 +318,11 @@ class Team {
   bool try_reclaim() noexcept;
   /// Shared memory of this end, in bytes.
   std::size_t shared_bytes() const noexcept { return shared_bytes_; }
-  static std::size_t board_bytes() noexcept { return sizeof(Board); }
+  static std::size_t board_bytes() noexcept { return Board::bytes(kManyCells); }
 
   const std::uint64_t* id() const noexcept { return id_; }
+  /// The id of the next team that is made of this one's members. All members ask in one order.
+  void next_child_id(std::uint64_t out[2]) noexcept;
 
   void* host_data = nullptr;  // of whoever created the team
   void* served = nullptr;     // of offload: how dedicated processors serve the team, or nullptr
@@ -314,9 +332,10 @@ class Team {
   /// `watched`: the membership whose health the waits of this team depend on, where that is a
   /// larger one's.
   static Status create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
-                       const std::int32_t* members, bool symmetric, const Membership* watched,
-                       std::unique_ptr<Team>* out);
+                       const std::int32_t* members, bool symmetric, Use use,
+                       const Membership* watched, std::unique_ptr<Team>* out);
   Status create_mapped() noexcept;
+  Status announce_mapped() noexcept;
   Status create_network() noexcept;
   Status create_symmetric(bool leaders) noexcept;
   Status create_layers();
@@ -338,20 +357,24 @@ class Team {
     Word& flag;
     std::byte* data;
   };
-  static constexpr std::uint64_t cells_for(std::size_t bytes) noexcept {
-    return bytes <= kSmallCellBytes - sizeof(Word) ? kSmallCells : kCells;
+  static constexpr bool is_small(std::size_t bytes) noexcept {
+    return bytes <= kSmallCellBytes - sizeof(Word);
   }
-  static CellView cell_of(Board& board, const Ticket& ticket, std::size_t bytes) noexcept {
-    if (cells_for(bytes) == kSmallCells) {
-      SmallCell& cell = board.small_cells[ticket.epoch % kSmallCells];
+  std::uint64_t cells_for(std::size_t bytes) const noexcept {
+    return is_small(bytes) ? cell_counts_.small : cell_counts_.large;
+  }
+  CellView cell_of(Board& board, const Ticket& ticket, std::size_t bytes) const noexcept {
+    if (is_small(bytes)) {
+      SmallCell& cell = board.small_cell(cell_counts_, ticket.epoch);
       return {cell.flag, cell.data};
     }
-    Cell& cell = board.cells[ticket.epoch % kCells];
+    Cell& cell = board.cell(cell_counts_, ticket.epoch);
     return {cell.flag, cell.data};
   }
   Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
   std::byte* arena(int member) const noexcept { return arenas_[static_cast<std::size_t>(member)]; }
-  bool find_board(int member) noexcept;
+  enum class Found : std::uint8_t { not_yet, board, declined, damaged };
+  Found find_board(int member) noexcept;
   bool scan_done(std::uint64_t epoch) noexcept;
   bool scan_drained(std::uint64_t item) noexcept;
   void end_stream(const Ticket& ticket) noexcept;
@@ -374,6 +397,8 @@ class Team {
   bool elided_ = false;
   bool symmetric_ = false;
   bool connected_ = false;
+  bool declined_ = false;
+  CellCounts cell_counts_ = kManyCells;
   friend class Inbox;
   friend class NodeSegment;
   bool inbox_in_use_ = false;
@@ -389,6 +414,8 @@ class Team {
   Inbox inbox_{*this};
 
   std::uint64_t id_[2] = {0, 0};
+  std::uint64_t children_ = 0;         // next_child_id()
+  std::int32_t decliner_ = -1;         // the job rank of a member that takes no part
   std::vector<std::int32_t> members_;  // the copy, if one was made
   Board* own_board_ = nullptr;
   std::size_t own_offset_ = 0;
@@ -396,7 +423,7 @@ class Team {
   DirectoryEntry* entry_ = nullptr;
   std::vector<Board*> boards_;            // by member; nullptr until found
   std::vector<std::byte*> arenas_;        // by member
-  std::vector<DirectoryEntry*> entries_;  // by member; for the release
+  std::vector<DirectoryEntry*> entries_;  // by member; nullptr until found, or where it has none
   int found_ = 0;                         // members [0, found_) have been found
   int released_to_ = 0;              // members [0, released_to_) know that this end is released
   std::uint64_t done_floor_ = 0;     // all members are known to have finished epochs below

@@ -238,6 +238,36 @@ TEST_F(SettingsTest, UnknownVariableNamesTheNearest) {
             "unknown setting TUTTI_FIXEDORDER; did you mean TUTTI_FIXED_ORDER?");
 }
 
+TEST_F(SettingsTest, VariablesOfModulesAreNoSettings) {
+  for (const char* name : {"TUTTI_ROOT", "TUTTI_DIR", "TUTTI_HOME", "TUTTI_VERSION", "TUTTI_BASE",
+                           "TUTTI_LIB", "TUTTI_INC", "TUTTI_BIN"}) {
+    set(name, "/opt/tutti/1.0");
+  }
+  set("TUTTI_WAIT", "spin");
+  EXPECT_EQ(loaded().wait, WaitMode::spin);
+  EXPECT_EQ(error_of_file("root = \"/opt\"\n").substr(0, 24), "FILE:1: unknown setting ");
+}
+
+TEST_F(SettingsTest, SharedSettingsAreThoseThatMustBeEqual) {
+  const auto value_of = [&](const std::string& name) -> std::string {
+    for (const SharedSetting& one : shared_settings(loaded()))
+      if (one.name == name) return one.value;
+    return "not shared";
+  };
+  std::size_t shared = 0;
+  for (const SettingLine& row : describe_settings()) {
+    EXPECT_EQ(value_of(row.name) == "not shared", row.scope == Scope::any) << row.name;
+    if (row.scope != Scope::any) ++shared;
+    if (row.scope == Scope::equal) EXPECT_EQ(value_of(row.name), row.fallback) << row.name;
+  }
+  EXPECT_EQ(shared, shared_settings(loaded()).size());
+  EXPECT_EQ(value_of("TUTTI_REPORT"), "not set");
+  set("TUTTI_REPORT", "a.txt");
+  set("TUTTI_MULTICAST", "off");
+  EXPECT_EQ(value_of("TUTTI_REPORT"), "set");
+  EXPECT_EQ(value_of("TUTTI_MULTICAST"), "off");
+}
+
 TEST_F(SettingsTest, UnknownVariableWithoutANearOneNamesTheList) {
   EXPECT_EQ(error_of("TUTTI_SOMETHING_ELSE", "1"),
             "unknown setting TUTTI_SOMETHING_ELSE; `tutti info` lists all settings");

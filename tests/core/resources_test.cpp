@@ -88,6 +88,83 @@ TEST(Resources, AFullArenaIsAStatusAndReleasingHelps) {
   });
 }
 
+/// Teams of this rank alone until its arena is full.
+std::vector<Team*> fill_arena(Rank& r, std::uint64_t family) {
+  const std::int32_t self[] = {r.rank};
+  std::vector<Team*> teams;
+  for (std::uint64_t i = 0;; ++i) {
+    Team* team = nullptr;
+    if (!r.job.create_team(TeamSpec{{family, i}, 0, 1, self}, &team).ok()) return teams;
+    teams.push_back(team);
+  }
+}
+
+TEST(Resources, AMemberWithoutRoomIsKnownToAllOfThem) {
+  Settings settings;
+  settings.arena = 16 * kMiB;
+  settings.deadline_s = 30;
+  test::run_threads(3, settings, [](Rank& r) {
+    const std::int32_t members[] = {0, 1, 2};
+    for (std::uint64_t round = 0; round < 4; ++round) {
+      const int poor = static_cast<int>(round % 3);
+      std::vector<Team*> filling;
+      if (r.rank == poor) filling = fill_arena(r, 100 + round);
+      Team *met = nullptr, *used = nullptr;
+      const Status first = r.job.create_team(TeamSpec{{1, round}, r.rank, 3, members}, &met);
+      const Status second = r.job.create_team(TeamSpec{{2, round}, r.rank, 3, members}, &used);
+      if (r.rank == poor) {
+        EXPECT_EQ(first.code, Code::no_memory) << name(first.code);
+        EXPECT_EQ(second.code, Code::no_memory) << name(second.code);
+      } else {
+        ASSERT_TRUE(first.ok() && second.ok());
+        const Status meeting = r.job.meet(*met);
+        EXPECT_EQ(meeting.code, Code::no_memory) << name(meeting.code);
+        EXPECT_EQ(meeting.peer, poor);
+        Operation* operation = nullptr;
+        EXPECT_TRUE(r.job.start(*used, Call{}, &operation).ok());
+        const Status outcome = r.job.wait(*operation);
+        EXPECT_EQ(outcome.code, Code::no_memory) << name(outcome.code);
+        EXPECT_EQ(outcome.peer, poor);
+        r.job.release(operation);
+        r.job.release_team(met);
+        r.job.release_team(used);
+      }
+      for (Team* team : filling) r.job.release_team(team);
+      ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+      Team* later = nullptr;  // there is room again
+      ASSERT_TRUE(r.job.create_team(TeamSpec{{3, round}, r.rank, 3, members}, &later).ok());
+      EXPECT_TRUE(r.job.meet(*later).ok());
+      EXPECT_TRUE(r.job.run(*later, Call{}).ok());
+      r.job.release_team(later);
+    }
+  });
+}
+
+TEST(Resources, AFullTableOfTeamsIsKnownToAllMembers) {
+  Settings settings;
+  settings.arena = std::size_t{1} << 30;
+  settings.deadline_s = 30;
+  test::run_threads(2, settings, [](Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    if (r.rank == 0) {
+      EXPECT_GT(fill_arena(r, 50).size(), 2000u);
+    }
+    ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    for (std::uint64_t i = 0; i < 1500; ++i) {  // more than its table can decline one by one
+      Team* team = nullptr;
+      const Status status = r.job.create_team(TeamSpec{{60, i}, r.rank, 2, members}, &team);
+      if (r.rank == 0) {
+        EXPECT_EQ(status.code, Code::no_memory) << i << " " << name(status.code);
+      } else {
+        ASSERT_TRUE(status.ok());
+        EXPECT_EQ(r.job.meet(*team).code, Code::no_memory) << i;
+        r.job.release_team(team);
+      }
+    }
+    EXPECT_TRUE(r.job.run(r.team, Call{}).ok());
+  });
+}
+
 #ifndef __SANITIZE_THREAD__
 
 /// In a child: a /dev/shm of its own with `bytes`. False where that is not permitted.

@@ -109,6 +109,32 @@ TEST(Udp, ForeignAndForgedPacketsAreCountedAndNeverDelivered) {
   EXPECT_EQ(receiver->counts(mine).received, 1U);
 }
 
+// However many a stranger sends, a look at the group comes to its end, and to what is behind them.
+TEST(Udp, AFloodOfForeignPacketsDoesNotHoldTheReceiver) {
+  groups::Secret secret;
+  ASSERT_TRUE(groups::draw_secret(&secret).ok());
+  int mine = -1, theirs = -1;
+  const auto receiver = member(0, secret, &mine), sender = member(1, secret, &theirs);
+  Stranger stranger(receiver->name_of(kId));
+  constexpr int kForged = 1000;
+  const std::uint64_t word = 0x1234567890;
+  for (int i = 0; i < kForged; ++i) stranger.send(&i, sizeof i);
+  ASSERT_TRUE(sender->cast(theirs, &word, sizeof word).ok());
+  int looks = 0;
+  std::size_t bytes = 0;
+  for (const std::byte* found = nullptr; found == nullptr && looks < kForged; ++looks) {
+    const std::uint64_t seen = receiver->arrivals(mine).load();
+    const std::uint64_t foreign = receiver->counts(mine).foreign;
+    found = receiver->view(mine, &bytes);
+    EXPECT_LE(receiver->counts(mine).foreign - foreign, 100U);
+    if (found == nullptr && receiver->counts(mine).foreign < kForged) {
+      EXPECT_GT(receiver->arrivals(mine).load(), seen) << "whoever waits would miss the rest";
+    }
+  }
+  EXPECT_GT(looks, 5);
+  EXPECT_EQ(bytes, sizeof word);
+}
+
 TEST(Udp, ABitTurnedOverAnywhereIsSeen) {
   groups::Secret secret;
   ASSERT_TRUE(groups::draw_secret(&secret).ok());

@@ -99,7 +99,7 @@ def all_offloaded(result: mpis.Result) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("source,ranks,arguments", [
     ("requests.c", 3, []), ("deadlock.c", 2, []), ("datatypes.c", 2, []), ("reductions.c", 3, []),
-    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, [])])
+    ("communicators.c", 2, ["2500"]), ("communicators.c", 4, ["20"]), ("threads.c", 2, []), ("persistent.c", 3, ["5"])])
 @pytest.mark.parametrize("mpi", ALL)
 def test_program(program, libraries, mpi, source, ranks, arguments):
     check(program, mpi, ranks, source, arguments or ["0"], "1")

@@ -42,10 +42,11 @@ def test_collectives(program, libraries, mpi, placement):
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("source,arguments", [("requests.c", ["0"]), ("reductions.c", ["0"]), ("communicators.c", ["20"]),
-                                              ("threads.c", ["0"])])
+                                              ("threads.c", ["0"]), ("persistent.c", ["31"])])
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
-def test_program(program, libraries, mpi, source, arguments):
-    check(program, mpi, 3, source, arguments, "pairs")
+def test_program(program, libraries, mpi, source, arguments, placement):
+    check(program, mpi, 3, source, arguments, placement)
 
 
 MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import mpis
 import pytest
 
@@ -48,12 +50,38 @@ def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
     check(program, libraries, mpi, ranks, source, arguments or ["0"], tutti)
 
 
+# Intel MPI 2021.18 by itself mixes up persistent collectives that are started in different orders, and Open MPI 4.1
+# has none.
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+@pytest.mark.parametrize("mpi,tutti", [("mpich", False), ("openmpi", False), ("mpich", True), ("mpich-abi", True),
+                                       ("openmpi", True), ("impi", True)])
+def test_persistent_collectives_started_in_any_order(program, libraries, mpi, tutti, ranks):
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    result = check(program, libraries, mpi, ranks, "persistent.c", [seed], tutti)
+    if tutti:
+        started = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}
+        assert {"MPI_Bcast_init", "MPI_Allreduce_init", "MPI_Barrier_init", "MPI_Alltoall_init"} <= started
+
+
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("source", ["collectives.c", "requests.c", "deadlock.c", "datatypes.c", "reductions.c",
                                     "communicators.c", "threads.c"])
 def test_program_with_debians_mpich(program, libraries, source):
     check(program, libraries, "mpich-debian", 2, source, ["70000" if source == "collectives.c" else "0"], True)
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("tutti,ranks", [(False, 3), (True, 2), (True, 3), (True, 4)],
+                         ids=["native-3", "tutti-2", "tutti-3", "tutti-4"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_ranks_describe_equal_data_differently(program, libraries, mpi, ranks, tutti):
+    result = check(program, libraries, mpi, ranks, "equivalents.c", ["20000" if tutti else "2000"], tutti)
+    given_away = {algorithm for _, algorithm in result.rows() if algorithm.startswith("MPI (")}
+    assert given_away <= {"MPI (user operator)", "MPI (communicator)"}  # the latter: MPI_COMM_SELF
 
 
 @pytest.mark.mpi
@@ -73,6 +101,20 @@ def test_deadlock_without_cross_memory_attach(program, libraries, mpi):
 @pytest.mark.parametrize("mpi", CHECKING)
 def test_errors(program, libraries, mpi, tutti):
     check(program, libraries, mpi, 2, "errors.c", ["0"], tutti)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", list(mpis.ANY))
+def test_error_handlers_are_the_programs_own(program, libraries, mpi):
+    """Errors that name no communicator find the handlers that they find without tutti."""
+    description = mpis.ANY[mpi]
+    path = program(description, "handlers.c")
+    alone, served = (mpis.start(description, 2, [path], tutti, {"TUTTI_REPORT": "1"} if tutti else {})
+                     for tutti in (False, True))
+    lines = [sorted(line for line in result.text.splitlines() if line[:2] in ("0 ", "1 ")) for result in (alone, served)]
+    assert any("world returns: an error" in line for line in lines[0]), alone.text
+    assert (alone.status == 0, lines[0]) == (served.status == 0, lines[1]), served.text
+    assert any(call == "MPI_Allreduce" and not how.startswith("MPI (") for call, how in served.rows()), served.text
 
 
 @pytest.mark.mpi

@@ -27,6 +27,7 @@ def environment(agent: Path) -> dict[str, str]:
         raise UserError(f"launchers cannot start an agent from a path with spaces or colons: {agent}; install "
                         "tutti elsewhere")
     return {
+        "TUTTI_RUN_LAB": "1",  # ranks of one machine that share no memory are meant to
         "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(agent),
         "I_MPI_HYDRA_BOOTSTRAP": "ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": str(agent), "I_MPI_PIN": "0",
         # Open MPI names its folder in /tmp by process number alone, and does not start where another one left it.

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import functools
 import mmap
 import os
 import re
 import struct
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from tutti.launch.find import in_loader_cache
+from tutti.launch.record import Record
 
 PT_DYNAMIC, PT_INTERP = 2, 3
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
@@ -45,14 +45,13 @@ _SONAMES = {
 }
 
 
-@dataclass
-class Elf:
+class Elf(Record):
     """The headers of one ELF file."""
 
     interpreter: str | None = None
-    needed: list[str] = field(default_factory=list)
-    rpath: list[str] = field(default_factory=list)
-    runpath: list[str] = field(default_factory=list)
+    needed: list[str] = []  # noqa: RUF012 (copied)
+    rpath: list[str] = []  # noqa: RUF012
+    runpath: list[str] = []  # noqa: RUF012
 
 
 class _Reader:
@@ -214,29 +213,10 @@ def _find_library(name: str, file: Path, elf: Elf, inherited: list[str],
         expanded = folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(file.parent))
         if expanded and (Path(expanded) / name).is_file():
             return Path(expanded) / name
-    cached = _loader_cache().get(name)
+    cached = in_loader_cache(name)
     if cached:
         return Path(cached)
     for folder in ("/lib", "/usr/lib", "/lib64", "/usr/lib64"):
         if (Path(folder) / name).is_file():
             return Path(folder) / name
     return None
-
-
-@functools.cache
-def _loader_cache() -> dict[str, str]:
-    """soname -> path, as `ldconfig -p` lists the loader's cache."""
-    for command in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
-        try:
-            listing = subprocess.run([command, "-p"], capture_output=True, text=True, check=False,
-                                     timeout=10).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        cache: dict[str, str] = {}
-        for line in listing.splitlines():
-            left, arrow, path = line.strip().partition(" => ")
-            if arrow:
-                cache.setdefault(left.split(" ")[0], path)
-        if cache:
-            return cache
-    return {}

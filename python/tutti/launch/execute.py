@@ -4,10 +4,8 @@ on."""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import subprocess
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
               signal.SIGCONT)
@@ -18,28 +16,53 @@ _PR_SET_PDEATHSIG = 1
 def execute(command: list[str], environment: dict[str, str]) -> int:
     """Runs the command to its end; the shell's exit status of it. Raises OSError when it cannot be
     started."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
     watched = {*_FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    parent = os.getpid()
-
-    def in_child() -> None:
-        # Should this process be killed, the launcher is told to end, and the job with it.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
     try:
-        process = subprocess.Popen(command, env=environment, preexec_fn=in_child)  # noqa: PLW1509
-        while process.poll() is None:
-            _pass_on(process, signal.sigwaitinfo(watched))
+        child = _start(command, environment, prctl, before)
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                break
+            _pass_on(child, signal.sigwaitinfo(watched))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
-def _pass_on(process: subprocess.Popen[bytes], event: signal.struct_siginfo) -> None:
+def _start(command: list[str], environment: dict[str, str], prctl, mask: set) -> int:
+    """The process number of the started command: what subprocess does, without the time that its import takes."""
+    parent = os.getpid()
+    report, failure = os.pipe()  # closed by exec, or the number of its error
+    child = os.fork()
+    if child == 0:
+        try:
+            # Should this process be killed, the launcher is told to end, and the job with it.
+            prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() == parent:
+                for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+                    signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                os.execvpe(command[0], command, environment)
+        except OSError as error:
+            os.write(failure, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    os.close(failure)
+    with open(report, "rb") as answer:
+        number = answer.read()
+    if number:
+        os.waitpid(child, 0)
+        raise OSError(int(number), os.strerror(int(number)))
+    return child
+
+
+def _pass_on(child: int, event: signal.struct_siginfo) -> None:
     if event.si_signo == signal.SIGCHLD or event.si_code == _SI_KERNEL:
         return
-    with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile; poll() collects it
-        process.send_signal(event.si_signo)
+    with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile; waitpid() collects it
+        os.kill(child, event.si_signo)

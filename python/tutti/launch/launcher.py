@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import os
 import re
-import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.errors import UserError
+from tutti.launch import known
 from tutti.launch.elf import Abi
+from tutti.launch.find import which
+from tutti.launch.record import Record
 
 ASK_TIMEOUT_S = 15
 
@@ -28,8 +28,7 @@ class Kind(enum.Enum):
     SLURM = "slurm"      # srun: --export
 
 
-@dataclass(frozen=True)
-class Launcher:
+class Launcher(Record):
     """What `mpiexec --version` told."""
 
     kind: Kind
@@ -56,7 +55,7 @@ def is_launcher_name(word: str) -> bool:
 
 def find_program(word: str) -> Path | None:
     """The executable file that a shell would start for this word."""
-    found = shutil.which(word)
+    found = which(word)
     return Path(found) if found else None
 
 
@@ -66,6 +65,11 @@ def identify(word: str) -> Launcher:
     if path is None:
         raise UserError(f"no launcher '{word}' in PATH; give its full path, or put the folder of your "
                         "MPI's bin into PATH")
+    remembered = known.find(str(path))
+    if remembered is not None and remembered[0] in [kind.value for kind in Kind]:
+        return Launcher(Kind(remembered[0]), remembered[1], remembered[2], path)
+    import subprocess
+
     try:
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace",
                                 stdin=subprocess.DEVNULL, check=False, timeout=ASK_TIMEOUT_S)
@@ -79,6 +83,7 @@ def identify(word: str) -> Launcher:
         said = (answer.stdout + answer.stderr).strip().split("\n")[0][:80]
         raise UserError(f"'{word}' belongs to no supported MPI (it says: '{said}'); supported: "
                         f"{SUPPORTED_TEXT}")
+    known.remember(str(path), (launcher.kind.value, launcher.mpi, launcher.version))
     return launcher
 
 
@@ -166,8 +171,7 @@ _TABLES = {Kind.HYDRA: _table(_HYDRA_VALUES), Kind.OPENMPI: _table(_OPENMPI_VALU
            Kind.SLURM: _table(_SLURM_VALUES)}
 
 
-@dataclass
-class Option:
+class Option(Record):
     """One option as it stands on the command line: words [at, end)."""
 
     name: str  # without dashes
@@ -176,8 +180,7 @@ class Option:
     end: int
 
 
-@dataclass
-class Segment:
+class Segment(Record):
     """One program of a command line ("MPMD" command lines have several, separated by colons).
     Its options are words [start, program), the program and its arguments [program, end)."""
 

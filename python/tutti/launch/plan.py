@@ -5,8 +5,6 @@ the user preloads already stays, in front: tools that intercept MPI then see the
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.errors import Failure, UserError
@@ -14,6 +12,7 @@ from tutti.launch import launcher as launchers
 from tutti.launch.elf import Abi
 from tutti.launch.launcher import Kind, Launcher, Option, Segment
 from tutti.launch.program import Program, Reach, examine, missing
+from tutti.launch.record import Record
 
 PRELOAD = "LD_PRELOAD"
 LIBRARY = "libtutti-preload.so"  # finds out by itself which MPI a process has
@@ -23,16 +22,16 @@ HOST_OPTIONS = ("hosts", "host", "H", "f", "file", "hostfile", "machinefile", "d
                 "nodelist", "hosts-group")
 
 
-@dataclass
-class Plan:
+class Plan(Record):
     """What `tutti run` will start."""
 
     command: list[str]
     environment: dict[str, str]
     launcher: Launcher | None
-    programs: list[Program] = field(default_factory=list)
+    programs: list[Program] = []  # noqa: RUF012 (copied)
     preload: Path | None = None                     # None: the job runs on its MPI alone
-    notes: list[str] = field(default_factory=list)  # lines for standard error
+    notes: list[str] = []  # noqa: RUF012; lines for standard error
+    elsewhere: bool = False                         # its programs may all run on other machines than this
 
 
 def make_plan(words: list[str], settings: dict[str, str], environment: dict[str, str],
@@ -77,6 +76,7 @@ def _examine_segments(plan: Plan, words: list[str], segments: list[Segment],
                       environment: dict[str, str]) -> None:
     folder = segments[0].value_of("wdir", "wd", "D", "chdir")
     remote = any(segment.has(*HOST_OPTIONS) for segment in segments)
+    plan.elsewhere = remote or (plan.launcher is not None and plan.launcher.kind is Kind.SLURM)
     commands = [(words[segment.program:segment.end], segment.value_of("wdir", "wd", "D", "chdir") or folder)
                 for segment in segments]
     commands += [(command, folder) for command in _commands_in_files(segments, plan)]
@@ -96,6 +96,8 @@ def _commands_in_files(segments: list[Segment], plan: Plan) -> list[list[str]]:
     for name in (segment.value_of("configfile", "app") for segment in segments):
         if name is None:
             continue
+        import shlex
+
         try:
             lines = Path(name).read_text().splitlines()
         except (OSError, UnicodeDecodeError):
@@ -184,8 +186,7 @@ def _plan_bare(words: list[str], settings: dict[str, str], environment: dict[str
     return plan
 
 
-@dataclass(frozen=True)
-class _Job:
+class _Job(Record):
     """A launcher's command line, read, and what is to be added to it."""
 
     words: list[str]

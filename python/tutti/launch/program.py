@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import os
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.errors import UserError
 from tutti.launch import elf
 from tutti.launch.elf import Abi
+from tutti.launch.find import which
+from tutti.launch.record import Record
 
 SHEBANG_BYTES = 256
 SHEBANG_DEPTH = 4  # as the kernel
@@ -25,8 +25,7 @@ class Reach(enum.Enum):
     STATIC = "static"    # statically linked, or its MPI is: nothing can be preloaded
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Record):
     """One executable of a job."""
 
     name: str               # as on the command line
@@ -53,7 +52,7 @@ def _resolve(name: str, folder: str | None, environment: dict[str, str]) -> Path
     if "/" in name:
         path = Path(folder or ".") / name
         return path if path.is_file() and os.access(path, os.X_OK) else None
-    found = shutil.which(name, path=environment.get("PATH"))
+    found = which(name, environment.get("PATH"))
     if found is None and (Path(folder or ".") / name).is_file():
         # Launchers also look into the working directory, unlike shells.
         local = Path(folder or ".") / name
@@ -97,7 +96,7 @@ def _shebang(path: Path, environment: dict[str, str]) -> Path | None:
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if not words:
         return None
-    found = shutil.which(words[0], path=environment.get("PATH"))
+    found = which(words[0], environment.get("PATH"))
     return Path(found) if found else None
 
 

@@ -1,7 +1,6 @@
 #include "fabric/groups/groups.hpp"
 
 #include <sodium.h>
-#include <sys/random.h>
 
 #include <cstring>
 
@@ -9,14 +8,6 @@ namespace tutti::groups {
 
 static_assert(crypto_shorthash_BYTES == kSealBytes);
 static_assert(crypto_shorthash_KEYBYTES == sizeof GroupName::key);
-
-Status draw_secret(Secret* out) noexcept {
-  Secret secret;
-  if (getrandom(secret.bytes, sizeof secret.bytes, 0) != sizeof secret.bytes)
-    return Status::error(Code::unsupported, "the kernel gives no random numbers");
-  *out = secret;
-  return Status::success();
-}
 
 GroupName name_group(const Secret& secret, const std::uint64_t id[2]) noexcept {
   constexpr std::uint32_t kScope = 0xefc00000, kHosts = 0x3ffff;  // 239.192.0.0/14

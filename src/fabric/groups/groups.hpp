@@ -13,15 +13,12 @@
 #include <cstdint>
 
 #include "base/status.hpp"
+#include "fabric/secret/secret.hpp"
 
 namespace tutti::groups {
 
-struct Secret {
-  std::uint8_t bytes[32] = {};
-};
-
-/// From the kernel's generator. Fails where the system has none.
-Status draw_secret(Secret* out) noexcept;
+using tutti::draw_secret;
+using tutti::Secret;
 
 /// Where a group of the job is, and the key of its checksums. IP and RoCE: an administratively
 /// scoped IPv4 address (239.192.0.0/14, RFC 2365), and a port (IP) or a queue key (verbs).

@@ -97,7 +97,8 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   }
   std::vector<NetworkAddress> addresses(size);
   for (std::size_t rank = 0; rank < size; ++rank) addresses[rank] = all[rank].address;
-  TUTTI_TRY(network->meet(addresses.data(), static_cast<int>(size)));
+  TUTTI_TRY(
+      network->meet(addresses.data(), static_cast<int>(size), bootstrap.rank(), (*shm)->secret()));
   std::unique_ptr<NodesFabric> fabric(new (std::nothrow)
                                           NodesFabric(std::move(*shm), std::move(network)));
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
@@ -125,7 +126,7 @@ Status NodesFabric::exchange_doorbells(Bootstrap& bootstrap) noexcept {
     int doorbell = -1;
     if (peer == rank_) {
       doorbell = doorbell_;
-    } else if (offer.descriptor < 0) {
+    } else if (offer.descriptor < 0 || !shm_->shares_processes(peer)) {
     } else if (offer.pid == mine.pid) {  // a thread
       doorbell = fcntl(offer.descriptor, F_DUPFD_CLOEXEC, 0);
     } else if (const long process = syscall(SYS_pidfd_open, offer.pid, 0); process >= 0) {

@@ -2,20 +2,26 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/status.hpp"
 #include "fabric/local/local_memory.hpp"
+#include "fabric/secret/secret.hpp"
 
 namespace tutti::ofi {
 
 class Registrar final : public tutti::Registrar {
  public:
-  /// `provider_keys`: the provider chooses the keys.
-  void open(fid_domain* domain, bool provider_keys) noexcept {
+  /// `provider_keys`: the provider chooses the keys. Else they are drawn, of `key_bytes`: who has
+  /// no key of a region cannot name it. Fails where the system has no random numbers.
+  Status open(fid_domain* domain, bool provider_keys, std::size_t key_bytes) noexcept {
     domain_ = domain;
     provider_keys_ = provider_keys;
+    if (key_bytes < sizeof key_mask_) key_mask_ = (std::uint64_t{1} << (8 * key_bytes)) - 1;
+    return keys_.open();
   }
 
   bool add(void* base, std::size_t bytes, bool written, Registration* out) noexcept override {
@@ -32,15 +38,20 @@ class Registrar final : public tutti::Registrar {
  private:
   int add_with(void* base, std::size_t bytes, std::uint64_t access, Registration* out) noexcept {
     fid_mr* region = nullptr;
-    const int error = fi_mr_reg(domain_, base, bytes, access, 0, provider_keys_ ? 0 : next_key_++,
-                                0, &region, nullptr);
+    int error = -FI_ENOKEY;
+    // A number that is in use already is drawn again.
+    for (int attempt = 0; attempt < 4 && error == -FI_ENOKEY; ++attempt) {
+      const std::uint64_t key = provider_keys_ ? 0 : keys_.next() & key_mask_;
+      error = fi_mr_reg(domain_, base, bytes, access, 0, key, 0, &region, nullptr);
+    }
     if (error != 0) return error;
     *out = {region, reinterpret_cast<std::uint64_t>(fi_mr_desc(region)), bytes};
     return 0;
   }
   fid_domain* domain_ = nullptr;
   bool provider_keys_ = false;
-  std::uint64_t next_key_ = 1;
+  std::uint64_t key_mask_ = ~std::uint64_t{0};
+  Numbers keys_;
 };
 
 }  // namespace tutti::ofi

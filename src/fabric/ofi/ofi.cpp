@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/log.hpp"
+
 namespace tutti::ofi {
 namespace {
 
@@ -32,8 +34,11 @@ Status refusal(std::int32_t peer, int error) noexcept {
 
 }  // namespace
 
-Status OfiNetwork::meet(const NetworkAddress* all, int size) noexcept {
+Status OfiNetwork::meet(const NetworkAddress* all, int size, int rank,
+                        const Secret& secret) noexcept {
   const std::lock_guard lock(mutex_);
+  rank_ = rank;
+  notice_key_ = prove(secret, "notices", nullptr, 0);
   addresses_.assign(all, all + size);
   peers_.resize(static_cast<std::size_t>(size));
   return Status::success();
@@ -229,7 +234,8 @@ int OfiNetwork::post(Operation& operation) noexcept {
       break;
     case Kind::notice:
       error = fi_writedata(endpoint_, &operation.value, 0,
-                           reinterpret_cast<void*>(operation.descriptor), operation.value, to,
+                           reinterpret_cast<void*>(operation.descriptor),
+                           sealed_notice(operation.target.peer, operation.value), to,
                            operation.target.address, operation.target.key, &operation.context);
       break;
   }
@@ -327,6 +333,24 @@ bool OfiNetwork::read_errors() noexcept {
   return true;
 }
 
+/// A notice needs no key of any memory, and whoever reaches the port can send one: it carries a tag
+/// that only ranks of the job can make, where the provider has room for it.
+std::uint64_t OfiNetwork::sealed_notice(std::int32_t to, std::uint64_t notice) const noexcept {
+  if (!tags_notices_) return notice;
+  const std::uint64_t message[2] = {static_cast<std::uint64_t>(to), notice};
+  return static_cast<std::uint64_t>(tag_of(notice_key_, message, sizeof message)) << 32 | notice;
+}
+
+void OfiNetwork::take_notice(std::uint64_t data) noexcept {
+  const auto notice = static_cast<std::uint32_t>(data);
+  if (!tags_notices_ || data == sealed_notice(rank_, notice)) {
+    notices_.push_back(notice);
+  } else if (forged_++ == 0) {
+    log(LogLevel::debug, "a stranger has sent a notice over %s: it is dropped, and so are others",
+        name_.c_str());
+  }
+}
+
 bool OfiNetwork::read_queue() noexcept {
   constexpr std::size_t kBatch = 16;
   bool any = false;
@@ -343,8 +367,7 @@ bool OfiNetwork::read_queue() noexcept {
     for (ssize_t i = 0; i < count; ++i) {
       const fi_cq_data_entry& entry = entries[i];
       if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
-        if ((entry.data & kArrival) == 0)
-          notices_.push_back(static_cast<std::uint32_t>(entry.data));
+        if ((entry.data & kArrival) == 0) take_notice(entry.data);
       } else if (entry.op_context != nullptr) {
         part_over(*static_cast<Operation*>(entry.op_context), Status::success());
       }

@@ -43,7 +43,8 @@ class OfiNetwork final : public Network {
   }
   std::uint32_t version() const noexcept override { return version_; }
   const NetworkAddress& address() const noexcept override { return address_; }
-  Status meet(const NetworkAddress* all, int size) noexcept override;
+  Status meet(const NetworkAddress* all, int size, int rank,
+              const Secret& secret) noexcept override;
   Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept override;
   void withdraw(const NetworkMemory& memory) noexcept override;
   Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
@@ -118,6 +119,8 @@ class OfiNetwork final : public Network {
   void end(Operation& operation, Status status) noexcept;
   void part_over(Operation& operation, Status status) noexcept;
   bool read_queue() noexcept;
+  std::uint64_t sealed_notice(std::int32_t to, std::uint64_t notice) const noexcept;
+  void take_notice(std::uint64_t data) noexcept;
   bool read_errors() noexcept;
   void retry() noexcept;
   bool retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcept;
@@ -138,16 +141,20 @@ class OfiNetwork final : public Network {
   int descriptor_ = -1;
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets
+  bool tags_notices_ = false;       // there is room for a tag beside a notice
   bool registers_sources_ = false;  // local memory too must be registered, and named
   Registrar registrar_;
   LocalMemory memory_;
   std::vector<NetworkAddress> addresses_;
+  std::int32_t rank_ = -1;
+  Proof notice_key_;
   std::vector<Peer> peers_;
   std::vector<std::int32_t> blocked_;  // peers with a queue
   Operation* free_ = nullptr;
   std::vector<Slab> slabs_;
   std::deque<NetworkFinished> finished_;
   std::deque<std::uint32_t> notices_;
+  std::uint64_t forged_ = 0;  // notices with a wrong tag
   std::size_t pending_ = 0;
   NetworkUse use_;
 };

@@ -113,6 +113,7 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   one_write_ = info_->tx_attr->rma_iov_limit >= 2 && info_->tx_attr->iov_limit >= 2;
   virtual_addresses_ = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
   const bool provider_keys = (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
+  tags_notices_ = info_->domain_attr->cq_data_size >= sizeof(std::uint64_t);
   registers_sources_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
 
   fi_av_attr vector{};
@@ -139,7 +140,8 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   next("address", [&] { return fi_getname(&endpoint_->fid, address_.data, &bytes); });
   address_.bytes = static_cast<std::uint32_t>(bytes);
   if (error == 0) {
-    registrar_.open(domain_, provider_keys);
+    if (!registrar_.open(domain_, provider_keys, info_->domain_attr->mr_key_size).ok())
+      return refuse(message, name_ + ": the kernel gives no random numbers for its keys");
     memory_.open(&registrar_);
     if (!registers_sources_ || memory_.add_pool()) return Status::success();
     return refuse(message, name_ +

@@ -1,28 +1,23 @@
-#include <poll.h>
 #include <sched.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/cores.hpp"
 #include "base/log.hpp"
+#include "fabric/shm/meeting.hpp"
 #include "fabric/shm/shm.hpp"
 
 namespace tutti::shm {
 namespace {
-
-constexpr std::size_t kNameBytes = 32;
-constexpr int kConnectTimeoutMs = 30'000;
 
 std::uint64_t fnv1a(const void* data, std::size_t bytes, std::uint64_t hash = 0xcbf29ce484222325) {
   const auto* byte = static_cast<const unsigned char*>(data);
@@ -30,61 +25,12 @@ std::uint64_t fnv1a(const void* data, std::size_t bytes, std::uint64_t hash = 0x
   return hash;
 }
 
-void address_of(const std::uint8_t* name, sockaddr_un* address, socklen_t* length) {
-  std::memset(address, 0, sizeof *address);
-  address->sun_family = AF_UNIX;
-  std::memcpy(address->sun_path + 1, name, kNameBytes);  // a leading zero: abstract
-  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kNameBytes);
-}
-
-/// The other end must be a process of this user: abstract names have no permissions of their own.
-bool same_user(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
-bool wait_for(int socket, short events) {
-  pollfd entry{socket, events, 0};
-  int ready;
-  do {
-    ready = poll(&entry, 1, kConnectTimeoutMs);
-  } while (ready < 0 && errno == EINTR);
-  return ready > 0;
-}
-
-bool send_descriptor(int socket, int descriptor) {
-  char byte = 't';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-int receive_descriptor(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1 || byte != 't') return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-  return descriptor;
+/// Which namespace of a kind this process is in; 0 where that cannot be seen.
+std::uint64_t namespace_of(const char* kind) noexcept {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+  struct stat info;
+  return stat(path, &info) == 0 ? fnv1a(&info.st_ino, sizeof info.st_ino) : 0;
 }
 
 }  // namespace
@@ -101,71 +47,11 @@ std::uint64_t machine_identity() noexcept {
 }
 
 std::uint64_t node_identity(const std::string& name) noexcept {
-  std::uint64_t hash = fnv1a(name.data(), name.size(), machine_identity());
-  // The network namespace holds abstract sockets; uts and ipc tell "machines in a box" apart; pid
-  // is what cross-memory attach and liveness checks speak of.
-  for (const char* space : {"net", "uts", "ipc", "pid", "user"}) {
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/self/ns/%s", space);
-    struct stat info;
-    if (stat(path, &info) == 0) hash = fnv1a(&info.st_ino, sizeof info.st_ino, hash);
-  }
-  const uid_t user = geteuid();
-  return fnv1a(&user, sizeof user, hash);
-}
-
-DescriptorExchange::~DescriptorExchange() {
-  if (socket_ >= 0) close(socket_);
-}
-
-Status DescriptorExchange::open() noexcept {
-  socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  return socket_ >= 0 ? Status::success()
-                      : Status::error(Code::no_memory, "no descriptor for a unix socket");
-}
-
-Status DescriptorExchange::listen(std::uint8_t* name) noexcept {
-  if (getrandom(name, kNameBytes, 0) != static_cast<ssize_t>(kNameBytes)) {
-    return Status::error(Code::internal, "no random bytes");
-  }
-  sockaddr_un address;
-  socklen_t length;
-  address_of(name, &address, &length);
-  if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::listen(socket_, 4096) != 0) {
-    return Status::error(Code::not_permitted, "cannot listen on a unix socket");
-  }
-  return Status::success();
-}
-
-Status DescriptorExchange::serve(int descriptor, int followers) noexcept {
-  while (followers > 0) {
-    if (!wait_for(socket_, POLLIN)) {
-      return Status::error(Code::timeout, "a rank of this node did not fetch the shared segment");
-    }
-    const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {
-      if (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN) continue;
-      return Status::error(Code::no_memory, "no descriptor for a unix socket");
-    }
-    if (same_user(connection) && send_descriptor(connection, descriptor)) --followers;
-    close(connection);
-  }
-  return Status::success();
-}
-
-Status DescriptorExchange::receive(const std::uint8_t* name, int* descriptor) noexcept {
-  sockaddr_un address;
-  socklen_t length;
-  address_of(name, &address, &length);
-  int received = -1;
-  if (connect(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0 && same_user(socket_) &&
-      wait_for(socket_, POLLIN)) {
-    received = receive_descriptor(socket_);
-  }
-  if (received < 0) return Status::error(Code::timeout, "the shared segment did not arrive");
-  *descriptor = received;
-  return Status::success();
+  const std::uint64_t hash = fnv1a(name.data(), name.size(), machine_identity());
+  // What the sockets over which ranks meet belong to. Namespaces of other kinds (user, pid, mount,
+  // ipc, uts) do not keep a descriptor from being passed, so they separate nobody.
+  const std::uint64_t network = namespace_of("net");
+  return fnv1a(&network, sizeof network, hash);
 }
 
 namespace {
@@ -180,6 +66,9 @@ Introduction introduce(const Settings& settings, int core_limit) {
   me.version = layout_version();
   me.node = node_identity(settings.node);
   me.machine = machine_identity();
+  me.name = fnv1a(settings.node.data(), settings.node.size());
+  me.processes = namespace_of("pid");
+  me.users = namespace_of("user");
   me.arena_bytes = settings.arena;
   me.pid = getpid();
   me.core_limit = static_cast<std::uint32_t>(core_limit);
@@ -209,22 +98,85 @@ int cores_of(const std::vector<Introduction>& all, const std::vector<std::int32_
   return std::max(1, cores);
 }
 
-/// Steps of the connection that can fail on one rank only, agreed by all of them.
+/// Steps of the connection that can fail on one rank only, agreed by all of them. Who has only
+/// waited in vain is told what has failed elsewhere.
 Status agree(Bootstrap& bootstrap, Status mine) {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(bootstrap.size()));
   const auto code = static_cast<std::uint8_t>(mine.code);
   TUTTI_TRY(bootstrap.allgather(&code, codes.data(), 1));
-  if (!mine.ok()) return mine;
+  if (!mine.ok() && mine.code != Code::timeout) return mine;
   for (std::size_t rank = 0; rank < codes.size(); ++rank) {
-    if (codes[rank] != 0) {
+    if (codes[rank] != 0 && static_cast<Code>(codes[rank]) != Code::timeout) {
       return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
               "another rank failed"};
     }
   }
+  for (std::size_t rank = 0; rank < codes.size() && mine.ok(); ++rank) {
+    if (codes[rank] != 0)
+      return {Code::timeout, static_cast<std::int32_t>(rank), "another rank failed"};
+  }
+  return mine;
+}
+
+/// The leader of each rank: the lowest of those that may be on one node, and that the rank's socket
+/// really reaches. Who does not reach it looks among those that are left, and may end up alone.
+Status find_leaders(Bootstrap& bootstrap, Meeting& meeting, const std::vector<Introduction>& all,
+                    std::vector<std::int32_t>* out) {
+  const auto me = static_cast<std::size_t>(bootstrap.rank());
+  std::vector<std::int32_t> leaders(all.size(), -1);
+  std::vector<std::uint8_t> answers(all.size());
+  while (std::find(leaders.begin(), leaders.end(), -1) != leaders.end()) {
+    std::map<std::uint64_t, std::int32_t> lowest;
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (leaders[rank] < 0) lowest.try_emplace(all[rank].node, static_cast<std::int32_t>(rank));
+    }
+    std::uint8_t answer = 1;
+    if (const auto leader = static_cast<std::size_t>(lowest[all[me].node]);
+        leaders[me] < 0 && leader != me)
+      answer = meeting.call(all[leader].listens_at) ? 1 : 0;
+    TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), 1));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (leaders[rank] < 0 && answers[rank] != 0) leaders[rank] = lowest[all[rank].node];
+    }
+  }
+  *out = std::move(leaders);
   return Status::success();
 }
 
+/// The first rank has made the segment by the time that the others ask for it.
+Status share_segment(const Settings& settings, const std::vector<std::int32_t>& neighbours,
+                     bool leads, Meeting& meeting, std::unique_ptr<Segment>* out) {
+  if (!leads) {
+    int descriptor = -1;
+    TUTTI_TRY(meeting.receive(&descriptor));
+    return Segment::adopt(descriptor, out);
+  }
+  std::string message;
+  const Status status = Segment::create(settings.segment, static_cast<int>(neighbours.size()),
+                                        settings.arena, out, &message);
+  if (status.ok())
+    return meeting.serve((*out)->descriptor(), {neighbours.begin() + 1, neighbours.end()});
+  if (!message.empty()) log(LogLevel::error, "%s", message.c_str());
+  meeting.refuse();
+  return status;
+}
+
 }  // namespace
+
+/// Two ranks of this machine that nobody has told to be on nodes of their own, and that are; or -1.
+std::int32_t ShmFabric::find_separated(const std::vector<Introduction>& all,
+                                       const std::vector<std::int32_t>& leaders,
+                                       std::int32_t* other) noexcept {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::int32_t> first;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto [place, added] =
+        first.try_emplace({all[rank].machine, all[rank].name}, static_cast<std::int32_t>(rank));
+    if (added || leaders[rank] == leaders[static_cast<std::size_t>(place->second)]) continue;
+    *other = static_cast<std::int32_t>(rank);
+    return place->second;
+  }
+  return -1;
+}
 
 Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
                           std::unique_ptr<ShmFabric>* out) {
@@ -233,96 +185,113 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   std::unique_ptr<ShmFabric> fabric(new (std::nothrow) ShmFabric(rank, bootstrap.size()));
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
 
-  // Who is on this node?
+  // Who is there?
   std::vector<Introduction> all(size);
-  const Introduction me = introduce(settings, available_cores());
+  Introduction me = introduce(settings, available_cores());
+  Meeting meeting(rank);
+  Status status = rank == 0 ? draw_secret(&me.secret) : Status::success();
+  if (status.ok()) status = meeting.open(&me.listens_at);
+  me.code = static_cast<std::uint8_t>(status.code);
   TUTTI_TRY(bootstrap.allgather(&me, all.data(), sizeof me));
-  fabric->local_of_.assign(size, -1);
-  std::vector<std::int32_t> machine;
+  TUTTI_TRY(status);
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (all[peer].version != me.version) {
       return {Code::version_mismatch, static_cast<std::int32_t>(peer),
               "the ranks run different versions of tutti"};
     }
-    if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
-    if (all[peer].node != me.node) continue;
-    fabric->local_of_[peer] = static_cast<std::int32_t>(fabric->neighbours_.size());
-    fabric->neighbours_.push_back(static_cast<std::int32_t>(peer));
-  }
-  const int local = fabric->local_of_[static_cast<std::size_t>(rank)];
-  const auto neighbours = static_cast<int>(fabric->neighbours_.size());
-  fabric->node_cores_ = cores_of(all, machine);
-  fabric->machine_ranks_ = static_cast<int>(machine.size());
-
-  // The leader (lowest rank) creates the segment and listens; then everybody knows its socket.
-  struct Offer {
-    std::uint8_t name[kNameBytes];
-    std::uint8_t code;
-  } offer{};
-  DescriptorExchange exchange;
-  std::unique_ptr<Segment> segment;
-  Status status = exchange.open();
-  if (local == 0 && status.ok()) {
-    std::string message;
-    status = Segment::create(settings.segment, neighbours, settings.arena, &segment, &message);
-    if (!status.ok() && !message.empty()) log(LogLevel::error, "%s", message.c_str());
-    if (status.ok()) status = exchange.listen(offer.name);
-  }
-  offer.code = static_cast<std::uint8_t>(status.code);
-  std::vector<Offer> offers(size);
-  TUTTI_TRY(bootstrap.allgather(&offer, offers.data(), sizeof offer));
-  const Offer& leaders = offers[static_cast<std::size_t>(fabric->neighbours_[0])];
-  for (const std::int32_t peer : fabric->neighbours_) {
-    const auto code = static_cast<Code>(offers[static_cast<std::size_t>(peer)].code);
-    if (status.ok() && code != Code::ok) status = {code, peer, "no shared segment on this node"};
-  }
-  if (status.ok()) {
-    if (local == 0) {
-      status = exchange.serve(segment->descriptor(), neighbours - 1);
-    } else {
-      int descriptor = -1;
-      status = exchange.receive(leaders.name, &descriptor);
-      if (status.ok()) status = Segment::adopt(descriptor, &segment);
+    if (all[peer].code != 0) {
+      return {static_cast<Code>(all[peer].code), static_cast<std::int32_t>(peer),
+              "another rank failed"};
     }
   }
+  fabric->secret_ = all.front().secret;  // of all ranks, the first one's
+  meeting.adopt(fabric->secret_);
+
+  // Who is on this node, and on this machine?
+  std::vector<std::int32_t> leaders, machine;
+  TUTTI_TRY(find_leaders(bootstrap, meeting, all, &leaders));
+  fabric->local_of_.assign(size, -1);
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
+    if (leaders[peer] != leaders[static_cast<std::size_t>(rank)]) continue;
+    fabric->local_of_[peer] = static_cast<std::int32_t>(fabric->neighbours_.size());
+    fabric->neighbours_.push_back(static_cast<std::int32_t>(peer));
+    fabric->shares_processes_.push_back(all[peer].processes == me.processes);
+  }
+  fabric->node_cores_ = cores_of(all, machine);
+  fabric->machine_ranks_ = static_cast<int>(machine.size());
+  fabric->losses_.separated = find_separated(all, leaders, &fabric->losses_.from);
+
+  std::unique_ptr<Segment> segment;
+  status = share_segment(settings, fabric->neighbours_, fabric->neighbours_[0] == rank, meeting,
+                         &segment);
   if (status.ok()) {
-    fabric->attach_segment(std::move(segment), local);
+    fabric->attach_segment(std::move(segment), fabric->local_of_[static_cast<std::size_t>(rank)]);
     fabric->slot_->probe = ~static_cast<std::uint64_t>(rank);
+    if (!fabric->segment_->hold(fabric->local_))
+      status = Status::error(Code::not_permitted, "the system does not lock the shared segment");
   }
   TUTTI_TRY(agree(bootstrap, status));
+  TUTTI_TRY(fabric->find_abilities(bootstrap, settings, all));
+  *out = std::move(fabric);
+  return Status::success();
+}
 
-  // Cross-memory attach is probed once, on the next neighbour's probe word, and used only if all of
-  // the node may. The word is mapped at another address there, so its owner tells where.
-  const auto own_probe = reinterpret_cast<std::uint64_t>(&fabric->slot_->probe);
-  std::vector<std::uint64_t> probes(size);
-  TUTTI_TRY(bootstrap.allgather(&own_probe, probes.data(), sizeof own_probe));
-  const auto next = static_cast<std::size_t>(
-      fabric->neighbours_[static_cast<std::size_t>((local + 1) % neighbours)]);
+/// Cross-memory attach is tried once, on the next neighbour's probe word, and used only if all of
+/// the node may. The word is mapped at another address there, so its owner tells where.
+Code ShmFabric::try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
+                                 const Introduction& me) const noexcept {
+  if (next.processes != me.processes) return Code::unsupported;  // its number means somebody else
   std::uint64_t seen = 0;
-  const Status probe =
-      cma_read(all[next].pid, reinterpret_cast<const void*>(probes[next]), &seen, sizeof seen);
-  struct Abilities {
-    std::uint8_t cma;
-    std::uint8_t
-        barrier;  // a sleeper's barrier works only on signallers that are registered for it
-  } abilities{};
-  abilities.cma =
-      settings.cma != Switch::off && probe.ok() && seen == ~static_cast<std::uint64_t>(next);
-  abilities.barrier = !fabric->adds_before_ring_;
-  std::vector<Abilities> everyones(size);
-  TUTTI_TRY(bootstrap.allgather(&abilities, everyones.data(), sizeof abilities));
-  bool all_permitted = true, all_registered = true;
-  for (const std::int32_t peer : fabric->neighbours_) {
-    all_permitted = all_permitted && everyones[static_cast<std::size_t>(peer)].cma != 0;
-    all_registered = all_registered && everyones[static_cast<std::size_t>(peer)].barrier != 0;
+  const Status status =
+      cma_read(next.pid, reinterpret_cast<const void*>(probe), &seen, sizeof seen);
+  if (!status.ok()) return Code::not_permitted;
+  return seen == ~static_cast<std::uint64_t>(peer) ? Code::ok : Code::unsupported;
+}
+
+void ShmFabric::note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept {
+  for (std::size_t other = 0; other < all.size(); ++other) {
+    if (other == rank || all[other].node != all[rank].node) continue;  // alone it loses nothing
+    losses_.without_cma = static_cast<std::int32_t>(rank);
+    losses_.users = losses_.users || all[other].users != all[rank].users;
+    losses_.processes = losses_.processes || all[other].processes != all[rank].processes;
   }
-  fabric->use_barrier(all_registered);
+}
+
+Status ShmFabric::find_abilities(Bootstrap& bootstrap, const Settings& settings,
+                                 const std::vector<Introduction>& all) {
+  struct Abilities {
+    std::uint64_t probe;
+    std::uint8_t cma;      // Code
+    std::uint8_t barrier;  // a sleeper's works only on signallers that are registered for it
+  } mine{};
+  mine.probe = reinterpret_cast<std::uint64_t>(&slot_->probe);
+  mine.barrier = !adds_before_ring_;
+  std::vector<Abilities> everyones(all.size());
+  TUTTI_TRY(bootstrap.allgather(&mine, everyones.data(), sizeof mine));
+  const std::int32_t peer =
+      neighbours_[(static_cast<std::size_t>(local_) + 1) % neighbours_.size()];
+  const auto next = static_cast<std::size_t>(peer), me = static_cast<std::size_t>(rank_);
+  mine.cma = static_cast<std::uint8_t>(
+      settings.cma == Switch::off
+          ? Code::unsupported
+          : try_cross_memory(all[next], peer, everyones[next].probe, all[me]));
+  TUTTI_TRY(bootstrap.allgather(&mine, everyones.data(), sizeof mine));
+  bool all_permitted = true, all_registered = true;
+  for (const std::int32_t neighbour : neighbours_) {
+    const Abilities& its = everyones[static_cast<std::size_t>(neighbour)];
+    all_permitted = all_permitted && its.cma == 0;
+    all_registered = all_registered && its.barrier != 0;
+  }
+  use_barrier(all_registered);
   if (!all_permitted && settings.cma == Switch::on) {
     return Status::error(Code::not_permitted,
                          "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
   }
-  fabric->traits_.user_memory = all_permitted;
-  *out = std::move(fabric);
+  traits_.user_memory = all_permitted;
+  for (std::size_t rank = 0; rank < all.size() && losses_.without_cma < 0; ++rank) {
+    if (everyones[rank].cma != 0) note_lost_cma(all, rank);
+  }
   return Status::success();
 }
 

@@ -41,7 +41,14 @@ int open_unlinked() {
 
 int open_file(SegmentKind kind) {
   if (kind == SegmentKind::memfd) {
-    const int descriptor = memfd_create("tutti", MFD_CLOEXEC);
+#if !defined(MFD_NOEXEC_SEAL)
+    constexpr unsigned kNotExecutable = 8;
+#else
+    constexpr unsigned kNotExecutable = MFD_NOEXEC_SEAL;
+#endif
+    // Some systems insist on it (vm.memfd_noexec), and kernels before 6.3 do not know it.
+    int descriptor = memfd_create("tutti", MFD_CLOEXEC | kNotExecutable);
+    if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("tutti", MFD_CLOEXEC);
     if (descriptor >= 0) {
       fchmod(descriptor, 0600);
       return descriptor;
@@ -133,6 +140,31 @@ Status Segment::adopt(int descriptor, std::unique_ptr<Segment>* out) {
   }
   *out = std::move(segment);
   return Status::success();
+}
+
+namespace {
+
+struct flock lock_of(int local) noexcept {
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = local;
+  lock.l_len = 1;
+  return lock;
+}
+
+}  // namespace
+
+// The process's own locks (not the descriptor's, which is the same on all ranks): the kernel drops
+// them when the process ends, however it does.
+bool Segment::hold(int local) noexcept {
+  struct flock lock = lock_of(local);
+  return fcntl(descriptor_, F_SETLK, &lock) == 0;
+}
+
+bool Segment::is_held(int local) const noexcept {
+  struct flock lock = lock_of(local);
+  return fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexcept {

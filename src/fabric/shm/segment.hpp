@@ -76,6 +76,12 @@ class Segment {
   std::size_t arena_bytes() noexcept { return header().arena_bytes; }
   int descriptor() const noexcept { return descriptor_; }
 
+  /// Locks the place of a rank in the file for this process, until that ends. False where the file
+  /// system refuses.
+  bool hold(int local) noexcept;
+  /// Whether another process holds it: it lives, whatever namespaces it is in.
+  bool is_held(int local) const noexcept;
+
   /// Backs a part of an arena with physical memory.
   Status reserve(int local, std::size_t offset, std::size_t bytes) noexcept;
 

@@ -316,7 +316,11 @@ bool ShmFabric::alive(std::int32_t peer) noexcept {
     return gone == kLeft;
   if (threads_ || peer == rank_) return true;
   const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
-  if (running(pid, slot.start_time.load(std::memory_order_relaxed))) return true;
+  if (!shares_processes(peer)) {
+    if (segment_->is_held(local)) return true;
+  } else if (running(pid, slot.start_time.load(std::memory_order_relaxed))) {
+    return true;
+  }
   // It may have left in good order just before it ended. If not: everybody's next operation fails
   // at once.
   std::uint32_t present = 0;

@@ -13,6 +13,8 @@
 #include "base/settings.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/secret/secret.hpp"
+#include "fabric/shm/meeting.hpp"
 #include "fabric/shm/segment.hpp"
 
 namespace tutti::shm {
@@ -21,6 +23,29 @@ namespace tutti::shm {
 /// rank.
 inline constexpr std::uint32_t kArenaKey = 0x6172656e;
 inline constexpr std::uint32_t kUserKey = 0x75736572;
+
+/// What a rank tells the others about itself before they connect.
+struct Introduction {
+  std::uint64_t version;  // hash of tutti's version and of the layout of the segment
+  std::uint64_t node;     // equal for ranks that may be on one node
+  std::uint64_t machine;  // equal for ranks that share cores, on one node or on several in a box
+  std::uint64_t name;     // of the node, as TUTTI_NODE has it
+  std::uint64_t processes, users;  // namespaces: whose pids mean the same; of what privileges count
+  std::uint64_t arena_bytes;
+  std::uint64_t cpus[16];    // affinity mask
+  std::uint32_t core_limit;  // by cgroup and affinity
+  std::int32_t pid;
+  Secret secret;  // the first rank's is the job's
+  Meeting::Name listens_at;
+  std::uint8_t code;  // of what it has done so far
+};
+
+/// What ranks of one machine do without, for one line that says so. The same on all ranks.
+struct Losses {
+  std::int32_t separated = -1, from = -1;  // two ranks that share no memory; -1: none
+  std::int32_t without_cma = -1;           // a rank that may not reach the memory of its neighbour
+  bool users = false, processes = false;   // which are in namespaces of their own
+};
 
 class ShmFabric final : public Fabric {
  public:
@@ -42,6 +67,14 @@ class ShmFabric final : public Fabric {
   /// this node, and of other nodes of the same machine (containers, TUTTI_NODE).
   int node_cores() const noexcept { return node_cores_; }
   int machine_ranks() const noexcept { return machine_ranks_; }
+  /// The job's, for what else has to tell its ranks from strangers.
+  const Secret& secret() const noexcept { return secret_; }
+  const Losses& losses() const noexcept { return losses_; }
+  /// False where the process numbers of a neighbour mean others here (a pid namespace of its own).
+  bool shares_processes(std::int32_t peer) const noexcept {
+    const int local = local_index(peer);
+    return local >= 0 && (threads_ || shares_processes_[static_cast<std::size_t>(local)] != 0);
+  }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
 
@@ -100,6 +133,14 @@ class ShmFabric final : public Fabric {
 
  private:
   ShmFabric(int rank, int size) noexcept : Fabric(rank, size) {}
+  static std::int32_t find_separated(const std::vector<Introduction>& all,
+                                     const std::vector<std::int32_t>& leaders,
+                                     std::int32_t* other) noexcept;
+  Code try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
+                        const Introduction& me) const noexcept;
+  void note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept;
+  Status find_abilities(Bootstrap& bootstrap, const Settings& settings,
+                        const std::vector<Introduction>& all);
   int local_index(std::int32_t peer) const noexcept {
     return peer >= 0 && peer < size_ ? local_of_[static_cast<std::size_t>(peer)] : -1;
   }
@@ -122,43 +163,19 @@ class ShmFabric final : public Fabric {
   Region arena_;
   NodeSlot* slot_ = nullptr;
   std::vector<int> doorbells_;  // by local index
+  std::vector<std::uint8_t> shares_processes_;  // by local index
+  Secret secret_;
+  Losses losses_;
 };
 
 // ---- connect.cpp
 
-/// What a rank tells the others about itself before they connect.
-struct Introduction {
-  std::uint64_t version;  // hash of tutti's version and of the layout of the segment
-  std::uint64_t node;     // equal for ranks that can share memory
-  std::uint64_t machine;  // equal for ranks that share cores, on one node or on several in a box
-  std::uint64_t arena_bytes;
-  std::uint64_t cpus[16];    // affinity mask
-  std::uint32_t core_limit;  // by cgroup and affinity
-  std::int32_t pid;
-};
-
 /// The identity of the machine: its boot id.
 std::uint64_t machine_identity() noexcept;
-/// The identity of this node as seen from here: the machine, the namespaces that matter, and the
-/// name that TUTTI_NODE gives it.
+/// The identity of this node as seen from here: the machine, the network namespace, and the name
+/// that TUTTI_NODE gives it. Equal for ranks that may be on one node; whether they are, connect()
+/// finds out.
 std::uint64_t node_identity(const std::string& name) noexcept;
-
-/// Hands the leader's descriptor to `followers` local ranks (leader) or receives it (follower),
-/// over a unix socket with an abstract random name that only processes of the same user may use.
-class DescriptorExchange {
- public:
-  ~DescriptorExchange();
-  /// First, on all ranks: takes the descriptor, so that nobody waits for a rank that has none left.
-  Status open() noexcept;
-  /// Leader: starts listening. `name` (32 bytes) is what followers need.
-  Status listen(std::uint8_t* name) noexcept;
-  Status serve(int descriptor, int followers) noexcept;
-  /// Follower.
-  Status receive(const std::uint8_t* name, int* descriptor) noexcept;
-
- private:
-  int socket_ = -1;
-};
 
 // ---- cma.cpp
 

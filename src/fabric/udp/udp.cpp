@@ -185,14 +185,26 @@ std::size_t UdpDatagrams::receive(int group, void* out, std::size_t capacity) no
   return 0;
 }
 
+/// As if there were none, but whoever waits for more comes back at once.
+const std::byte* UdpDatagrams::pause(Group& group) const noexcept {
+  group.at_once = 0;
+  group.arrivals.fetch_add(1, std::memory_order_release);
+  return nullptr;
+}
+
 const std::byte* UdpDatagrams::view(int group, std::size_t* bytes) noexcept {
   Group* const its = at(group);
   if (its == nullptr) return nullptr;
-  for (;;) {
+  if (++its->at_once > kMostAtOnce) return pause(*its);
+  for (int others = 0;; ++others) {
+    if (others > kMostForeign) return pause(*its);
     std::byte* const packet = its->viewed;
     const ssize_t came = recv(its->socket, packet, kLongest, MSG_DONTWAIT | MSG_TRUNC);
     if (came < 0 && errno == EINTR) continue;
-    if (came < 0) return nullptr;
+    if (came < 0) {
+      its->at_once = 0;
+      return nullptr;
+    }
     const auto length = static_cast<std::size_t>(came);
     groups::Origin origin;
     if (length > kLongest || !groups::read_origin(packet, length, &origin) ||

@@ -54,6 +54,10 @@ class UdpDatagrams final : public NetworkDatagrams {
 
  private:
   static constexpr std::size_t kLongest = 8972;  // a jumbo frame's; the loopback would take more
+  // Datagrams that are looked at without a pause: whoever sends faster than they can be looked at,
+  // ranks of the job or not, must not keep the caller from everything else.
+  static constexpr int kMostForeign = 64;
+  static constexpr int kMostAtOnce = 4096;
 
   struct Group {
     int socket = -1;
@@ -63,6 +67,7 @@ class UdpDatagrams final : public NetworkDatagrams {
     // From here on under the engine's lock.
     Counts counts;
     groups::Losses losses;
+    int at_once = 0;  // taken since none was left
     std::byte viewed[kLongest];
   };
   UdpDatagrams(Interface interface, int rank, const groups::Secret& secret) noexcept;
@@ -70,6 +75,7 @@ class UdpDatagrams final : public NetworkDatagrams {
   std::size_t buffer_for(int depth) const noexcept;
   void set_buffer(int socket, int depth) const noexcept;
   Group* at(int group) const noexcept;
+  const std::byte* pause(Group& group) const noexcept;
 
   const Interface interface_;
   const std::uint32_t rank_;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.hpp"
 #include "fabric/verbs/limits.hpp"
 #include "fabric/verbs/verbs.hpp"
 
@@ -101,16 +102,33 @@ bool VerbsNetwork::handle_events(bool surely) noexcept {
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(events_, &event) == 0) {
     const rdma_cm_event copy = *event;
-    rdma_ack_cm_event(event);  // before its connection may be destroyed
-    handle(copy);
+    const bool known = is_of_this_job(*event);  // what it carries goes with it
+    rdma_ack_cm_event(event);                   // before its connection may be destroyed
+    handle(copy, known);
     any = true;
   }
   return any;
 }
 
-void VerbsNetwork::handle(const rdma_cm_event& event) noexcept {
+VerbsNetwork::Introduction VerbsNetwork::introduction(std::int32_t from,
+                                                      std::int32_t to) const noexcept {
+  const std::int32_t both[2] = {from, to};
+  return {from, to, prove(secret_, "verbs", both, sizeof both)};
+}
+
+/// Of a request for a connection: whoever makes it knows the job's secret.
+bool VerbsNetwork::is_of_this_job(const rdma_cm_event& event) const noexcept {
+  Introduction shown;
+  if (event.event != RDMA_CM_EVENT_CONNECT_REQUEST || event.param.conn.private_data == nullptr ||
+      event.param.conn.private_data_len < sizeof shown)
+    return false;
+  std::memcpy(&shown, event.param.conn.private_data, sizeof shown);
+  return shown.to == rank_ && equal(shown.proof, introduction(shown.from, rank_).proof);
+}
+
+void VerbsNetwork::handle(const rdma_cm_event& event, bool known) noexcept {
   if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-    accept(event.id);
+    accept(event.id, known);
   } else if (event.id != listener_ && event.id->context != nullptr) {
     handle_own(rank_of(*event.id), event);
   } else if (accepted_.count(event.id) != 0) {
@@ -131,7 +149,10 @@ void VerbsNetwork::handle_own(std::int32_t rank, const rdma_cm_event& event) noe
       if (rdma_resolve_route(event.id, kResolveMs) != 0) break_link(rank);
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED: {
+      const Introduction shown = introduction(rank_, rank);
       rdma_conn_param wanted = parameters();
+      wanted.private_data = &shown;
+      wanted.private_data_len = sizeof shown;
       if (!make_queue_pair(event.id, kSends) || rdma_connect(event.id, &wanted) != 0)
         break_link(rank);
       return;
@@ -150,10 +171,12 @@ void VerbsNetwork::handle_own(std::int32_t rank, const rdma_cm_event& event) noe
   }
 }
 
-void VerbsNetwork::accept(rdma_cm_id* id) noexcept {
+/// A stranger gets no queue pair: nothing that it sends reaches any memory.
+void VerbsNetwork::accept(rdma_cm_id* id, bool known) noexcept {
   id->context = nullptr;
+  if (!known) log(LogLevel::debug, "a stranger has asked for a connection over verbs: refused");
   rdma_conn_param wanted = parameters();
-  if (make_queue_pair(id, 1) && rdma_accept(id, &wanted) == 0) {
+  if (known && make_queue_pair(id, 1) && rdma_accept(id, &wanted) == 0) {
     accepted_.insert(id);
     return;
   }

@@ -145,7 +145,7 @@ Status VerbsNetwork::open_queues(std::string* message) {
   return Status::success();
 }
 
-Status VerbsNetwork::open_datagrams(int rank, const groups::Secret& secret,
+Status VerbsNetwork::open_datagrams(int rank, const Secret& secret,
                                     std::unique_ptr<NetworkDatagrams>* out, std::string* message) {
   const std::lock_guard lock(mutex_);
   if (listener_ == nullptr) {

@@ -1,4 +1,5 @@
 // The plugin libtutti-net-verbs.so: the one thing that it shows: how it is opened.
+#include "base/log.hpp"
 #include "fabric/verbs/verbs.hpp"
 
 /// Whoever opens the plugin must be of the same version.
@@ -10,5 +11,6 @@ extern "C" [[gnu::visibility("default")]] const char* tutti_verbs_version() {
 /// the same source.
 extern "C" [[gnu::visibility("default")]] tutti::Status tutti_open_verbs(
     const tutti::Settings& settings, std::unique_ptr<tutti::Network>* out, std::string* message) {
+  tutti::log_setup(settings.log, -1);  // the plugin has a log of its own
   return tutti::verbs::VerbsNetwork::open(settings, out, message);
 }

@@ -13,8 +13,11 @@
 
 namespace tutti::verbs {
 
-Status VerbsNetwork::meet(const NetworkAddress* all, int size) noexcept {
+Status VerbsNetwork::meet(const NetworkAddress* all, int size, int rank,
+                          const Secret& secret) noexcept {
   const std::lock_guard lock(mutex_);
+  rank_ = rank;
+  secret_ = secret;
   addresses_.assign(all, all + size);
   peers_.resize(static_cast<std::size_t>(size));
   const auto wanted = static_cast<std::uint64_t>(size) * kSends + 2 * kReceives;

@@ -37,7 +37,8 @@ class VerbsNetwork final : public Network {
   bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
-  Status meet(const NetworkAddress* all, int size) noexcept override;
+  Status meet(const NetworkAddress* all, int size, int rank,
+              const Secret& secret) noexcept override;
   Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept override;
   void withdraw(const NetworkMemory& memory) noexcept override;
   Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
@@ -56,8 +57,8 @@ class VerbsNetwork final : public Network {
   bool may_sleep() noexcept override;
   bool blocked() noexcept override;
   bool has_datagrams() const noexcept override { return true; }
-  Status open_datagrams(int rank, const groups::Secret& secret,
-                        std::unique_ptr<NetworkDatagrams>* out, std::string* message) override;
+  Status open_datagrams(int rank, const Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
+                        std::string* message) override;
   NetworkUse use() noexcept override;
   void abort() noexcept override;
 
@@ -119,9 +120,16 @@ class VerbsNetwork final : public Network {
   // Connections.
   Status start_connecting(std::int32_t rank) noexcept;
   bool handle_events(bool surely) noexcept;
-  void handle(const rdma_cm_event& event) noexcept;
+  /// What a rank shows when it connects: who it is, and that it knows the job's secret.
+  struct Introduction {
+    std::int32_t from = -1, to = -1;
+    Proof proof;
+  };
+  Introduction introduction(std::int32_t from, std::int32_t to) const noexcept;
+  bool is_of_this_job(const rdma_cm_event& event) const noexcept;
+  void handle(const rdma_cm_event& event, bool known) noexcept;
   void handle_own(std::int32_t rank, const rdma_cm_event& event) noexcept;
-  void accept(rdma_cm_id* id) noexcept;
+  void accept(rdma_cm_id* id, bool known) noexcept;
   bool make_queue_pair(rdma_cm_id* id, std::uint32_t sends) noexcept;
   rdma_conn_param parameters() const noexcept;
   void break_link(std::int32_t rank) noexcept;
@@ -146,6 +154,8 @@ class VerbsNetwork final : public Network {
   Registrar registrar_;
   LocalMemory memory_;
   std::vector<NetworkAddress> addresses_;
+  std::int32_t rank_ = -1;
+  Secret secret_;
   std::vector<Peer> peers_;
   std::vector<std::int32_t> blocked_;  // peers with a queue
   std::set<rdma_cm_id*> accepted_;     // connections that others made

@@ -657,6 +657,28 @@ EXPORT int MPI_Comm_dup_with_info(handle comm, handle info, void* newcomm) {
 }
 EXPORT type_Comm_dup_with_info PMPI_Comm_dup_with_info __attribute__((alias("MPI_Comm_dup_with_info")));
 
+typedef int type_Comm_idup(handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Comm_idup(handle comm, void* newcomm, void* request, void* caller) {
+  return ((type_Comm_idup*)tutti_choose(TUTTI_MPI_Comm_idup, caller))(comm, newcomm, request);
+}
+EXPORT int MPI_Comm_idup(handle comm, void* newcomm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Comm_idup);
+  if (LIKELY(target != NULL)) return ((type_Comm_idup*)target)(comm, newcomm, request);
+  return choose_Comm_idup(comm, newcomm, request, __builtin_return_address(0));
+}
+EXPORT type_Comm_idup PMPI_Comm_idup __attribute__((alias("MPI_Comm_idup")));
+
+typedef int type_Comm_idup_with_info(handle, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Comm_idup_with_info(handle comm, handle info, void* newcomm, void* request, void* caller) {
+  return ((type_Comm_idup_with_info*)tutti_choose(TUTTI_MPI_Comm_idup_with_info, caller))(comm, info, newcomm, request);
+}
+EXPORT int MPI_Comm_idup_with_info(handle comm, handle info, void* newcomm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Comm_idup_with_info);
+  if (LIKELY(target != NULL)) return ((type_Comm_idup_with_info*)target)(comm, info, newcomm, request);
+  return choose_Comm_idup_with_info(comm, info, newcomm, request, __builtin_return_address(0));
+}
+EXPORT type_Comm_idup_with_info PMPI_Comm_idup_with_info __attribute__((alias("MPI_Comm_idup_with_info")));
+
 typedef int type_Comm_split(handle, int, int, void*);
 static __attribute__((noinline, cold)) int choose_Comm_split(handle comm, int color, int key, void* newcomm, void* caller) {
   return ((type_Comm_split*)tutti_choose(TUTTI_MPI_Comm_split, caller))(comm, color, key, newcomm);
@@ -755,6 +777,17 @@ EXPORT int MPI_Dist_graph_create_adjacent(handle comm, int indegree, const void*
   return choose_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm, __builtin_return_address(0));
 }
 EXPORT type_Dist_graph_create_adjacent PMPI_Dist_graph_create_adjacent __attribute__((alias("MPI_Dist_graph_create_adjacent")));
+
+typedef int type_Comm_free(void*);
+static __attribute__((noinline, cold)) int choose_Comm_free(void* comm, void* caller) {
+  return ((type_Comm_free*)tutti_choose(TUTTI_MPI_Comm_free, caller))(comm);
+}
+EXPORT int MPI_Comm_free(void* comm) {
+  void* target = TARGET(TUTTI_MPI_Comm_free);
+  if (LIKELY(target != NULL)) return ((type_Comm_free*)target)(comm);
+  return choose_Comm_free(comm, __builtin_return_address(0));
+}
+EXPORT type_Comm_free PMPI_Comm_free __attribute__((alias("MPI_Comm_free")));
 
 typedef int type_Comm_disconnect(void*);
 static __attribute__((noinline, cold)) int choose_Comm_disconnect(void* comm, void* caller) {
@@ -2350,17 +2383,6 @@ EXPORT int MPI_Buffer_detach(void* buffer, void* size) {
   return choose_Buffer_detach(buffer, size, __builtin_return_address(0));
 }
 EXPORT type_Buffer_detach PMPI_Buffer_detach __attribute__((alias("MPI_Buffer_detach")));
-
-typedef int type_Comm_free(void*);
-static __attribute__((noinline, cold)) int choose_Comm_free(void* comm, void* caller) {
-  return ((type_Comm_free*)tutti_choose(TUTTI_MPI_Comm_free, caller))(comm);
-}
-EXPORT int MPI_Comm_free(void* comm) {
-  void* target = TARGET(TUTTI_MPI_Comm_free);
-  if (LIKELY(target != NULL)) return ((type_Comm_free*)target)(comm);
-  return choose_Comm_free(comm, __builtin_return_address(0));
-}
-EXPORT type_Comm_free PMPI_Comm_free __attribute__((alias("MPI_Comm_free")));
 
 typedef int type_Intercomm_create(handle, int, handle, int, int, void*);
 static __attribute__((noinline, cold)) int choose_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm, void* caller) {

@@ -67,6 +67,8 @@
   X(Alltoall_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
+  X(Comm_idup) \
+  X(Comm_idup_with_info) \
   X(Comm_split) \
   X(Comm_split_type) \
   X(Comm_create) \
@@ -214,8 +216,6 @@
   X(Comm_get_info) \
   X(Comm_get_name) \
   X(Comm_group) \
-  X(Comm_idup) \
-  X(Comm_idup_with_info) \
   X(Comm_rank) \
   X(Comm_remote_group) \
   X(Comm_remote_size) \
@@ -753,6 +753,22 @@ EXPORT int MPI_Comm_dup_with_info(handle comm, handle info, void* newcomm) {
   return ((type_Comm_dup_with_info*)NATIVE(Comm_dup_with_info))(comm, info, newcomm);
 }
 EXPORT type_Comm_dup_with_info PMPI_Comm_dup_with_info __attribute__((alias("MPI_Comm_dup_with_info")));
+
+typedef int type_Comm_idup(handle, void*, void*);
+EXPORT int MPI_Comm_idup(handle comm, void* newcomm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Comm_idup*)NEXT(Comm_idup))(tutti_world(comm), newcomm, request);
+  return ((type_Comm_idup*)NATIVE(Comm_idup))(comm, newcomm, request);
+}
+EXPORT type_Comm_idup PMPI_Comm_idup __attribute__((alias("MPI_Comm_idup")));
+
+typedef int type_Comm_idup_with_info(handle, handle, void*, void*);
+EXPORT int MPI_Comm_idup_with_info(handle comm, handle info, void* newcomm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Comm_idup_with_info*)NEXT(Comm_idup_with_info))(tutti_world(comm), info, newcomm, request);
+  return ((type_Comm_idup_with_info*)NATIVE(Comm_idup_with_info))(comm, info, newcomm, request);
+}
+EXPORT type_Comm_idup_with_info PMPI_Comm_idup_with_info __attribute__((alias("MPI_Comm_idup_with_info")));
 
 typedef int type_Comm_split(handle, int, int, void*);
 EXPORT int MPI_Comm_split(handle comm, int color, int key, void* newcomm) {
@@ -1929,22 +1945,6 @@ EXPORT int MPI_Comm_group(handle comm, void* group) {
   return ((type_Comm_group*)NATIVE(Comm_group))(comm, group);
 }
 EXPORT type_Comm_group PMPI_Comm_group __attribute__((alias("MPI_Comm_group")));
-
-typedef int type_Comm_idup(handle, void*, void*);
-EXPORT int MPI_Comm_idup(handle comm, void* newcomm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Comm_idup*)NEXT(Comm_idup))(tutti_world(comm), newcomm, request);
-  return ((type_Comm_idup*)NATIVE(Comm_idup))(comm, newcomm, request);
-}
-EXPORT type_Comm_idup PMPI_Comm_idup __attribute__((alias("MPI_Comm_idup")));
-
-typedef int type_Comm_idup_with_info(handle, handle, void*, void*);
-EXPORT int MPI_Comm_idup_with_info(handle comm, handle info, void* newcomm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Comm_idup_with_info*)NEXT(Comm_idup_with_info))(tutti_world(comm), info, newcomm, request);
-  return ((type_Comm_idup_with_info*)NATIVE(Comm_idup_with_info))(comm, info, newcomm, request);
-}
-EXPORT type_Comm_idup_with_info PMPI_Comm_idup_with_info __attribute__((alias("MPI_Comm_idup_with_info")));
 
 typedef int type_Comm_rank(handle, void*);
 EXPORT int MPI_Comm_rank(handle comm, void* rank) {

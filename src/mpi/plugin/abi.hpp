@@ -19,13 +19,6 @@ extern "C" {
 
 namespace tutti::mpi {
 
-#if defined(TUTTI_ABI_OPENMPI)
-/// Open MPI takes a send buffer that is the receive buffer; the others call it an error.
-inline constexpr bool kAliasIsError = false;
-#else
-inline constexpr bool kAliasIsError = true;
-#endif
-
 /// True where the MPI was told to report failed processes to the program (Open MPI: --with-ft),
 /// which then revokes communicators and goes on: that needs every call.
 inline bool is_fault_tolerant() noexcept {

@@ -1,5 +1,6 @@
 // Start and end of the plugin: everything that all ranks must agree on before tutti takes a single
 // call.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <climits>
@@ -13,6 +14,7 @@
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
@@ -34,19 +36,6 @@ std::uint64_t hash(const std::string& text) {
   return value;
 }
 
-// The settings that decide how ranks talk to each other, as text. Those that only concern one rank
-// (log, report, trace, binding) may differ.
-std::string shared_settings(const Settings& s) {
-  return s.algorithm + '|' + std::to_string(s.arena) + '|' + std::to_string(s.ring) + '|' +
-         std::to_string(s.block) + '|' + std::to_string(static_cast<int>(s.cma)) + '|' +
-         std::to_string(static_cast<int>(s.segment)) + '|' +
-         std::to_string(static_cast<int>(s.net)) + '|' + s.net_provider + '|' +
-         std::to_string(s.fixed_order) + '|' + s.dcp + '|' + std::to_string(s.dcp_from_job) + '|' +
-         std::to_string(s.p2p) + '|' + std::to_string(static_cast<int>(s.rendezvous)) + '|' +
-         std::to_string(s.eager) + '|' + std::to_string(s.unexpected) + '|' +
-         std::to_string(!s.report.empty() || !s.report_json.empty());
-}
-
 Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
   if (bytes > INT_MAX) return Status::error(Code::invalid_argument, "bootstrap message too large");
   const int count = static_cast<int>(bytes);
@@ -57,28 +46,21 @@ Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
 
 void host_pump(void*) { pump_host(); }
 
-// Asking about a type that this MPI was built without must not end the program.
-class ErrorsReturn {
- public:
-  ErrorsReturn() {
-    for (int i = 0; i < 2; ++i) {
-      native.Comm_get_errhandler(comms_[i], &saved_[i]);
-      native.Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
-    }
-  }
-  ~ErrorsReturn() {
-    for (int i = 0; i < 2; ++i) {
-      native.Comm_set_errhandler(comms_[i], saved_[i]);
-      native.Errhandler_free(&saved_[i]);
-    }
-  }
-
- private:
-  MPI_Comm comms_[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
-  MPI_Errhandler saved_[2];
-};
-
 bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
+
+// False on all ranks, after a line that names the setting, when one is not as it must be: every
+// difference in how ranks talk to each other would be a hang or worse.
+bool same_settings() {
+  const std::vector<SharedSetting> shared = shared_settings(state.settings);
+  std::vector<std::uint64_t> values;
+  for (const SharedSetting& one : shared) values.push_back(hash(one.value));
+  const std::size_t different = first_difference(values);
+  if (different == values.size()) return true;
+  say_once(true, ("the ranks have different settings: " + shared[different].name +
+                  " must be equal on all ranks")
+                     .c_str());
+  return false;
+}
 
 // Settings and versions, which every rank reads for itself. False on all ranks when one has a
 // problem.
@@ -90,7 +72,11 @@ bool agree_on_settings() {
     say_once(!loaded, message.c_str());
     return false;
   }
-  if (!all_ranks(!state.settings.disable)) return false;
+  if (!all_ranks(!state.settings.disable)) {
+    if (!all_ranks(state.settings.disable))
+      say_once(state.settings.disable, "some ranks have TUTTI_DISABLE, and others have not");
+    return false;
+  }
   if (!all_ranks(!is_fault_tolerant())) {
     say_once(is_fault_tolerant(),
              "Open MPI runs with fault tolerance (--with-ft), of which the program's calls are a "
@@ -102,6 +88,7 @@ bool agree_on_settings() {
     say_once(true, "the ranks run different versions of tutti");
     return false;
   }
+  if (!same_settings()) return false;
   offload::Ratio ratio;
   if (!state.settings.dcp.empty() &&
       !offload::parse_ratio(state.settings.dcp, &ratio, &message).ok()) {
@@ -112,10 +99,6 @@ bool agree_on_settings() {
     say_once(true,
              "TUTTI_DCP_FROM_JOB needs TUTTI_DCP: a number of dedicated processors for each node "
              "(1), or a ratio to the program's processes (1:4)");
-    return false;
-  }
-  if (!equal_on_all_ranks(hash(shared_settings(state.settings)))) {
-    say_once(true, "the ranks have different settings (TUTTI_*); they must be equal on all ranks");
     return false;
   }
   return true;
@@ -181,12 +164,16 @@ void free_world_copies() {
   native.Comm_free(&state.pump_comm);
 }
 
-// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
-// callbacks.
-void detach() {
+void remove_handlers() noexcept {
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], nullptr, __ATOMIC_RELEASE);
   }
+}
+
+// Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
+// callbacks.
+void detach() {
+  remove_handlers();
   watch_revocations(false);
   destroy_requests();
   if (state.report) write_report();
@@ -201,8 +188,12 @@ void detach() {
   end_split();
 }
 
+// A forked child has sockets of the job's, but neither its memory nor its threads: whatever it
+// calls goes to its MPI, and nothing of its parent's is cleaned up or rung by it.
+void leave_to_parent() noexcept { remove_handlers(); }
+
 int on_finalize(MPI_Comm, int, void*, void*) {
-  detach();
+  if (getpid() == state.process) detach();
   return MPI_SUCCESS;
 }
 
@@ -241,6 +232,7 @@ bool fits(const tutti_preload& preload, const char* missing) {
 bool take_world() {
   if (state.settings.dcp_from_job && !split_job()) return false;
   if (!split_off()) native.Comm_dup(MPI_COMM_WORLD, &state.pump_comm);
+  native.Comm_set_errhandler(state.pump_comm, MPI_ERRORS_RETURN);
   if (world_handle == MPI_COMM_NULL) return true;
   native.Comm_group(world_handle, &state.world_group);
   state.report_comm = state.pump_comm;
@@ -267,14 +259,9 @@ bool attach(const tutti_preload& preload) {
   state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
   if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
     return false;  // nothing to do, nothing to say
-  {
-    const ErrorsReturn guard;
-    create_types();
-  }
-  if (!take_world()) {
-    destroy_types();
-    return false;
-  }
+  if (!take_world()) return false;
+  create_types();
+  learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
@@ -283,6 +270,8 @@ bool attach(const tutti_preload& preload) {
   }
   if (split_off()) begin_split(preload);
   gather_pids();
+  state.process = getpid();
+  pthread_atfork(nullptr, nullptr, &leave_to_parent);
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);

@@ -10,11 +10,13 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr Status kNoMemory = Status::error(Code::no_memory, "no memory for packed data");
+constexpr Status kNoMemory =
+    Status::error(Code::no_memory, "no memory for packed data, or for the communicator");
 
 template <class Args>
 Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) noexcept {
-  if (comm == nullptr || comm->team == nullptr) return Reason::communicator;
+  if (comm == nullptr || (blocking ? comm->team : comm->nonblocking) == nullptr)
+    return Reason::communicator;
   try {
     return make_plan(args, *comm, blocking, plan);
   } catch (const std::bad_alloc&) {
@@ -42,6 +44,9 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
   Comm* comm = find_comm(args.comm);
   if (comm == nullptr) [[unlikely]]
     comm = find_or_adopt(args.comm);
+  if (comm != nullptr && comm->team == nullptr) [[unlikely]] {
+    if (const Status opened = open_blocking(*comm); !opened.ok()) return raise(*comm, call, opened);
+  }
   Plan plan;
   const Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]] {
@@ -51,16 +56,21 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     if (plan.staging && plan.staging->user) return plan.staging->user->error;
     return MPI_SUCCESS;
   }
-  if (reason == Reason::no_memory) return raise(*comm, call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native);
 }
 
 // A request with a plan, or null and the reason why not.
 template <class Args>
 Request* plan_request(const char* call, const Args& args, Reason* reason) {
-  Comm* comm = find_comm(args.comm);
+  Comm* comm = find_or_adopt(args.comm);
   *reason = Reason::communicator;
-  if (comm == nullptr || comm->team == nullptr) return nullptr;
+  if (comm == nullptr) return nullptr;
+  if (comm->nonblocking == nullptr && !open_nonblocking(*comm).ok()) {
+    *reason = Reason::no_memory;
+    return nullptr;
+  }
+  if (comm->nonblocking == nullptr) return nullptr;
   Request* request = allocate_request();
   if (request == nullptr) {
     *reason = Reason::no_memory;
@@ -82,7 +92,7 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
                     NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
   if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
@@ -107,7 +117,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
                    NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
   if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   Comm& comm = *request->comm;
   request->persistent = true;

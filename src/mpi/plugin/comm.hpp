@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <unordered_map>
+#include <vector>
 
 #include "core/core.hpp"
 #include "mpi/plugin/handle_map.hpp"
@@ -10,26 +12,34 @@
 
 namespace tutti::mpi {
 
-/// A communicator inside the world of which all members run tutti. `team` is null when tutti cannot
-/// serve it (one rank, ranks of another node, no memory): its collectives are the MPI's, but
-/// communicators made from it may be served. Created and agreed on by all members; destroyed when
-/// it has been freed and its last operation is over.
+/// A communicator inside the world of which all members run tutti. Nothing is exchanged when it is
+/// made: its teams come with the first collectives (comm_teams.cpp). It is the value of tutti's
+/// attribute on the communicator, and destroyed when that has been freed and its last operation is
+/// over.
 struct Comm {
+  enum class Served : std::uint8_t { unknown, yes, no };
+
+  // Of its blocking collectives and its messages; nullptr until the first one, and where the MPI
+  // serves them. Collectives of one communicator are never started by two threads at a time.
   Team* team = nullptr;
   // Of its non-blocking and persistent collectives: MPIs keep these apart from the blocking ones,
   // and programs rely on that (mpi4py's MPI_Comm_iagree starts an MPI_Iallreduce before a barrier
-  // on one rank and after it on another). The same as `team` where there was no memory for two.
+  // on one rank and after it on another).
   Team* nonblocking = nullptr;
-  MPI_Comm handle{};
+  Served serves_blocking = Served::unknown, serves_nonblocking = Served::unknown;
+  MPI_Comm handle{};  // null while it is a copy that nobody has used
   int rank = 0;
   int size = 0;
-  std::uint64_t id[2] = {0, 0};
+  // How it was made. Members of a communicator have the same, and so have those of others that came
+  // out of the same call; the first member tells them apart.
+  std::uint64_t birth[2] = {0, 0};
   // Its messages are tutti's. Settled inside the call that made it: messages may precede any later
   // agreement.
   bool messages = false;
-  bool foreign =
-      false;  // not of the world, or of one rank: only remembered, so as not to ask again
-  std::uint64_t children = 0;  // communicators made from this one; same count on all members
+  bool foreign = false;        // not of the world: only remembered, so as not to ask again
+  std::uint64_t children = 0;  // communicators made from it by all its members; the same on all
+  // Communicators made from it by MPI_Comm_create_group, by tag and members.
+  std::unordered_map<std::uint64_t, std::uint64_t> groups;
   std::atomic<bool> complained{false};  // an error on it has been explained
   // Operations in flight or persistent, plus one while the communicator exists. Changed by any
   // thread.
@@ -56,9 +66,18 @@ inline Comm* find_messages(MPI_Comm handle) noexcept {
   return comm != nullptr && comm->messages ? comm : nullptr;
 }
 
-/// The same in a blocking collective over `comm`, where all members are: a communicator that
-/// MPI_Comm_idup made is taken up now, any other is marked as the MPI's own.
+/// The same, but a communicator that is met for the first time is looked at: a copy of one of the
+/// world's is taken up, any other marked as the MPI's own. Local. Thread-safe.
 Comm* find_or_adopt(MPI_Comm comm) noexcept;
+
+/// Makes `comm.team` at the first blocking collective, where all members are: afterwards it is
+/// there on all of them, or on none and the MPI serves them. An error is one on all members.
+Status open_blocking(Comm& comm) noexcept;
+/// Makes `comm.nonblocking` at the first non-blocking or persistent one. Local: where a member has
+/// no memory for it, it fails there, and on the others the first operation does.
+Status open_nonblocking(Comm& comm) noexcept;
+/// Gives its teams back.
+void close_teams(Comm& comm) noexcept;
 
 /// Takes a reference.
 void retain(Comm* comm) noexcept;
@@ -69,10 +88,38 @@ void release(Comm* comm) noexcept;
 /// MPI's from now on, which refuses them. What is under way goes on. Local. Thread-safe.
 void forget(MPI_Comm comm) noexcept;
 
-/// Takes up the program's world. Collective over it. Returns false, on all ranks, when it cannot.
-bool create_world() noexcept;
+/// Takes up a communicator that the program has just made of `birth`, by all its members; with
+/// messages its team is made now. Collective over it.
+void adopt(MPI_Comm handle, const std::uint64_t birth[2]) noexcept;
+/// Around the call that makes a copy of which the handle is not known yet (MPI_Comm_idup): it is
+/// taken up when it is first used.
+void begin_copy(const std::uint64_t birth[2]) noexcept;
+void end_copy() noexcept;
+/// A number for the next communicator made from `parent`, equal on all its members. They call it
+/// in the same order.
+void next_birth(Comm& parent, std::uint64_t birth[2]) noexcept;
+/// Whoever frees `handle` keeps its state until the MPI has freed it: callbacks of the program's
+/// attributes may still use it.
+class Freeing {
+ public:
+  explicit Freeing(MPI_Comm handle) noexcept;
+  ~Freeing();
+  Freeing(const Freeing&) = delete;
+  Freeing& operator=(const Freeing&) = delete;
+
+ private:
+  Freeing* outer_;
+};
+
+/// Takes up the program's world. Collective over it.
+void create_world() noexcept;
 /// Lets go of all communicators; the last step before the job is destroyed.
 void destroy_comms() noexcept;
+
+/// mix() spreads the bits of a number over a word.
+std::uint64_t mix(std::uint64_t value) noexcept;
+/// The members of `comm` as ranks of the world; false where one is none.
+bool world_ranks(MPI_Comm comm, int size, std::vector<std::int32_t>* members);
 
 void install_comms(void** handlers) noexcept;
 

@@ -8,6 +8,7 @@
 #include "mpi/plugin/flatten.hpp"
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/small_map.hpp"
+#include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -138,11 +139,19 @@ bool is_known(MPI_Datatype handle) {
 bool is_known(MPI_Datatype) { return true; }
 #endif
 
+/// False for a type that this MPI was built without. Only a question that names a communicator has
+/// its error handled there; others end in the handler of MPI_COMM_SELF or of the world, which are
+/// the program's: where MPICH has none on MPI_COMM_SELF, putting "the same" back installs one.
+bool is_supported(MPI_Datatype handle) {
+  int bytes = 0;
+  return native.Pack_size(1, handle, state.pump_comm, &bytes) == MPI_SUCCESS;
+}
+
 void add_predefined(MPI_Datatype handle, Class type_class) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
   if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL) || !is_known(handle)) return;
-  // A type for which this MPI was built without support.
+  if (!is_supported(handle)) return;
   if (native.Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS || lb != 0) return;
   auto info = std::make_unique<TypeInfo>();
@@ -176,32 +185,30 @@ TypeInfo* build(MPI_Datatype handle) {
   MPI_Aint lb = 0, extent = 0;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS) return nullptr;
   info->layout = flatten(handle);
-  if (!info->layout) return nullptr;
-  info->size = info->layout->size();
+  info->size = info->layout ? info->layout->size() : 0;
   info->extent = extent;
-  info->dense = info->layout->is_block() && info->layout->offset() == 0 &&
+  info->dense = info->layout && info->layout->is_block() && info->layout->offset() == 0 &&
                 extent == static_cast<MPI_Aint>(info->size);
   info->handle = handle;
-  if (native.Type_set_attr(handle, keyval, info.get()) != MPI_SUCCESS) return nullptr;
   derived.insert(key(handle), info.get());
+  if (native.Type_set_attr(handle, keyval, info.get()) != MPI_SUCCESS) {
+    derived.erase(key(handle));
+    throw std::bad_alloc();  // the type is a good one, so what fails here is memory
+  }
   return info.release();
 }
 
-const TypeInfo* find_derived(MPI_Datatype type) noexcept {
+const TypeInfo* find_derived(MPI_Datatype type) {
   if (TypeInfo* found = derived.find(key(type))) return found;
   if (!plausible_type(type)) return nullptr;
   std::lock_guard lock(build_mutex);
   if (TypeInfo* found = derived.find(key(type))) return found;
-  try {
-    return build(type);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return build(type);
 }
 
 }  // namespace
 
-const TypeInfo* find_type(MPI_Datatype type) noexcept {
+const TypeInfo* find_type(MPI_Datatype type) {
   if (TypeInfo* const* found = predefined.find(key(type))) return *found;
   return find_derived(type);
 }

@@ -23,13 +23,14 @@ struct TypeInfo {
   int reduce_type = kNotReducible;  // Type of src/base/reduction.hpp, for predefined operators
   bool logical_ops = true;          // not for Fortran integers and addresses: MPI-4.1 section 6.9.2
   MPI_Datatype handle{};
-  Layout::Pointer layout;
+  Layout::Pointer layout;  // null: a type that tutti cannot take apart; its data are the MPI's
   std::atomic<int> references{1};
 };
 
-/// What tutti knows of a type; flattens a derived type on its first use. nullptr when the call must
-/// be left to the MPI (no such type). Thread-safe.
-const TypeInfo* find_type(MPI_Datatype type) noexcept;
+/// What tutti knows of a type; flattens a derived type on its first use. nullptr when there is no
+/// such type. Throws std::bad_alloc: that this rank has no memory must not send its call to the MPI
+/// while the others' are tutti's. Thread-safe.
+const TypeInfo* find_type(MPI_Datatype type);
 
 /// The same without looking further: nullptr for all but predefined types. Thread-safe.
 const TypeInfo* find_predefined_type(MPI_Datatype type) noexcept;

@@ -56,4 +56,8 @@ int raise(Comm& comm, const char* call, const Status& status) noexcept {
   return code;
 }
 
+int refuse(Comm& comm, const char* call, const Status& status) noexcept {
+  return raise(comm, call, status);
+}
+
 }  // namespace tutti::mpi

@@ -14,6 +14,11 @@ int error_class(const Status& status) noexcept;
 /// Thread-safe.
 int raise(Comm& comm, const char* call, const Status& status) noexcept;
 
+/// The same for a call that fails on this rank before it begins, for a reason of this rank's own
+/// (no memory): the others are, or will be, in that call, and whatever tells them belongs here.
+/// Thread-safe.
+int refuse(Comm& comm, const char* call, const Status& status) noexcept;
+
 /// The message alone.
 void explain(Comm& comm, const char* call, const Status& status) noexcept;
 

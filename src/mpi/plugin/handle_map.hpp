@@ -49,6 +49,13 @@ class HandleMap {
     write([&] { size_ -= remove(*table_.load(std::memory_order_relaxed), key); });
   }
 
+  /// The same where `value` is what is there. Thread-safe.
+  void erase(std::uintptr_t key, const Value* value) noexcept {
+    std::lock_guard lock(mutex_);
+    if (probe(key) != value) return;
+    write([&] { size_ -= remove(*table_.load(std::memory_order_relaxed), key); });
+  }
+
   /// Calls `visit(key, value)` for every entry. Not to be used with concurrent writers.
   template <class Visit>
   void for_each(Visit&& visit) const {

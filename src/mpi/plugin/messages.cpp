@@ -84,13 +84,21 @@ struct End {
 Reason read_send(const Comm* comm, const End& end, Data* data) noexcept {
   const Reason reason = check_send(comm, end.peer, end.tag);
   if (reason != Reason::none) return reason;
-  return read_data(end.buffer, end.count, end.type, data) ? Reason::none : Reason::arguments;
+  return read_data(end.buffer, end.count, end.type, data);
 }
 
 Reason read_receive(const Comm* comm, const End& end, Data* data) noexcept {
   const Reason reason = check_receive(comm, end.peer, end.tag);
   if (reason != Reason::none) return reason;
-  return read_data(end.buffer, end.count, end.type, data) ? Reason::none : Reason::arguments;
+  return read_data(end.buffer, end.count, end.type, data);
+}
+
+/// Passes a call on that is not tutti's, or fails one for which there is no memory: the other end
+/// waits for it in tutti.
+template <class NativeFunction>
+int pass_on(const char* call, Comm* comm, Reason reason, NativeFunction&& call_native) {
+  if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
+  return pass(call, reason, call_native);
 }
 
 // ---- the report
@@ -133,7 +141,7 @@ int run_send(const char* call, SendMode mode, const End& end, MPI_Comm handle,
   const Reason reason = read_send(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return send(call, mode, comm, end, data);
-  return pass(call, in_report(reason, handle), call_native);
+  return pass_on(call, comm, in_report(reason, handle), call_native);
 }
 
 int receive(const char* call, Comm* comm, const End& end, const Data& data, MPI_Status* status) {
@@ -159,7 +167,7 @@ int run_sendrecv(const char* call, const End& out, const End& in, bool copied, M
   const Reason sends = read_send(comm, out, &sent);
   const Reason receives = read_receive(comm, in, &received);
   if (sends > Reason::nobody || receives > Reason::nobody)
-    return pass(call, Reason::arguments, call_native);
+    return pass_on(call, comm, std::max(sends, receives), call_native);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
     return pass(call, in_report(sends, handle), call_native);
   if (sends == Reason::nobody) return receive(call, comm, in, received, status);
@@ -258,7 +266,7 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_send(comm, end, &data);
-  if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
+  if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   if (!persistent && mode != SendMode::synchronous && data.dense()) {
     if (const Request* const sent = send_at_once(call, *comm, end, data)) {
       *out = handle_of(*sent);
@@ -275,7 +283,7 @@ int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_receive(comm, end, &data);
-  if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
+  if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   return hand_out(call, *comm, persistent, data.bytes, out,
                   [&](Request& request) { return make_receive(request, end, data); });
 }
@@ -288,7 +296,7 @@ int run_isendrecv(const char* call, const End& out, const End& in, bool copied, 
   const Reason sends = read_send(comm, out, &sent);
   const Reason receives = read_receive(comm, in, &received);
   if (sends > Reason::nobody || receives > Reason::nobody)
-    return pass(call, Reason::arguments, call_native);
+    return pass_on(call, comm, std::max(sends, receives), call_native);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
     return pass(call, in_report(sends, handle), call_native);
   return hand_out(call, *comm, false, sent.bytes, made, [&](Request& request) {
@@ -411,7 +419,7 @@ int message_Recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int 
   const Reason reason = read_receive(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return receive("MPI_Recv", comm, end, data, status);
-  return pass("MPI_Recv", in_report(reason, handle), call_native);
+  return pass_on("MPI_Recv", comm, in_report(reason, handle), call_native);
 }
 
 template <class NativeFunction>
@@ -500,7 +508,9 @@ int message_Mrecv(void* buf, MPI_Count count, MPI_Datatype type, MPI_Message* me
   Comm& comm = *taken->comm;
   Data data;
   Packed packed;
-  if (!read_data(buf, count, type, &data)) {
+  const Reason reason = read_data(buf, count, type, &data);
+  if (reason == Reason::no_memory) return refuse(comm, "MPI_Mrecv", kNoMemory);
+  if (reason != Reason::none) {
     native.Comm_call_errhandler(comm.handle, MPI_ERR_ARG);
     return MPI_ERR_ARG;
   }
@@ -525,7 +535,9 @@ int message_Imrecv(void* buf, MPI_Count count, MPI_Datatype type, MPI_Message* m
   if (request == nullptr) return pass("MPI_Imrecv", Reason::communicator, call_native);
   Comm& comm = *request->comm;
   Data data;
-  if (!read_data(buf, count, type, &data)) {
+  const Reason reason = read_data(buf, count, type, &data);
+  if (reason == Reason::no_memory) return refuse(comm, "MPI_Imrecv", kNoMemory);
+  if (reason != Reason::none) {
     native.Comm_call_errhandler(comm.handle, MPI_ERR_ARG);
     return MPI_ERR_ARG;
   }

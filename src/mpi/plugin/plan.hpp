@@ -40,9 +40,6 @@ struct Data {
   bool dense() const { return type->dense || count == 0; }
 };
 
-/// False when the MPI would call the arguments wrong.
-bool read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out);
-
 /// Data that must be packed before the call or unpacked after it.
 struct Transfer {
   const TypeInfo* type;
@@ -72,6 +69,12 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
   void hold(const TypeInfo* type);
+  /// Memory for everything that take() will be asked for. False: there is none.
+  bool reserve(std::size_t bytes);
+  /// Room for `bytes` of packed data.
+  char* take(std::size_t bytes);
+  void pack_before(const Data& data, char* packed);
+  void unpack_after(const Data& data, char* packed);
 
  private:
   std::vector<const TypeInfo*> held_;
@@ -115,8 +118,26 @@ enum class Reason : unsigned char {
   count_
 };
 
+/// Reason::none, or `arguments` when the MPI would call them wrong, or `no_memory`.
+Reason read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out) noexcept;
+
+/// The same elements at another address. False when the MPI would call that address wrong.
+bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept;
+
+/// `count` blocks of the same type, one after the other; `block` describes one of them. False when
+/// there can be no such data.
+bool many(const Data& block, int count, Data* out) noexcept;
+
+/// True when both describe the same elements, and this MPI calls that an error in this collective.
+/// One that does not look must not be given the call: in rooted ones only the root knows of it.
+bool aliased(Coll coll, const Data& send, const Data& recv) noexcept;
+/// Finds out what it looks for. Errors of the MPI must be set to return.
+void learn_argument_checks() noexcept;
+
 /// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
-/// communicator, the operation, the class of the operator and the signature of the data.
+/// communicator, the operation, the class of the operator and the signature of the data. What else
+/// it may be (`arguments`) is for programs that MPI calls wrong on this rank, `no_memory` for calls
+/// that fail.
 /// `blocking`: user-defined operators are possible.
 Reason make_plan(const BarrierArgs& args, const Comm& comm, bool blocking, Plan* plan);
 Reason make_plan(const BcastArgs& args, const Comm& comm, bool blocking, Plan* plan);

@@ -43,17 +43,19 @@ static int agree(int mine) {
   return code == 0 && all;
 }
 
-/* Tells `tutti run` that an MPI program has started and met tutti, whatever came of it. */
-static void leave_stamp(void) {
+void tutti_leave_stamp(const char* line) {
   const char* name = getenv("TUTTI_RUN_STAMP");
   if (name == NULL || !tutti_speaks_for_node()) return;
-  int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd >= 0) close(fd);
+  int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return; /* `tutti run` is on another node */
+  ssize_t written = write(fd, line, strlen(line));
+  (void)written;
+  close(fd);
 }
 
 static void activate(int thread_level) {
   static char path[4096];
-  leave_stamp();
+  tutti_leave_stamp("");
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
       tutti_say(
@@ -84,6 +86,7 @@ static int initialise(void* argc, void* argv, int required, int* provided, int t
   }
   int outermost = !busy && !is_disabled();
   busy = 1;
+  __atomic_store_n(&tutti_init_called, 1, __ATOMIC_RELAXED);
   if (outermost) tutti_register();
   int code;
   if (threaded) {

@@ -1,13 +1,18 @@
 /* Mixed jobs. If one rank of a job ran without tutti, its collectives would meet those of the
  * others in the MPI and give wrong results, so tutti acts only where every rank of the node has the
  * preload. No collective can ask that question. Each rank binds an abstract socket before
- * PMPI_Init, whose name holds the job and its local rank, and looks for those of the others
- * afterwards: PMPI_Init does not return before all ranks have entered it. The kernel removes the
- * name with the process. */
+ * PMPI_Init and greets those of the others afterwards: PMPI_Init does not return before all ranks
+ * have entered it.
+ *
+ * Anybody may bind such a name, so half of it is random: nobody can have taken it before. The
+ * others find it in the kernel's list, and believe a greeting only when the kernel says that it
+ * comes from a process of this user. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -37,65 +42,198 @@ static int job_key(char* key, size_t size) {
   return snprintf(key, size, "%ld", (long)peer.pid) > 0;
 }
 
-static socklen_t address_of(int rank, const char* key, struct sockaddr_un* address) {
+enum { kWaitMs = 3000, kScanMs = 10 };
+
+/* What is known of the local ranks. By one thread, between tutti_register and
+ * tutti_all_registered. */
+struct member {
+  int greeted, heard;
+  struct sockaddr_un address; /* of one that was heard */
+  socklen_t length;
+};
+static char prefix[96]; /* of this job's names; empty when the launcher tells too little */
+static int own_socket = -1;
+
+static int random_name(struct sockaddr_un* address, socklen_t* length) {
+  unsigned long long random[2];
+  if (getrandom(random, sizeof random, 0) != sizeof random) return 0;
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
-  int length = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "tutti-%ld-%s-%d",
-                        (long)getuid(), key, rank);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+  int written = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "%s%d-%016llx",
+                         prefix, local_rank(), random[0] ^ random[1]);
+  *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)written);
+  return 1;
 }
-
-static char key[64]; /* written by tutti_register, empty when the launcher tells too little */
 
 void tutti_register(void) {
-  if (local_size() < 2 || local_rank() < 0 || !job_key(key, sizeof key)) {
-    key[0] = '\0';
-    return;
-  }
+  char key[64];
+  if (local_size() < 2 || local_rank() < 0 || !job_key(key, sizeof key)) return;
+  snprintf(prefix, sizeof prefix, "tutti-%.60s-", key);
   struct sockaddr_un address;
-  socklen_t length = address_of(local_rank(), key, &address);
-  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr*)&address, length) != 0) {
-    tutti_say("cannot register with the other ranks of this node: %s", strerror(errno));
-    if (fd >= 0) close(fd);
-  }
-  /* The socket stays open, for that is what keeps the name, until the process ends. */
+  socklen_t length;
+  const int on = 1;
+  own_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (own_socket >= 0 && setsockopt(own_socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
+      random_name(&address, &length) && bind(own_socket, (struct sockaddr*)&address, length) == 0)
+    return;
+  tutti_say("cannot register with the other ranks of this node: %s", strerror(errno));
+  if (own_socket >= 0) close(own_socket);
+  own_socket = -1;
 }
 
-static int is_registered(int rank) {
-  struct sockaddr_un address;
-  socklen_t length = address_of(rank, key, &address);
-  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  int found = connect(fd, (struct sockaddr*)&address, length) == 0;
-  close(fd);
-  return found;
+/* The rank in a name of this job, as the kernel shows it behind a '@', or -1. */
+static int rank_in(const char* name) {
+  const size_t length = strlen(prefix);
+  if (strncmp(name, prefix, length) != 0) return -1;
+  char* end = NULL;
+  const long rank = strtol(name + length, &end, 10);
+  return end != name + length && *end == '-' && rank >= 0 && rank < local_size() ? (int)rank : -1;
+}
+
+/* Returns 0 where its queue is full, which has room again at the next attempt. */
+static int greet(const struct sockaddr_un* to, socklen_t length) {
+  const int own = local_rank();
+  return sendto(own_socket, &own, sizeof own, MSG_NOSIGNAL, (const struct sockaddr*)to, length) ==
+         sizeof own;
+}
+
+static void answer(struct member* member) {
+  if (!member->greeted) member->greeted = greet(&member->address, member->length);
+}
+
+/* Greets all sockets whose names may be those of ranks that have not been heard. */
+static void greet_all(struct member* members) {
+  FILE* list = fopen("/proc/self/net/unix", "re");
+  if (list == NULL) return; /* the others greet this one, and are answered */
+  char line[512];
+  while (fgets(line, sizeof line, list) != NULL) {
+    char* name = strstr(line, " @tutti-");
+    if (name == NULL) continue;
+    name += 2;
+    name[strcspn(name, "\n")] = '\0';
+    const int rank = rank_in(name);
+    if (rank < 0 || members[rank].heard) continue;
+    struct sockaddr_un address;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    const size_t length = strlen(name);
+    if (length + 1 > sizeof address.sun_path) continue;
+    memcpy(address.sun_path + 1, name, length);
+    greet(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
+  }
+  fclose(list);
+}
+
+/* In a user namespace with few users all others look like one: then it may be this one too. */
+static int is_own_user(uid_t user) {
+  if (user == getuid()) return 1;
+  unsigned first = 0, outside = 0, users = ~0u, nobody = 65534;
+  FILE* file = fopen("/proc/self/uid_map", "re");
+  if (file == NULL) return 0;
+  const int known = fscanf(file, "%u %u %u", &first, &outside, &users) == 3;
+  fclose(file);
+  return known && users != ~0u && user == nobody;
+}
+
+/* Takes one greeting: from now on the name of its rank is known for certain. Returns 0 when there
+ * is none. */
+static int hear(struct member* members) {
+  int rank = -1;
+  struct sockaddr_un from;
+  struct iovec data = {&rank, sizeof rank};
+  union {
+    char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    struct cmsghdr alignment;
+  } control;
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_name = &from;
+  message.msg_namelen = sizeof from;
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = &control;
+  message.msg_controllen = sizeof control;
+  const ssize_t came = recvmsg(own_socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (came < 0) return 0;
+  const struct cmsghdr* header = CMSG_FIRSTHDR(&message);
+  struct ucred sender;
+  if (came != sizeof rank || header == NULL || header->cmsg_type != SCM_CREDENTIALS) return 1;
+  memcpy(&sender, CMSG_DATA(header), sizeof sender);
+  char name[sizeof from.sun_path + 1] = "";
+  const size_t start = offsetof(struct sockaddr_un, sun_path) + 1;
+  if (message.msg_namelen > start)
+    memcpy(name, from.sun_path + 1, (size_t)message.msg_namelen - start);
+  if (!is_own_user(sender.uid) || rank < 0 || rank_in(name) != rank || members[rank].heard)
+    return 1;
+  members[rank].heard = 1;
+  members[rank].address = from;
+  members[rank].length = message.msg_namelen;
+  return 1;
+}
+
+static int count_missing(const struct member* members, int size, int* lowest) {
+  int missing = 0;
+  *lowest = -1;
+  for (int rank = 0; rank < size; rank++) {
+    if (members[rank].heard) {
+      if (*lowest < 0) *lowest = rank;
+    } else {
+      missing++;
+    }
+  }
+  return missing;
+}
+
+/* Returns 0 when somebody who was heard cannot be told of this rank yet. */
+static int answer_all(struct member* members, int size) {
+  int all = 1;
+  for (int rank = 0; rank < size; rank++) {
+    if (members[rank].heard) answer(&members[rank]);
+    all = all && members[rank].greeted;
+  }
+  return all;
+}
+
+/* Goes on as long as somebody is missing, or has not been told of this rank. */
+static int meet(struct member* members, int size, int* lowest) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  long scanned = -kScanMs, passed = 0;
+  int missing = size;
+  while (passed < kWaitMs) {
+    if (passed - scanned >= kScanMs) {
+      greet_all(members);
+      scanned = passed;
+    }
+    for (int i = 0; i < 1000 && hear(members); i++) continue;
+    missing = count_missing(members, size, lowest);
+    if (answer_all(members, size) && missing == 0) return 0;
+    struct pollfd heard = {own_socket, POLLIN, 0};
+    poll(&heard, 1, kScanMs);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    passed = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+  }
+  return missing;
 }
 
 int tutti_all_registered(void) {
-  if (key[0] == '\0') return 1;
-  const struct timespec pause = {0, 10 * 1000 * 1000};
-  int missing = 0, lowest = -1, size = local_size();
-  for (int attempt = 0; attempt < 300; attempt++) {
-    missing = 0;
-    lowest = -1;
-    for (int rank = 0; rank < size; rank++) {
-      if (is_registered(rank)) {
-        if (lowest < 0) lowest = rank;
-      } else {
-        missing++;
-      }
-    }
-    if (missing == 0) return 1;
-    nanosleep(&pause, NULL);
-  }
-  if (lowest == local_rank()) {
+  if (prefix[0] == '\0') return 1;
+  const int size = local_size();
+  int lowest = -1, missing = size;
+  struct member* members = calloc((size_t)size, sizeof *members);
+  if (members != NULL && own_socket >= 0) missing = meet(members, size, &lowest);
+  free(members);
+  if (own_socket >= 0) close(own_socket);
+  own_socket = -1;
+  if (missing != 0 && lowest == local_rank()) {
     tutti_say(
-        "%d of the %d ranks of this node run without tutti, so all of them use their own MPI; "
+        "%d of the %d ranks of this node run without tutti (or in a network namespace of their "
+        "own, "
+        "where they are not seen), so all of them use their own MPI; "
         "start every executable of the job under tutti run",
         missing, size);
   }
-  return 0;
+  return missing == 0;
 }
 
 int tutti_speaks_for_node(void) { return local_rank() <= 0; }

@@ -8,6 +8,19 @@
 void* tutti_handlers[TUTTI_MPI_FUNCTION_COUNT];
 void* tutti_natives[TUTTI_MPI_FUNCTION_COUNT];
 
+int tutti_init_called;
+
+/* A program that has not called MPI_Init speaks to its MPI by sessions. */
+static void note_sessions(void) {
+  static int noted;
+  if (__atomic_load_n(&tutti_init_called, __ATOMIC_RELAXED) ||
+      __atomic_exchange_n(&noted, 1, __ATOMIC_RELAXED))
+    return;
+  tutti_leave_stamp(
+      "nothing was taken over: the program uses MPI sessions without MPI_Init, and their "
+      "communicators stay with the MPI\n");
+}
+
 void* tutti_native(enum tutti_mpi_function index, void* caller) {
   void* function = __atomic_load_n(&tutti_natives[index], __ATOMIC_RELAXED);
   if (function != NULL) return function;
@@ -16,6 +29,7 @@ void* tutti_native(enum tutti_mpi_function index, void* caller) {
               tutti_function_names[index] + 1);
     abort();
   }
+  note_sessions();
   function = tutti_library_symbol(tutti_function_names[index]);
   if (function == NULL) function = tutti_narrowing[index];
   if (function == NULL) function = tutti_replacement(index);

@@ -69,6 +69,16 @@ int tutti_all_registered(void);
 /* True on the one local rank that prints messages which concern all of them. */
 int tutti_speaks_for_node(void);
 
+/* ---- init.c */
+
+/* True from the first MPI_Init on. Written by the thread that calls it, read by any: only a report
+ * hangs on it. */
+extern int tutti_init_called;
+
+/* Tells `tutti run` that an MPI program has met tutti, whatever came of it, and the line to print
+ * when that is not for the plugin to say. */
+void tutti_leave_stamp(const char* line);
+
 /* ---- fallback.c: functions that the MPI lacks */
 
 /* How many entries an array of counts or displacements has: one for each ... */

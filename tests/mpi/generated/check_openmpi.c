@@ -343,6 +343,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Alltoall), int (*)(c
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ialltoall), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Request*)), "MPI_Ialltoall");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup), int (*)(MPI_Comm, MPI_Comm*)), "MPI_Comm_dup");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup_with_info), int (*)(MPI_Comm, MPI_Info, MPI_Comm*)), "MPI_Comm_dup_with_info");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup), int (*)(MPI_Comm, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_split), int (*)(MPI_Comm, int, int, MPI_Comm*)), "MPI_Comm_split");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_split_type), int (*)(MPI_Comm, int, int, MPI_Info, MPI_Comm*)), "MPI_Comm_split_type");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_create), int (*)(MPI_Comm, MPI_Group, MPI_Comm*)), "MPI_Comm_create");
@@ -352,6 +353,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Cart_sub), int (*)(M
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Graph_create), int (*)(MPI_Comm, int, const int*, const int*, int, MPI_Comm*)), "MPI_Graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create), int (*)(MPI_Comm, int, const int*, const int*, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create_adjacent), int (*)(MPI_Comm, int, const int*, const int*, int, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create_adjacent");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_free), int (*)(MPI_Comm*)), "MPI_Comm_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_disconnect), int (*)(MPI_Comm*)), "MPI_Comm_disconnect");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Wait), int (*)(MPI_Request*, MPI_Status*)), "MPI_Wait");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Waitany), int (*)(int, MPI_Request*, int*, MPI_Status*)), "MPI_Waitany");
@@ -419,7 +421,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ineighbor_alltoallv)
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_alltoallw), int (*)(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*, const MPI_Aint*, const MPI_Datatype*, MPI_Comm)), "MPI_Neighbor_alltoallw");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ineighbor_alltoallw), int (*)(const void*, const int*, const MPI_Aint*, const MPI_Datatype*, void*, const int*, const MPI_Aint*, const MPI_Datatype*, MPI_Comm, MPI_Request*)), "MPI_Ineighbor_alltoallw");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Buffer_detach), int (*)(void*, int*)), "MPI_Buffer_detach");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_free), int (*)(MPI_Comm*)), "MPI_Comm_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_create), int (*)(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm*)), "MPI_Intercomm_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_merge), int (*)(MPI_Comm, int, MPI_Comm*)), "MPI_Intercomm_merge");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create), int (*)(void*, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create");
@@ -455,9 +456,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_set_attr), int 
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_attr), int (*)(MPI_Comm, int, void*, int*)), "MPI_Comm_get_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_delete_attr), int (*)(MPI_Comm, int)), "MPI_Comm_delete_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_call_errhandler), int (*)(MPI_Comm, int)), "MPI_Comm_call_errhandler");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_errhandler), int (*)(MPI_Comm, MPI_Errhandler*)), "MPI_Comm_get_errhandler");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_set_errhandler), int (*)(MPI_Comm, MPI_Errhandler)), "MPI_Comm_set_errhandler");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Errhandler_free), int (*)(MPI_Errhandler*)), "MPI_Errhandler_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_size), int (*)(MPI_Datatype, int*)), "MPI_Type_size");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_size_x), int (*)(MPI_Datatype, MPI_Count*)), "MPI_Type_size_x");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_get_extent), int (*)(MPI_Datatype, MPI_Aint*, MPI_Aint*)), "MPI_Type_get_extent");
@@ -468,6 +467,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_create_keyval),
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free_keyval), int (*)(int*)), "MPI_Type_free_keyval");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_set_attr), int (*)(MPI_Datatype, int, void*)), "MPI_Type_set_attr");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free), int (*)(MPI_Datatype*)), "MPI_Type_free");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack_size), int (*)(int, MPI_Datatype, MPI_Comm, int*)), "MPI_Pack_size");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack), int (*)(const void*, int, MPI_Datatype, void*, int, int*, MPI_Comm)), "MPI_Pack");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Op_commutative), int (*)(MPI_Op, int*)), "MPI_Op_commutative");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Reduce_local), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op)), "MPI_Reduce_local");
@@ -492,7 +492,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_errhandler)
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_info), int (*)(MPI_Comm, MPI_Info*)), "MPI_Comm_get_info");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_get_name), int (*)(MPI_Comm, char*, int*)), "MPI_Comm_get_name");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_group), int (*)(MPI_Comm, MPI_Group*)), "MPI_Comm_group");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup), int (*)(MPI_Comm, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_rank), int (*)(MPI_Comm, int*)), "MPI_Comm_rank");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_remote_group), int (*)(MPI_Comm, MPI_Group*)), "MPI_Comm_remote_group");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_remote_size), int (*)(MPI_Comm, int*)), "MPI_Comm_remote_size");

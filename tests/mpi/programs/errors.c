@@ -1,5 +1,7 @@
 /* Wrong arguments give the MPI's own error classes, on the communicator's error handler; on all
  * ranks alike, so that nobody waits. */
+#include <sys/resource.h>
+
 #include "check.h"
 
 static int rank, size, called;
@@ -15,6 +17,26 @@ static void expect(const char* what, int code, int wanted) {
   CHECK(code != MPI_SUCCESS && class == wanted, "%s: class %d, not %d", what, class, wanted);
   CHECK(called == code, "%s: the handler saw %d, the call returned %d", what, called, code);
   called = 0;
+}
+
+/* tutti packs what has gaps; without memory for that the call fails, and is not the MPI's. */
+static void test_no_memory(MPI_Comm parent) {
+  struct rlimit before, now;
+  MPI_Datatype type;
+  MPI_Comm comm;
+  int x;
+  MPI_Comm_dup(parent, &comm);
+  MPI_Type_create_resized(MPI_INT, 0, 8, &type);
+  MPI_Type_commit(&type);
+  getrlimit(RLIMIT_AS, &before);
+  now = before;
+  now.rlim_cur = 1 << 20;
+  setrlimit(RLIMIT_AS, &now);
+  const int code = MPI_Bcast(&x, 1 << 29, type, 0, comm);
+  setrlimit(RLIMIT_AS, &before);
+  expect("no memory", code, MPI_ERR_NO_MEM);
+  MPI_Type_free(&type);
+  MPI_Comm_free(&comm);
 }
 
 int main(int argc, char** argv) {
@@ -42,6 +64,25 @@ int main(int argc, char** argv) {
   /* And everything still works. */
   MPI_Allreduce(&a, &b, 1, MPI_INT, MPI_SUM, comm);
   CHECK(b == size, "after the errors");
+  /* On one rank alone it is told there, calls again as it should have, and nobody is out of step.
+   */
+  if (rank == 1) {
+    code = MPI_Allreduce(&a, &b, -1, MPI_INT, MPI_SUM, comm);
+    expect("negative count on one rank", code, MPI_ERR_COUNT);
+  }
+  b = 0;
+  MPI_Allreduce(&a, &b, 1, MPI_INT, MPI_SUM, comm);
+  CHECK(b == size, "after an error on one rank");
+  if (rank == 0)
+    expect("wrong root on one rank", MPI_Bcast(&a, 1, MPI_INT, -7, comm), MPI_ERR_ROOT);
+  if (rank == 0) {
+    code = MPI_Gather(&a, 1, MPI_INT, all, -1, MPI_INT, 0, comm);
+    expect("negative count at the root", code, MPI_ERR_COUNT);
+  }
+  b = rank + 5;
+  MPI_Gather(&b, 1, MPI_INT, all, 1, MPI_INT, 0, comm);
+  CHECK(rank != 0 || (all[0] == 5 && all[size - 1] == size + 4), "after an error at the root");
+  if (argc > 2 && strcmp(argv[2], "served") == 0) test_no_memory(comm);
   MPI_Comm_free(&comm);
   MPI_Errhandler_free(&errors);
   return finish("errors");

@@ -1,0 +1,146 @@
+"""The command line, all but a plain `tutti run` (cli.py). Each command's work is in a module of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+import tutti
+from tutti import explain, model, paper, sim, tune
+from tutti.bench import dcp as bench_dcp
+from tutti.bench import jitter, overlap, p2p, progress
+from tutti.errors import UserError
+from tutti.lab import command as lab_command
+from tutti.launch.options import REPORT_HERE, Options, settings_of
+
+app = typer.Typer(
+    name="tutti", no_args_is_help=True, add_completion=False, rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="One-sided communication for the MPI you already have.")
+bench_app = typer.Typer(no_args_is_help=True, help="Measure tutti and its peers, interleaved in one run.")
+app.add_typer(bench_app, name="bench")
+app.command("sim")(sim.command)
+app.command("model")(model.command)
+app.command("paper")(paper.command)
+app.command("explain")(explain.command)
+app.command("tune")(tune.command)
+bench_app.command("jitter")(jitter.command)
+bench_app.command("dcp")(bench_dcp.command)
+bench_app.command("p2p")(p2p.command)
+bench_app.command("overlap")(overlap.command)
+bench_app.command("progress")(progress.command)
+app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tutti {tutti.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _common(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True,
+                                          help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    launcher: Annotated[list[str], typer.Argument(
+        metavar="LAUNCHER ...", help="The command line to run: mpiexec -n 4 ./app")],
+    report: Annotated[Optional[str], typer.Option(
+        metavar="[=FILE]", help="At the end, a table of what was taken over and what was not: on standard "
+        "error, or in a file with --report=FILE.")] = None,
+    report_json: Annotated[Optional[Path], typer.Option(
+        metavar="FILE", help="The same as JSON.")] = None,
+    alg: Annotated[Optional[list[str]], typer.Option(
+        metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation; may be repeated.")] = None,
+    dcp: Annotated[Optional[str], typer.Option(
+        metavar="N|D:P", help="Dedicated collective processors, started beside the program's processes: N on "
+        "each node, or D for each P processes of the program.")] = None,
+    dcp_from_job: Annotated[bool, typer.Option(
+        "--dcp-from-job", help="Take them from the job's own processes instead; needs --dcp.")] = False,
+) -> None:
+    """Run an MPI program with tutti: in front of the launcher, nothing else changes."""
+    from tutti.launch.run import run as run_job
+
+    options = Options(launcher, report, str(report_json) if report_json else None, alg or [], dcp, dcp_from_job)
+    raise typer.Exit(run_job(launcher, settings_of(options)))
+
+
+@app.command()
+def info(
+    json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """What is installed, what was found, and what every setting is and where it came from."""
+    from tutti import info as info_command
+
+    info_command.show(as_json=json)
+
+
+@bench_app.command("coll")
+def bench_coll(
+    mpi: Annotated[str, typer.Option(
+        metavar="LIST", help="MPIs to compare: mpich, openmpi, impi, or NAME=FOLDER for one that lies "
+        "elsewhere.")] = "mpich,openmpi,impi",
+    np: Annotated[str, typer.Option("--np", metavar="LIST", help="Numbers of ranks.")] = "2",
+    op: Annotated[str, typer.Option(
+        metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
+        "alltoall, reduce_scatter_block.")] = "bcast,allreduce,allgather,barrier",
+    sizes: Annotated[str, typer.Option(
+        metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,
+    time_ms: Annotated[Optional[float], typer.Option(
+        min=0.1, help="Time to measure each cell in each round; 20 unless told, in a lab 400 latencies.")] = None,
+    sync: Annotated[str, typer.Option(
+        metavar="none|barrier", help="none: calls follow each other, as in a program that does nothing "
+        "else; barrier: each call starts after a barrier that is not timed.")] = "none",
+    seed: Annotated[Optional[int], typer.Option(
+        help="Of the order of the runs; printed, so that a run can be repeated.")] = None,
+    lab: Annotated[Optional[int], typer.Option(
+        min=1, metavar="NODES", help="Measure in a cluster in a box of so many nodes (see tutti lab).")] = None,
+    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
+    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
+    json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw them here (PNG, SVG).")] = None,
+    jobs_only: Annotated[bool, typer.Option(
+        "--dry-run", help="Print the command lines that would be run, and stop.")] = False,
+) -> None:
+    """Collectives: each MPI alone and with tutti, interleaved; medians and the ratio to the best peer."""
+    from tutti.bench import coll
+
+    coll.bench(coll.Request.parse(mpi=mpi, np=np, op=op, sizes=sizes, rounds=rounds, time_ms=time_ms,
+                                  sync=sync, seed=seed, json_path=json, plot_path=plot, lab=lab, latency=latency,
+                                  rate=rate), dry_run=jobs_only)
+
+
+def _with_bare_report(arguments: list[str]) -> list[str]:
+    """`--report` may come without a file, which option parsers cannot express."""
+    if arguments[:1] != ["run"]:
+        return arguments
+    changed = list(arguments)
+    at = 1
+    while at < len(changed) and changed[at].startswith("-") and changed[at] != "--":
+        if changed[at] == "--report":
+            changed[at] = f"--report={REPORT_HERE}"
+        at += 2 if changed[at] in ("--report-json", "--alg", "--dcp") else 1
+    return changed
+
+
+def call(arguments: list[str]) -> int | None:
+    """Carries a command out; its exit status. Raises UserError for what the option parser refuses."""
+    try:
+        return app(args=_with_bare_report(arguments), prog_name="tutti", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        # The option parser's own errors; their class is private to typer, their method is not.
+        if not hasattr(error, "format_message"):
+            raise
+        if not error.format_message():  # a command without arguments: its help has been printed
+            return 2
+        raise UserError(f"{error.format_message()} (see tutti --help)") from None

@@ -1,0 +1,37 @@
+// The choices that teams of one shape share.
+#include <algorithm>
+
+#include "select/select.hpp"
+#include "select/tuned.hpp"
+
+namespace tutti {
+
+OperatorClass class_of(const Call& call) noexcept {
+  if (call.reduction == nullptr) return OperatorClass::divisible;
+  if (!call.reduction->divisible) return OperatorClass::whole;
+  return call.reduction->commutative ? OperatorClass::divisible : OperatorClass::ordered;
+}
+
+Shape Choices::shape(Coll coll, OperatorClass operators) const noexcept {
+  Shape shape = shape_;
+  shape.coll = coll;
+  shape.divisible = operators != OperatorClass::whole;
+  // What is folded whole may be of either kind.
+  shape.commutative = operators == OperatorClass::divisible;
+  return shape;
+}
+
+std::unique_ptr<ChoiceTable> Choices::make(Coll coll, OperatorClass operators) const {
+  return std::make_unique<ChoiceTable>(shape(coll, operators), forced_, tuned_);
+}
+
+Choices& ChoicesByShape::of(const Shape& shape) {
+  // Few, and the one of the last communicator is the likeliest.
+  const auto known = std::find_if(all_.rbegin(), all_.rend(),
+                                  [&](const auto& choices) { return choices->shape() == shape; });
+  if (known != all_.rend()) return **known;
+  all_.push_back(std::make_unique<Choices>(shape, forced_, &tuned_));
+  return *all_.back();
+}
+
+}  // namespace tutti

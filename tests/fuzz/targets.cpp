@@ -1,0 +1,232 @@
+#include "fuzz/targets.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/settings.hpp"
+#include "base/settings_file.hpp"
+#include "core/job.hpp"
+#include "fabric/groups/groups.hpp"
+#include "fabric/key.hpp"
+#include "fabric/shm/shm.hpp"
+#include "offload/mapping.hpp"
+#include "p2p/peer.hpp"
+#include "select/select.hpp"
+#include "select/tuned.hpp"
+#include "team/packet.hpp"
+
+namespace tutti::fuzz {
+namespace {
+
+/// What a target says that is wrong although no sanitizer sees it.
+void require(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "fuzz: %s\n", what);
+  std::abort();
+}
+
+/// Reads every byte, so that AddressSanitizer sees where they lie.
+void touch(const void* data, std::size_t bytes) {
+  volatile std::uint8_t byte;
+  for (std::size_t i = 0; i < bytes; ++i) byte = static_cast<const std::uint8_t*>(data)[i];
+  static_cast<void>(byte);
+}
+
+std::string text_of(const Bytes& input) { return {input.begin(), input.end()}; }
+
+template <class Value>
+Bytes bytes_of(const Value& value) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(&value);
+  return Bytes(data, data + sizeof value);
+}
+
+/// The value at the beginning of the input, the rest zeros.
+template <class Value>
+Value value_of(const Bytes& input) {
+  Value value{};
+  std::memcpy(static_cast<void*>(&value), input.data(), std::min(input.size(), sizeof value));
+  return value;
+}
+
+std::vector<Bytes> nothing() { return {Bytes{}}; }
+
+// ---- multicast
+
+/// In memory of the exact size.
+void run_packet(const Bytes& input) {
+  const std::unique_ptr<std::byte[]> copy(new std::byte[input.size()]);
+  if (!input.empty()) std::memcpy(copy.get(), input.data(), input.size());
+  MulticastPacket packet;
+  if (!read_packet(copy.get(), input.size(), false, &packet)) return;
+  require(packet.bytes + kPacketOverhead == input.size(), "a packet of another length");
+  touch(packet.data, packet.bytes);
+}
+
+std::vector<Bytes> packets() {
+  std::vector<Bytes> all;
+  for (const std::size_t bytes : {0, 1, 64, 1300}) {
+    const std::vector<std::byte> data(bytes, std::byte{0x5a});
+    Bytes out(bytes + kPacketOverhead);
+    write_packet({3, 7, 1, data.data(), bytes}, false, reinterpret_cast<std::byte*>(out.data()));
+    all.push_back(std::move(out));
+  }
+  return all;
+}
+
+const groups::GroupName& group() {
+  static const groups::GroupName name = [] {
+    const std::uint64_t id[2] = {1, 2};
+    return groups::name_group(Secret{}, id);
+  }();
+  return name;
+}
+
+void run_trailer(const Bytes& input) {
+  const std::unique_ptr<std::byte[]> copy(new std::byte[input.size()]);
+  if (!input.empty()) std::memcpy(copy.get(), input.data(), input.size());
+  groups::Origin origin;
+  const bool long_enough = groups::read_origin(copy.get(), input.size(), &origin);
+  if (groups::is_sealed(group(), copy.get(), input.size()) && long_enough)
+    require(input.size() >= groups::kTrailerBytes, "a short datagram");
+}
+
+std::vector<Bytes> trailers() {
+  Bytes out(40 + groups::kTrailerBytes, 0x11);
+  groups::write_trailer(group(), {1, 2}, reinterpret_cast<std::byte*>(out.data()), 40);
+  return {out};
+}
+
+// ---- keys
+
+/// A key whose words are anything and whose check is right: as a rank that has gone wrong makes
+/// them.
+void run_key(const Bytes& input) {
+  static std::vector<std::unique_ptr<shm::ShmFabric>>* const ranks = [] {
+    auto* made = new std::vector<std::unique_ptr<shm::ShmFabric>>;
+    Settings settings;
+    settings.arena = std::size_t{1} << 20;
+    require(shm::ShmFabric::create_threads(2, settings, made).ok(), "no fabric");
+    return made;
+  }();
+  shm::ShmFabric& fabric = *ranks->front();
+  Key key = value_of<Key>(input);
+  Remote remote;
+  static_cast<void>(fabric.attach(1, key, &remote).ok());
+  key = seal_key(shm::kArenaKey, key.words[1], key.words[2], key.words[3]);
+  if (!fabric.attach(1, key, &remote).ok()) return;
+  Remote arena;
+  require(fabric.arena_of(1, &arena).ok(), "no arena");
+  const auto* begin = static_cast<const std::byte*>(arena.mapped);
+  const auto* at = static_cast<const std::byte*>(remote.mapped);
+  require(at >= begin && at <= begin + arena.bytes &&
+              remote.bytes <= static_cast<std::size_t>(begin + arena.bytes - at),
+          "a key that leads out of its arena");
+}
+
+std::vector<Bytes> keys() {
+  const Key whole = seal_key(shm::kArenaKey, 0, std::size_t{1} << 20, 1);
+  const Key part = seal_key(shm::kArenaKey, 4096, 64, 1);
+  const Key user = seal_key(shm::kUserKey, 0x7f0000001000, 4096, 1);
+  return {bytes_of(whole), bytes_of(part), bytes_of(user)};
+}
+
+// ---- messages
+
+/// An inbound area with anything in it, and what its first slots then are.
+void run_message(const Bytes& input) {
+  alignas(p2p::Site) static std::byte unused[sizeof(p2p::Site)];  // front() asks nothing of it
+  const std::size_t bytes = p2p::inbound_bytes(p2p::kRingBytes);
+  static auto* const area = new (std::align_val_t{64}) std::byte[bytes];
+  p2p::Peer peer(reinterpret_cast<p2p::Site&>(unused), 0);
+  peer.area = area;
+  // The flag, then what lies in the slot in front of it and at the beginning of the ring.
+  const auto flag = value_of<std::uint64_t>(input);
+  const std::size_t rest = input.size() > 8 ? input.size() - 8 : 0;
+  const std::size_t in_slot = std::min(rest, p2p::kSlotBytes - sizeof(Word));
+  const std::size_t in_ring = std::min<std::size_t>(rest, 4096);
+  if (rest != 0) {
+    std::memcpy(area + p2p::kSlotBytes - sizeof(Word) - in_slot, input.data() + 8, in_slot);
+    std::memcpy(area + p2p::kSlots * p2p::kSlotBytes, input.data() + 8, in_ring);
+  }
+  peer.flag().store(flag, std::memory_order_relaxed);
+  peer.ring_read = flag >> 40 << 6;  // somewhere in the ring
+  p2p::Packet packet{};
+  if (!peer.front(&packet)) return;
+  require(packet.payload >= area && packet.payload + packet.header.payload <= area + bytes,
+          "a packet outside of its area");
+  touch(packet.payload, packet.header.payload);
+}
+
+std::vector<Bytes> messages() {
+  std::vector<Bytes> all;
+  for (const std::uint16_t payload : {0, 8, 80, 81, 200, 4000}) {
+    p2p::Header header{};
+    header.bytes = payload;
+    header.payload = payload;
+    const std::size_t lines = p2p::lines_of(payload);
+    Bytes out = bytes_of(p2p::Flag::make(0, lines, false));
+    out.resize(8 + (lines == 0 ? p2p::kSlotBytes - 8 : lines * 64));
+    std::memcpy(out.data() + out.size() - sizeof header, &header, sizeof header);
+    all.push_back(std::move(out));
+  }
+  return all;
+}
+
+// ---- text
+
+/// A file of its own that has the bytes, and its path.
+const char* file_of(const Bytes& input) {
+  static const int file = memfd_create("fuzz", MFD_CLOEXEC);
+  static const std::string path = "/proc/self/fd/" + std::to_string(file);
+  require(ftruncate(file, 0) == 0, "no file");
+  require(pwrite(file, input.data(), input.size(), 0) == static_cast<ssize_t>(input.size()),
+          "no file");
+  return path.c_str();
+}
+
+void run_settings(const Bytes& input) {
+  setenv("TUTTI_CONFIG", file_of(input), 1);
+  Settings settings;
+  std::string message;
+  if (!load_settings(&settings, &message).ok())
+    require(!message.empty(), "settings are refused without a word");
+}
+
+void run_choices(const Bytes& input) {
+  Tuned tuned;
+  std::string message;
+  if (!Tuned::load(file_of(input), &tuned, &message).ok())
+    require(!message.empty(), "choices are refused without a word");
+}
+
+void run_algorithms(const Bytes& input) {
+  const std::string text = text_of(input);
+  std::string message;
+  Forced forced;
+  if (!Forced::parse(text, &forced, &message).ok())
+    require(!message.empty(), "algorithms are refused without a word");
+  offload::Ratio ratio;
+  static_cast<void>(offload::parse_ratio(text, &ratio, &message).ok());
+  std::size_t size = 0;
+  static_cast<void>(parse_bytes(text, &size));
+}
+
+}  // namespace
+
+const std::vector<Target> kTargets = {
+    {"packet", run_packet, packets},
+    {"trailer", run_trailer, trailers},
+    {"key", run_key, keys},
+    {"message", run_message, messages},
+    {"settings", run_settings, nothing},
+    {"choices", run_choices, nothing},
+    {"algorithms", run_algorithms, nothing},
+};
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,105 @@
+/* How processes end that are no ranks (children of one), and ranks that do not call MPI_Finalize.
+ *   ends children   each rank starts children that end in every way, and goes on
+ *   ends thread     exit() while another thread of the process is inside a collective
+ *   ends exit       exit() without MPI_Finalize, after all collectives */
+#include <mpi.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+static int rank, size, failures;
+
+static void expect(int right, const char* what) {
+  if (right) return;
+  failures++;
+  printf("FAILED on rank %d: %s\n", rank, what);
+  fflush(stdout);
+}
+
+static void collectives(void) {
+  int one = 1, sum = 0;
+  MPI_Request request;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  expect(sum == size, "allreduce");
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  expect(sum == size, "iallreduce");
+}
+
+static int status_of(pid_t child) {
+  int status = -1;
+  for (int i = 0; i < 300; i++) { /* a child that hangs is a failure, not a hang */
+    if (waitpid(child, &status, WNOHANG) == child)
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+    usleep(100000);
+  }
+  return -1;
+}
+
+static void children(void) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) exit(5); /* runs exit handlers */
+  expect(status_of(child) == 5, "a child that calls exit(5)");
+  collectives();
+  child = fork();
+  if (child == 0) _exit(6);
+  expect(status_of(child) == 6, "a child that calls _exit(6)");
+  collectives();
+  child = fork();
+  if (child == 0) execlp("sh", "sh", "-c", "exit 7", (char*)NULL);
+  expect(status_of(child) == 7, "a child that starts a shell");
+  char* words[] = {"sh", "-c", "exit 8", NULL};
+  expect(posix_spawnp(&child, "sh", NULL, NULL, words, environ) == 0, "posix_spawn");
+  expect(status_of(child) == 8, "a spawned shell");
+  expect(WEXITSTATUS(system("exit 9")) == 9, "system()");
+  child = vfork();
+  if (child == 0) _exit(10);
+  expect(status_of(child) == 10, "a child of vfork");
+  child = fork();
+  if (child == 0) { /* a grandchild that outlives its parent */
+    if (fork() == 0) {
+      usleep(300000);
+      exit(0);
+    }
+    exit(11);
+  }
+  expect(status_of(child) == 11, "a child with a child");
+  for (int i = 0; i < 100; i++) collectives();
+}
+
+static void* call_for_ever(void* comm) {
+  int word = 0;
+  for (;;) MPI_Bcast(&word, 1, MPI_INT, 0, *(MPI_Comm*)comm);
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  int level, all = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  collectives();
+  if (strcmp(argv[1], "children") == 0) children();
+  if (strcmp(argv[1], "thread") == 0) {
+    static MPI_Comm other;
+    pthread_t thread;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    pthread_create(&thread, NULL, call_for_ever, &other);
+    usleep(rank == 0 ? 200000 : 400000);
+    exit(0);
+  }
+  if (strcmp(argv[1], "exit") == 0) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    exit(0);
+  }
+  MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("ends: passed (%d failures)\n", all);
+  MPI_Finalize();
+  return all != 0;
+}

@@ -1,0 +1,55 @@
+"""Processes that end otherwise than by MPI_Finalize: children of a rank, and ranks that call exit()."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+
+import mpis
+import pytest
+
+ALL = ["mpich", "openmpi", "impi"]
+SETTINGS = [{}, {"TUTTI_P2P": "1"}]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("settings", SETTINGS, ids=["collectives", "messages"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_children_are_no_ranks(program, libraries, mpi, settings):
+    """Whatever ends them, they end as without tutti, and the job goes on."""
+    description = mpis.MPIS[mpi]
+    result = mpis.start(description, 2, [program(description, "ends.c"), "children"], True,
+                        {**settings, "TUTTI_REPORT": "1"})
+    assert result.status == 0, result.text
+    assert "ends: passed (0 failures)" in result.text
+    assert any(call == "MPI_Iallreduce" and not how.startswith("MPI (") for call, how in result.rows()), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("apart", [False, True], ids=["node", "nodes"])
+@pytest.mark.parametrize("how", ["thread", "exit"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_exit_without_finalize(program, libraries, mpi, how, apart):
+    """A rank's exit() is an exit, also under the feet of its other threads: none dies by a signal of its own making. (What
+    the launchers make of a rank that has not called MPI_Finalize differs, also from run to run: Hydra may kill the others.)"""
+    description = mpis.MPIS[mpi]
+    name = 'TUTTI_NODE=n${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; export TUTTI_NODE;' if apart else ""
+    command = ["sh", "-c", f'{name} "$0" "$1"; end=$?; echo "ended with $end"; exit $end', program(description, "ends.c"), how]
+    result = mpis.start(description, 2, command, True, {}, 60)
+    crashes = {128 + number for number in (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)}
+    ends = {int(number) for number in re.findall(r"ended with (\d+)", result.text)}
+    assert result.status is not None, result.text
+    # Where a collective's error ends a program, because its peer has gone, that is an MPI_Abort of the MPI's own.
+    assert not crashes & {*ends, result.status}, result.text
+    assert "FAILED" not in result.text
+
+
+@pytest.mark.parametrize("library", ["libtutti-mpi-mpich.so", "libtutti-mpi-abi.so", "libtutti-mpi-openmpi.so"])
+def test_nothing_is_destroyed_at_exit(libraries, library):
+    """The C library is not asked to call anything at exit, nor on a thread's end, and the plugin cannot be unloaded."""
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", str(libraries / library)], check=True, capture_output=True,
+                             text=True).stdout
+    assert not re.findall(r"\b(?:__cxa_atexit|__cxa_thread_atexit\w*|atexit|on_exit)\b", symbols), symbols
+    flags = subprocess.run(["readelf", "-d", str(libraries / library)], check=True, capture_output=True, text=True).stdout
+    assert "NODELETE" in flags
