@@ -14,7 +14,8 @@ Writes, below ROOT (the repository by default):
   src/mpi/generated/predefined_ops.inc          predefined operators
   src/mpi/generated/collective_args.inc         arguments of each collective as a struct
   src/mpi/generated/collective_handlers.inc     the plugin's entry points of the collectives
-  src/mpi/generated/message_handlers.inc        those of messages, and of calls that are only watched
+  src/mpi/generated/message_handlers.inc        those of messages
+  src/mpi/generated/passed_handlers.inc         those of calls that are the MPI's own, and only watched
   tests/mpi/generated/check_{mpich,standard,openmpi}.c  compares all that with a real mpi.h
 
 --check regenerates into memory and fails when a committed file differs.
@@ -105,7 +106,7 @@ def read_functions(path):
         match = re.fullmatch(r"(\w+) MPI_(\w+)\((.*)\)(\??);", line)
         parameters = [parse_parameter(p) for p in match[3].split(",")]
         function = Function(match[2], match[1], parameters, section, optional=bool(match[4]))
-        if section == "collective":
+        if section in ("collective", "passed"):
             functions += collective_forms(function)
         elif section in ("message", "blocking"):
             functions += [function, *large_form(function)]
@@ -117,8 +118,8 @@ def read_functions(path):
 def widen(parameter):
     if parameter.name.endswith("count") or parameter.name.endswith("counts"):
         return dataclasses.replace(parameter, type=parameter.type.replace("int", "MPI_Count"))
-    if parameter.name == "displs":
-        return dataclasses.replace(parameter, type=parameter.type.replace("int", "MPI_Aint"))
+    if parameter.name.endswith("displs") and parameter.type == "const int":
+        return dataclasses.replace(parameter, type="const MPI_Aint")
     return parameter
 
 
@@ -145,7 +146,7 @@ def collective_forms(blocking):
             continue  # MPI_Barrier has no count
         for name, form, extra in forms:
             result.append(Function(name + ("_c" if large else ""), "int", parameters + extra,
-                                   "collective", base, form, large))
+                                   blocking.section, base, form, large))
     return result
 
 
@@ -209,7 +210,7 @@ def abi_header(abi, constants):
 # ---------------------------------------------------------------- preload
 
 def exported(functions):
-    return [f for f in functions if f.section in ("collective", "handled", "message", "blocking")]
+    return [f for f in functions if f.section in ("collective", "handled", "message", "passed", "blocking")]
 
 
 def function_index(functions, signature):
@@ -258,26 +259,50 @@ def wrapper(function):
             f"EXPORT type_{name} PMPI_{name} __attribute__((alias(\"MPI_{name}\")));\n")
 
 
+def extent(function, parameter):
+    """How many entries an array has: enum tutti_extent of src/mpi/preload/preload.h."""
+    if function.base.startswith("Neighbor_"):
+        return "TUTTI_DESTINATIONS" if parameter.name.startswith("s") else "TUTTI_SOURCES"
+    if function.base == "Reduce_scatter":
+        return "TUTTI_MEMBERS"
+    return "TUTTI_PARTNERS_OF_ROOT" if "root" in (p.name for p in function.parameters) else "TUTTI_PARTNERS"
+
+
+def given(function, array):
+    """The array, or NULL where MPI_IN_PLACE says that it is not to be looked at."""
+    in_place = function.base in ("Alltoallv", "Alltoallw") and array.startswith("send") or array == "sdispls"
+    return f"IN_PLACE(sendbuf) ? NULL : {array}" if in_place and "Alltoall" in function.base else array
+
+
 def narrowing(function):
     """The large-count form on an MPI that has only the plain one."""
     declared = ", ".join(f"{neutral(p)} {p.name}" for p in function.parameters)
     plain = [("int" if neutral(p) == "long long" else neutral(p)) for p in function.parameters]
     plain_name = function.name[:-2]
     counts = [p.name for p in function.parameters if p.type == "MPI_Count"]
-    arrays = [p.name for p in function.parameters if p.array]
+    # Displacements of MPI_Neighbor_alltoallw are wide in both forms.
+    wide = [p for p in function.parameters
+            if p.array and p.type in ("const MPI_Count", "const MPI_Aint")
+            and not (function.base == "Neighbor_alltoallw" and p.name.endswith("displs"))]
+    arrays = [p.name for p in wide]
     arguments = [f"(int){p.name}" if p.type == "MPI_Count" else
-                 f"narrow.{p.name}" if p.array else p.name for p in function.parameters]
+                 f"narrow.arrays[{arrays.index(p.name)}]" if p.name in arrays else p.name
+                 for p in function.parameters]
     call = (f"(({'int'}(*)({', '.join(plain)}))tutti_native(TUTTI_MPI_{plain_name}, NULL))"
             f"({', '.join(arguments)})")
     test = " || ".join(f"too_large({c})" for c in counts)
+    root = "root" if "root" in (p.name for p in function.parameters) else "0"
     comm = "comm" if "comm" in (p.name for p in function.parameters) else "COMM_WORLD"
-    body = f"  if ({test}) return tutti_count_error({comm});\n"
+    body = f"  if ({test}) return tutti_count_error({comm});\n" if counts else ""
     if arrays:
+        extents = ", ".join(extent(function, p) for p in wide)
         body += ("  struct tutti_narrow narrow;\n"
-                 f"  int code = tutti_narrow_arrays(&narrow, {', '.join(arrays)}, comm);\n"
+                 f"  static const enum tutti_extent extents[] = {{{extents}}};\n"
+                 f"  const void* const wide[] = {{{', '.join(given(function, a) for a in arrays)}}};\n"
+                 f"  int code = tutti_narrow_arrays(&narrow, wide, extents, {len(arrays)}, {root}, comm);\n"
                  "  if (code != 0) return code;\n"
                  f"  code = {call};\n"
-                 f"  tutti_narrow_done(&narrow, {'request' if function.form != 'blocking' else 'NULL'});\n"
+                 f"  tutti_narrow_done(&narrow, {'code == 0 ? request : NULL' if function.form != 'blocking' else 'NULL'});\n"
                  "  return code;\n")
     else:
         body += f"  return {call};\n"
@@ -291,6 +316,7 @@ def preload_functions(functions):
              '#include "mpi/preload/preload.h"', "",
              "#define TARGET(index) tutti_target(index, __builtin_return_address(0))",
              "#define LIKELY(condition) __builtin_expect(condition, 1)",
+             "#define IN_PLACE(buffer) ((uintptr_t)(buffer) == tutti_library_abi()->in_place)",
              "#define COMM_WORLD tutti_constant_value(&tutti_library_abi()->comm_world)", ""]
     lines += [wrapper(f) for f in exported(functions)]
     lines += ["static inline int too_large(long long count) { return count > 2147483647LL; }", ""]
@@ -329,6 +355,10 @@ def preload_abis(constants):
                      f'     .status_error = {STATUS_ERROR[abi]},\n'
                      f'     .status_ignore = {by_name["MPI_STATUSES_IGNORE"].values[abi]},\n'
                      f'     .undefined = {by_name["MPI_UNDEFINED"].values[abi]},\n'
+                     f'     .in_place = (uintptr_t){by_name["MPI_IN_PLACE"].values[abi]},\n'
+                     f'     .root = {by_name["MPI_ROOT"].values[abi]},\n'
+                     f'     .cart = {by_name["MPI_CART"].values[abi]},\n'
+                     f'     .graph = {by_name["MPI_GRAPH"].values[abi]},\n'
                      f'     .err_count = {by_name["MPI_ERR_COUNT"].values[abi]},\n'
                      f'     .err_no_mem = {by_name["MPI_ERR_NO_MEM"].values[abi]},\n'
                      f'     .err_unsupported = {by_name["MPI_ERR_UNSUPPORTED_OPERATION"].values[abi]}}},')
@@ -456,21 +486,56 @@ def collective_handlers(functions):
 def message_handlers(functions):
     """Messages go to message_NAME(arguments, the MPI's own call), whose counts take both forms."""
     lines = [f"// {BANNER}",
-             "// Entry points of point-to-point calls, and of calls that are the MPI's own: src/mpi/plugin/messages.cpp",
-             "// includes this."]
+             "// Entry points of point-to-point calls: src/mpi/plugin/messages.cpp includes this."]
     messages = [f for f in functions if f.section == "message"]
-    blocking = [f for f in functions if f.section == "blocking"]
     for f in messages:
         lines += ["", f"{f.result} handle_{f.name}({f.declaration()}) {{",
                   f"  return message_{f.name.removesuffix('_c')}({f.names()},",
                   f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
-    for f in blocking:
-        lines += ["", f"{f.result} handle_{f.name}({f.declaration()}) {{",
-                  "  const NativeCall inside;", f"  return native.{f.name}({f.names()});", "}"]
     lines += ["", "void install_message_handlers(void** handlers) {"]
     lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});"
-              for f in messages + blocking]
+              for f in messages]
     lines += ["}"]
+    return "\n".join(lines) + "\n"
+
+
+def bytes_sent(function):
+    """What a report counts of a call: the data that is significant on every rank, where one count tells."""
+    names = [p.name for p in function.parameters]
+    for count, kind, buffer in (("count", "datatype", "sendbuf"), ("sendcount", "sendtype", "sendbuf"),
+                                ("recvcount", "recvtype", "recvbuf")):
+        if count in names:
+            # In place, a reduction still has its count; other calls have none.
+            in_place = f"{buffer} == MPI_IN_PLACE ? 0 : " if count != "count" else ""
+            return f"{in_place}bytes_of({count}, {kind})"
+    return "std::size_t{0}"
+
+
+def passed_handlers(functions):
+    """Collectives that are the MPI's own: pass_on(name, communicator, the MPI's call, what it moves); others only
+    because one may block in them, or a report counts them."""
+    lines = [f"// {BANNER}",
+             "// Entry points of calls that are the MPI's own: src/mpi/plugin/passed.cpp includes this."]
+    passed = [f for f in functions if f.section == "passed"]
+    for f in passed:
+        lines += ["", f"int handle_{f.name}({f.declaration()}) {{",
+                  f'  return pass_on("MPI_{f.name.removesuffix("_c")}", comm,',
+                  f"      [&]() {{ return native.{f.name}({f.names()}); }},",
+                  f"      [&]() {{ return {bytes_sent(f)}; }});", "}"]
+    blocking = [f for f in functions if f.section == "blocking"]
+    for f in blocking:
+        lines += ["", f"{f.result} handle_{f.name}({f.declaration()}) {{"]
+        kind = {"Win": "one_sided", "File": "files"}.get(f.name.split("_")[0])
+        if kind is None:
+            lines += ["  const NativeCall inside;", f"  return native.{f.name}({f.names()});", "}"]
+        else:
+            lines += [f'  return pass("MPI_{f.name.removesuffix("_c")}", Reason::{kind},',
+                      f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
+    others = [f for f in passed if f.form != "blocking"]
+    for what, which in (("blocking", [f for f in passed if f.form == "blocking"] + blocking), ("other", others)):
+        lines += ["", f"void install_{what}_handlers(void** handlers) {{"]
+        lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});" for f in which]
+        lines += ["}"]
     return "\n".join(lines) + "\n"
 
 
@@ -571,6 +636,7 @@ def generate():
         "src/mpi/generated/collective_args.inc": collective_args(functions),
         "src/mpi/generated/collective_handlers.inc": collective_handlers(functions),
         "src/mpi/generated/message_handlers.inc": message_handlers(functions),
+        "src/mpi/generated/passed_handlers.inc": passed_handlers(functions),
     }
     return files
 

@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0xa012d95cu
+#define TUTTI_MPI_TABLE_SIGNATURE 0xbe219eb9u
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -149,23 +149,79 @@
   X(Message_f2c) \
   X(Message_toint) \
   X(Message_fromint) \
-  X(Buffer_detach) \
   X(Gatherv) \
+  X(Igatherv) \
+  X(Gatherv_init) \
+  X(Gatherv_c) \
+  X(Igatherv_c) \
+  X(Gatherv_init_c) \
   X(Scatterv) \
+  X(Iscatterv) \
+  X(Scatterv_init) \
+  X(Scatterv_c) \
+  X(Iscatterv_c) \
+  X(Scatterv_init_c) \
   X(Alltoallv) \
+  X(Ialltoallv) \
+  X(Alltoallv_init) \
+  X(Alltoallv_c) \
+  X(Ialltoallv_c) \
+  X(Alltoallv_init_c) \
   X(Alltoallw) \
+  X(Ialltoallw) \
+  X(Alltoallw_init) \
+  X(Alltoallw_c) \
+  X(Ialltoallw_c) \
+  X(Alltoallw_init_c) \
   X(Reduce_scatter) \
+  X(Ireduce_scatter) \
+  X(Reduce_scatter_init) \
+  X(Reduce_scatter_c) \
+  X(Ireduce_scatter_c) \
+  X(Reduce_scatter_init_c) \
   X(Scan) \
+  X(Iscan) \
+  X(Scan_init) \
   X(Scan_c) \
+  X(Iscan_c) \
+  X(Scan_init_c) \
   X(Exscan) \
+  X(Iexscan) \
+  X(Exscan_init) \
   X(Exscan_c) \
+  X(Iexscan_c) \
+  X(Exscan_init_c) \
   X(Neighbor_allgather) \
+  X(Ineighbor_allgather) \
+  X(Neighbor_allgather_init) \
   X(Neighbor_allgather_c) \
+  X(Ineighbor_allgather_c) \
+  X(Neighbor_allgather_init_c) \
   X(Neighbor_allgatherv) \
+  X(Ineighbor_allgatherv) \
+  X(Neighbor_allgatherv_init) \
+  X(Neighbor_allgatherv_c) \
+  X(Ineighbor_allgatherv_c) \
+  X(Neighbor_allgatherv_init_c) \
   X(Neighbor_alltoall) \
+  X(Ineighbor_alltoall) \
+  X(Neighbor_alltoall_init) \
   X(Neighbor_alltoall_c) \
+  X(Ineighbor_alltoall_c) \
+  X(Neighbor_alltoall_init_c) \
   X(Neighbor_alltoallv) \
+  X(Ineighbor_alltoallv) \
+  X(Neighbor_alltoallv_init) \
+  X(Neighbor_alltoallv_c) \
+  X(Ineighbor_alltoallv_c) \
+  X(Neighbor_alltoallv_init_c) \
   X(Neighbor_alltoallw) \
+  X(Ineighbor_alltoallw) \
+  X(Neighbor_alltoallw_init) \
+  X(Neighbor_alltoallw_c) \
+  X(Ineighbor_alltoallw_c) \
+  X(Neighbor_alltoallw_init_c) \
+  X(Buffer_detach) \
   X(Intercomm_create) \
   X(Intercomm_merge) \
   X(Win_create) \

@@ -5,6 +5,7 @@
 
 #define TARGET(index) tutti_target(index, __builtin_return_address(0))
 #define LIKELY(condition) __builtin_expect(condition, 1)
+#define IN_PLACE(buffer) ((uintptr_t)(buffer) == tutti_library_abi()->in_place)
 #define COMM_WORLD tutti_constant_value(&tutti_library_abi()->comm_world)
 
 typedef int type_Barrier(handle);
@@ -1580,17 +1581,6 @@ EXPORT handle MPI_Message_fromint(int message) {
 }
 EXPORT type_Message_fromint PMPI_Message_fromint __attribute__((alias("MPI_Message_fromint")));
 
-typedef int type_Buffer_detach(void*, void*);
-static __attribute__((noinline, cold)) int choose_Buffer_detach(void* buffer, void* size, void* caller) {
-  return ((type_Buffer_detach*)tutti_choose(TUTTI_MPI_Buffer_detach, caller))(buffer, size);
-}
-EXPORT int MPI_Buffer_detach(void* buffer, void* size) {
-  void* target = TARGET(TUTTI_MPI_Buffer_detach);
-  if (LIKELY(target != NULL)) return ((type_Buffer_detach*)target)(buffer, size);
-  return choose_Buffer_detach(buffer, size, __builtin_return_address(0));
-}
-EXPORT type_Buffer_detach PMPI_Buffer_detach __attribute__((alias("MPI_Buffer_detach")));
-
 typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
 static __attribute__((noinline, cold)) int choose_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
   return ((type_Gatherv*)tutti_choose(TUTTI_MPI_Gatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
@@ -1601,6 +1591,61 @@ EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void
   return choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
 }
 EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
+
+typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Igatherv*)tutti_choose(TUTTI_MPI_Igatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Igatherv);
+  if (LIKELY(target != NULL)) return ((type_Igatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  return choose_Igatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
+
+typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Gatherv_init*)tutti_choose(TUTTI_MPI_Gatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_init);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  return choose_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
+
+typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Gatherv_c*)tutti_choose(TUTTI_MPI_Gatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+  return choose_Gatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
+
+typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Igatherv_c*)tutti_choose(TUTTI_MPI_Igatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Igatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Igatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  return choose_Igatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
+
+typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Gatherv_init_c*)tutti_choose(TUTTI_MPI_Gatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  return choose_Gatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
 
 typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
 static __attribute__((noinline, cold)) int choose_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* caller) {
@@ -1613,6 +1658,61 @@ EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void*
 }
 EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
 
+typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Iscatterv*)tutti_choose(TUTTI_MPI_Iscatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscatterv);
+  if (LIKELY(target != NULL)) return ((type_Iscatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  return choose_Iscatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
+
+typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scatterv_init*)tutti_choose(TUTTI_MPI_Scatterv_init, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_init);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_init*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  return choose_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
+
+typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Scatterv_c*)tutti_choose(TUTTI_MPI_Scatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_c);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+  return choose_Scatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
+
+typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Iscatterv_c*)tutti_choose(TUTTI_MPI_Iscatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscatterv_c);
+  if (LIKELY(target != NULL)) return ((type_Iscatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  return choose_Iscatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
+
+typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scatterv_init_c*)tutti_choose(TUTTI_MPI_Scatterv_init_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_init_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  return choose_Scatterv_init_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
+
 typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
 static __attribute__((noinline, cold)) int choose_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
   return ((type_Alltoallv*)tutti_choose(TUTTI_MPI_Alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
@@ -1623,6 +1723,61 @@ EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void
   return choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
 }
 EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
+
+typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallv*)tutti_choose(TUTTI_MPI_Ialltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallv);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
+
+typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallv_init*)tutti_choose(TUTTI_MPI_Alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_init);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
+
+typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Alltoallv_c*)tutti_choose(TUTTI_MPI_Alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
+
+typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallv_c*)tutti_choose(TUTTI_MPI_Ialltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ialltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
+
+typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallv_init_c*)tutti_choose(TUTTI_MPI_Alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
 
 typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
 static __attribute__((noinline, cold)) int choose_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
@@ -1635,6 +1790,61 @@ EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void
 }
 EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
 
+typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallw*)tutti_choose(TUTTI_MPI_Ialltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallw);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
+
+typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallw_init*)tutti_choose(TUTTI_MPI_Alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_init);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
+
+typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Alltoallw_c*)tutti_choose(TUTTI_MPI_Alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
+
+typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallw_c*)tutti_choose(TUTTI_MPI_Ialltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ialltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
+
+typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallw_init_c*)tutti_choose(TUTTI_MPI_Alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_init_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
+
 typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
 static __attribute__((noinline, cold)) int choose_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
   return ((type_Reduce_scatter*)tutti_choose(TUTTI_MPI_Reduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
@@ -1645,6 +1855,61 @@ EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* re
   return choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
 }
 EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
+
+typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Ireduce_scatter*)tutti_choose(TUTTI_MPI_Ireduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ireduce_scatter);
+  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  return choose_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
+
+typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Reduce_scatter_init*)tutti_choose(TUTTI_MPI_Reduce_scatter_init, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  return choose_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
+
+typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Reduce_scatter_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_c);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return choose_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
+
+typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Ireduce_scatter_c*)tutti_choose(TUTTI_MPI_Ireduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ireduce_scatter_c);
+  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  return choose_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
+
+typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Reduce_scatter_init_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_init_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init_c);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  return choose_Reduce_scatter_init_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
 
 typedef int type_Scan(const void*, void*, int, handle, handle, handle);
 static __attribute__((noinline, cold)) int choose_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
@@ -1657,6 +1922,28 @@ EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle dataty
 }
 EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
 
+typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iscan*)tutti_choose(TUTTI_MPI_Iscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscan);
+  if (LIKELY(target != NULL)) return ((type_Iscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
+
+typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scan_init*)tutti_choose(TUTTI_MPI_Scan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scan_init);
+  if (LIKELY(target != NULL)) return ((type_Scan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
+
 typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
 static __attribute__((noinline, cold)) int choose_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
   return ((type_Scan_c*)tutti_choose(TUTTI_MPI_Scan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
@@ -1667,6 +1954,28 @@ EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handl
   return choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
 }
 EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
+
+typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iscan_c*)tutti_choose(TUTTI_MPI_Iscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscan_c);
+  if (LIKELY(target != NULL)) return ((type_Iscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
+
+typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scan_init_c*)tutti_choose(TUTTI_MPI_Scan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scan_init_c);
+  if (LIKELY(target != NULL)) return ((type_Scan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Scan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
 
 typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
 static __attribute__((noinline, cold)) int choose_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
@@ -1679,6 +1988,28 @@ EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle data
 }
 EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
 
+typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iexscan*)tutti_choose(TUTTI_MPI_Iexscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iexscan);
+  if (LIKELY(target != NULL)) return ((type_Iexscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
+
+typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Exscan_init*)tutti_choose(TUTTI_MPI_Exscan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Exscan_init);
+  if (LIKELY(target != NULL)) return ((type_Exscan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
+
 typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
 static __attribute__((noinline, cold)) int choose_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
   return ((type_Exscan_c*)tutti_choose(TUTTI_MPI_Exscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
@@ -1689,6 +2020,28 @@ EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, han
   return choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
 }
 EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
+
+typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iexscan_c*)tutti_choose(TUTTI_MPI_Iexscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iexscan_c);
+  if (LIKELY(target != NULL)) return ((type_Iexscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
+
+typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Exscan_init_c*)tutti_choose(TUTTI_MPI_Exscan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Exscan_init_c);
+  if (LIKELY(target != NULL)) return ((type_Exscan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Exscan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
@@ -1701,6 +2054,28 @@ EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sen
 }
 EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
 
+typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgather*)tutti_choose(TUTTI_MPI_Ineighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
+
+typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgather_init*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
+
 typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
   return ((type_Neighbor_allgather_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -1711,6 +2086,28 @@ EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, ha
   return choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
 }
 EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
+
+typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgather_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
+
+typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgather_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
 
 typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
@@ -1723,6 +2120,61 @@ EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle se
 }
 EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
 
+typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgatherv*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  return choose_Ineighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
+
+typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgatherv_init*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  return choose_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
+
+typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+  return choose_Neighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
+
+typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  return choose_Ineighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
+
+typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgatherv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  return choose_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
+
 typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
   return ((type_Neighbor_alltoall*)tutti_choose(TUTTI_MPI_Neighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -1733,6 +2185,28 @@ EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle send
   return choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
 }
 EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
+
+typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoall*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
+
+typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoall_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
 
 typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
@@ -1745,6 +2219,28 @@ EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, han
 }
 EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
 
+typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
+
+typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoall_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
+
 typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
   return ((type_Neighbor_alltoallv*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
@@ -1756,6 +2252,61 @@ EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, c
 }
 EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
 
+typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallv*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
+
+typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallv_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
+
+typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
+
+typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ineighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
+
+typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
+
 typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
   return ((type_Neighbor_alltoallw*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
@@ -1766,6 +2317,72 @@ EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, c
   return choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
 }
 EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
+
+typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallw*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
+
+typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallw_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
+
+typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
+
+typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ineighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
+
+typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallw_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
+
+typedef int type_Buffer_detach(void*, void*);
+static __attribute__((noinline, cold)) int choose_Buffer_detach(void* buffer, void* size, void* caller) {
+  return ((type_Buffer_detach*)tutti_choose(TUTTI_MPI_Buffer_detach, caller))(buffer, size);
+}
+EXPORT int MPI_Buffer_detach(void* buffer, void* size) {
+  void* target = TARGET(TUTTI_MPI_Buffer_detach);
+  if (LIKELY(target != NULL)) return ((type_Buffer_detach*)target)(buffer, size);
+  return choose_Buffer_detach(buffer, size, __builtin_return_address(0));
+}
+EXPORT type_Buffer_detach PMPI_Buffer_detach __attribute__((alias("MPI_Buffer_detach")));
 
 typedef int type_Intercomm_create(handle, int, handle, int, int, void*);
 static __attribute__((noinline, cold)) int choose_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm, void* caller) {
@@ -2056,9 +2673,11 @@ static int narrow_Allgather_init_c(const void* sendbuf, long long sendcount, han
 static int narrow_Allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
   if (too_large(sendcount)) return tutti_count_error(comm);
   struct tutti_narrow narrow;
-  int code = tutti_narrow_arrays(&narrow, recvcounts, displs, comm);
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
   if (code != 0) return code;
-  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle))tutti_native(TUTTI_MPI_Allgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.recvcounts, narrow.displs, recvtype, comm);
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle))tutti_native(TUTTI_MPI_Allgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm);
   tutti_narrow_done(&narrow, NULL);
   return code;
 }
@@ -2066,20 +2685,24 @@ static int narrow_Allgatherv_c(const void* sendbuf, long long sendcount, handle 
 static int narrow_Iallgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
   if (too_large(sendcount)) return tutti_count_error(comm);
   struct tutti_narrow narrow;
-  int code = tutti_narrow_arrays(&narrow, recvcounts, displs, comm);
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
   if (code != 0) return code;
-  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Iallgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.recvcounts, narrow.displs, recvtype, comm, request);
-  tutti_narrow_done(&narrow, request);
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Iallgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
   return code;
 }
 
 static int narrow_Allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
   if (too_large(sendcount)) return tutti_count_error(comm);
   struct tutti_narrow narrow;
-  int code = tutti_narrow_arrays(&narrow, recvcounts, displs, comm);
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
   if (code != 0) return code;
-  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Allgatherv_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.recvcounts, narrow.displs, recvtype, comm, info, request);
-  tutti_narrow_done(&narrow, request);
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Allgatherv_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
   return code;
 }
 
@@ -2233,9 +2856,190 @@ static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* me
   return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
 }
 
+static int narrow_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, int, handle))tutti_native(TUTTI_MPI_Gatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, root, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*))tutti_native(TUTTI_MPI_Igatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, root, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*))tutti_native(TUTTI_MPI_Gatherv_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, root, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
+  if (too_large(recvcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {sendcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, int, handle, int, handle))tutti_native(TUTTI_MPI_Scatterv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, (int)recvcount, recvtype, root, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
+  if (too_large(recvcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {sendcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*))tutti_native(TUTTI_MPI_Iscatterv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, (int)recvcount, recvtype, root, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (too_large(recvcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS_OF_ROOT, TUTTI_PARTNERS_OF_ROOT};
+  const void* const wide[] = {sendcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, root, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*))tutti_native(TUTTI_MPI_Scatterv_init, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, (int)recvcount, recvtype, root, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle))tutti_native(TUTTI_MPI_Alltoallv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Ialltoallv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Alltoallv_init, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle))tutti_native(TUTTI_MPI_Alltoallw, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtypes, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtypes, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*))tutti_native(TUTTI_MPI_Ialltoallw, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtypes, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtypes, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS, TUTTI_PARTNERS};
+  const void* const wide[] = {IN_PLACE(sendbuf) ? NULL : sendcounts, IN_PLACE(sendbuf) ? NULL : sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Alltoallw_init, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtypes, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtypes, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle))tutti_native(TUTTI_MPI_Reduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Ireduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Reduce_scatter_init, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
 static int narrow_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
   if (too_large(count)) return tutti_count_error(comm);
   return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Scan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
+}
+
+static int narrow_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
+}
+
+static int narrow_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Scan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
 }
 
 static int narrow_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
@@ -2243,14 +3047,146 @@ static int narrow_Exscan_c(const void* sendbuf, void* recvbuf, long long count, 
   return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Exscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
 }
 
+static int narrow_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iexscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
+}
+
+static int narrow_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Exscan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
+}
+
 static int narrow_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
   if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
   return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_allgather, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
 }
 
+static int narrow_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle, void*))tutti_native(TUTTI_MPI_Ineighbor_allgather, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, request);
+}
+
+static int narrow_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Neighbor_allgather_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, info, request);
+}
+
+static int narrow_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle))tutti_native(TUTTI_MPI_Neighbor_allgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Ineighbor_allgatherv, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  if (too_large(sendcount)) return tutti_count_error(comm);
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {recvcounts, displs};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Neighbor_allgatherv_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, narrow.arrays[0], narrow.arrays[1], recvtype, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
 static int narrow_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
   if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
   return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_alltoall, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
+}
+
+static int narrow_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle, void*))tutti_native(TUTTI_MPI_Ineighbor_alltoall, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, request);
+}
+
+static int narrow_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Neighbor_alltoall_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, info, request);
+}
+
+static int narrow_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_DESTINATIONS, TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle))tutti_native(TUTTI_MPI_Neighbor_alltoallv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_DESTINATIONS, TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Ineighbor_alltoallv, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_DESTINATIONS, TUTTI_SOURCES, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, sdispls, recvcounts, rdispls};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 4, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Neighbor_alltoallv_init, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtype, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtype, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle))tutti_native(TUTTI_MPI_Neighbor_alltoallw, NULL))(sendbuf, narrow.arrays[0], sdispls, sendtypes, recvbuf, narrow.arrays[1], rdispls, recvtypes, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*))tutti_native(TUTTI_MPI_Ineighbor_alltoallw, NULL))(sendbuf, narrow.arrays[0], sdispls, sendtypes, recvbuf, narrow.arrays[1], rdispls, recvtypes, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_DESTINATIONS, TUTTI_SOURCES};
+  const void* const wide[] = {sendcounts, recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 2, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Neighbor_alltoallw_init, NULL))(sendbuf, narrow.arrays[0], sdispls, sendtypes, recvbuf, narrow.arrays[1], rdispls, recvtypes, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
 }
 
 void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
@@ -2302,10 +3238,42 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Isendrecv_replace_c] = (void*)narrow_Isendrecv_replace_c,
     [TUTTI_MPI_Mrecv_c] = (void*)narrow_Mrecv_c,
     [TUTTI_MPI_Imrecv_c] = (void*)narrow_Imrecv_c,
+    [TUTTI_MPI_Gatherv_c] = (void*)narrow_Gatherv_c,
+    [TUTTI_MPI_Igatherv_c] = (void*)narrow_Igatherv_c,
+    [TUTTI_MPI_Gatherv_init_c] = (void*)narrow_Gatherv_init_c,
+    [TUTTI_MPI_Scatterv_c] = (void*)narrow_Scatterv_c,
+    [TUTTI_MPI_Iscatterv_c] = (void*)narrow_Iscatterv_c,
+    [TUTTI_MPI_Scatterv_init_c] = (void*)narrow_Scatterv_init_c,
+    [TUTTI_MPI_Alltoallv_c] = (void*)narrow_Alltoallv_c,
+    [TUTTI_MPI_Ialltoallv_c] = (void*)narrow_Ialltoallv_c,
+    [TUTTI_MPI_Alltoallv_init_c] = (void*)narrow_Alltoallv_init_c,
+    [TUTTI_MPI_Alltoallw_c] = (void*)narrow_Alltoallw_c,
+    [TUTTI_MPI_Ialltoallw_c] = (void*)narrow_Ialltoallw_c,
+    [TUTTI_MPI_Alltoallw_init_c] = (void*)narrow_Alltoallw_init_c,
+    [TUTTI_MPI_Reduce_scatter_c] = (void*)narrow_Reduce_scatter_c,
+    [TUTTI_MPI_Ireduce_scatter_c] = (void*)narrow_Ireduce_scatter_c,
+    [TUTTI_MPI_Reduce_scatter_init_c] = (void*)narrow_Reduce_scatter_init_c,
     [TUTTI_MPI_Scan_c] = (void*)narrow_Scan_c,
+    [TUTTI_MPI_Iscan_c] = (void*)narrow_Iscan_c,
+    [TUTTI_MPI_Scan_init_c] = (void*)narrow_Scan_init_c,
     [TUTTI_MPI_Exscan_c] = (void*)narrow_Exscan_c,
+    [TUTTI_MPI_Iexscan_c] = (void*)narrow_Iexscan_c,
+    [TUTTI_MPI_Exscan_init_c] = (void*)narrow_Exscan_init_c,
     [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
+    [TUTTI_MPI_Ineighbor_allgather_c] = (void*)narrow_Ineighbor_allgather_c,
+    [TUTTI_MPI_Neighbor_allgather_init_c] = (void*)narrow_Neighbor_allgather_init_c,
+    [TUTTI_MPI_Neighbor_allgatherv_c] = (void*)narrow_Neighbor_allgatherv_c,
+    [TUTTI_MPI_Ineighbor_allgatherv_c] = (void*)narrow_Ineighbor_allgatherv_c,
+    [TUTTI_MPI_Neighbor_allgatherv_init_c] = (void*)narrow_Neighbor_allgatherv_init_c,
     [TUTTI_MPI_Neighbor_alltoall_c] = (void*)narrow_Neighbor_alltoall_c,
+    [TUTTI_MPI_Ineighbor_alltoall_c] = (void*)narrow_Ineighbor_alltoall_c,
+    [TUTTI_MPI_Neighbor_alltoall_init_c] = (void*)narrow_Neighbor_alltoall_init_c,
+    [TUTTI_MPI_Neighbor_alltoallv_c] = (void*)narrow_Neighbor_alltoallv_c,
+    [TUTTI_MPI_Ineighbor_alltoallv_c] = (void*)narrow_Ineighbor_alltoallv_c,
+    [TUTTI_MPI_Neighbor_alltoallv_init_c] = (void*)narrow_Neighbor_alltoallv_init_c,
+    [TUTTI_MPI_Neighbor_alltoallw_c] = (void*)narrow_Neighbor_alltoallw_c,
+    [TUTTI_MPI_Ineighbor_alltoallw_c] = (void*)narrow_Ineighbor_alltoallw_c,
+    [TUTTI_MPI_Neighbor_alltoallw_init_c] = (void*)narrow_Neighbor_alltoallw_init_c,
 };
 
 const char* const tutti_function_names[TUTTI_MPI_FUNCTION_COUNT] = {

@@ -121,21 +121,77 @@
   X(Mprobe) \
   X(Improbe) \
   X(Gatherv) \
+  X(Igatherv) \
+  X(Gatherv_init) \
+  X(Gatherv_c) \
+  X(Igatherv_c) \
+  X(Gatherv_init_c) \
   X(Scatterv) \
+  X(Iscatterv) \
+  X(Scatterv_init) \
+  X(Scatterv_c) \
+  X(Iscatterv_c) \
+  X(Scatterv_init_c) \
   X(Alltoallv) \
+  X(Ialltoallv) \
+  X(Alltoallv_init) \
+  X(Alltoallv_c) \
+  X(Ialltoallv_c) \
+  X(Alltoallv_init_c) \
   X(Alltoallw) \
+  X(Ialltoallw) \
+  X(Alltoallw_init) \
+  X(Alltoallw_c) \
+  X(Ialltoallw_c) \
+  X(Alltoallw_init_c) \
   X(Reduce_scatter) \
+  X(Ireduce_scatter) \
+  X(Reduce_scatter_init) \
+  X(Reduce_scatter_c) \
+  X(Ireduce_scatter_c) \
+  X(Reduce_scatter_init_c) \
   X(Scan) \
+  X(Iscan) \
+  X(Scan_init) \
   X(Scan_c) \
+  X(Iscan_c) \
+  X(Scan_init_c) \
   X(Exscan) \
+  X(Iexscan) \
+  X(Exscan_init) \
   X(Exscan_c) \
+  X(Iexscan_c) \
+  X(Exscan_init_c) \
   X(Neighbor_allgather) \
+  X(Ineighbor_allgather) \
+  X(Neighbor_allgather_init) \
   X(Neighbor_allgather_c) \
+  X(Ineighbor_allgather_c) \
+  X(Neighbor_allgather_init_c) \
   X(Neighbor_allgatherv) \
+  X(Ineighbor_allgatherv) \
+  X(Neighbor_allgatherv_init) \
+  X(Neighbor_allgatherv_c) \
+  X(Ineighbor_allgatherv_c) \
+  X(Neighbor_allgatherv_init_c) \
   X(Neighbor_alltoall) \
+  X(Ineighbor_alltoall) \
+  X(Neighbor_alltoall_init) \
   X(Neighbor_alltoall_c) \
+  X(Ineighbor_alltoall_c) \
+  X(Neighbor_alltoall_init_c) \
   X(Neighbor_alltoallv) \
+  X(Ineighbor_alltoallv) \
+  X(Neighbor_alltoallv_init) \
+  X(Neighbor_alltoallv_c) \
+  X(Ineighbor_alltoallv_c) \
+  X(Neighbor_alltoallv_init_c) \
   X(Neighbor_alltoallw) \
+  X(Ineighbor_alltoallw) \
+  X(Neighbor_alltoallw_init) \
+  X(Neighbor_alltoallw_c) \
+  X(Ineighbor_alltoallw_c) \
+  X(Neighbor_alltoallw_init_c) \
   X(Intercomm_create) \
   X(Intercomm_merge) \
   X(Win_create) \
@@ -143,8 +199,6 @@
   X(Win_allocate_shared) \
   X(Win_create_dynamic) \
   X(File_open) \
-  X(Alltoallv_init) \
-  X(Alltoallw_init) \
   X(Attr_delete) \
   X(Attr_put) \
   X(Cart_coords) \
@@ -174,37 +228,15 @@
   X(Comm_test_inter) \
   X(Dist_graph_neighbors) \
   X(Dist_graph_neighbors_count) \
-  X(Exscan_init) \
-  X(Gatherv_init) \
   X(Graph_get) \
   X(Graph_map) \
   X(Graph_neighbors) \
   X(Graph_neighbors_count) \
   X(Graphdims_get) \
-  X(Ialltoallv) \
-  X(Ialltoallw) \
-  X(Iexscan) \
-  X(Igatherv) \
-  X(Ineighbor_allgather) \
-  X(Ineighbor_allgatherv) \
-  X(Ineighbor_alltoall) \
-  X(Ineighbor_alltoallv) \
-  X(Ineighbor_alltoallw) \
-  X(Ireduce_scatter) \
-  X(Iscan) \
-  X(Iscatterv) \
-  X(Neighbor_allgather_init) \
-  X(Neighbor_allgatherv_init) \
-  X(Neighbor_alltoall_init) \
-  X(Neighbor_alltoallv_init) \
-  X(Neighbor_alltoallw_init) \
   X(Pack) \
   X(Pack_size) \
   X(Precv_init) \
   X(Psend_init) \
-  X(Reduce_scatter_init) \
-  X(Scan_init) \
-  X(Scatterv_init) \
   X(Topo_test) \
   X(Unpack) \
   X(Errhandler_get) \
@@ -214,46 +246,14 @@
 #define LARGE_FUNCTIONS(X)
 #else
 #define LARGE_FUNCTIONS(X) \
-  X(Alltoallv_c) \
-  X(Alltoallv_init_c) \
-  X(Alltoallw_c) \
-  X(Alltoallw_init_c) \
   X(Comm_attach_buffer) \
   X(Comm_attach_buffer_c) \
   X(Comm_detach_buffer) \
   X(Comm_detach_buffer_c) \
   X(Comm_flush_buffer) \
   X(Comm_iflush_buffer) \
-  X(Exscan_init_c) \
-  X(Gatherv_c) \
-  X(Gatherv_init_c) \
-  X(Ialltoallv_c) \
-  X(Ialltoallw_c) \
-  X(Iexscan_c) \
-  X(Igatherv_c) \
-  X(Ineighbor_allgather_c) \
-  X(Ineighbor_allgatherv_c) \
-  X(Ineighbor_alltoall_c) \
-  X(Ineighbor_alltoallv_c) \
-  X(Ineighbor_alltoallw_c) \
-  X(Ireduce_scatter_c) \
-  X(Iscan_c) \
-  X(Iscatterv_c) \
-  X(Neighbor_allgather_init_c) \
-  X(Neighbor_allgatherv_c) \
-  X(Neighbor_allgatherv_init_c) \
-  X(Neighbor_alltoall_init_c) \
-  X(Neighbor_alltoallv_c) \
-  X(Neighbor_alltoallv_init_c) \
-  X(Neighbor_alltoallw_c) \
-  X(Neighbor_alltoallw_init_c) \
   X(Pack_c) \
   X(Pack_size_c) \
-  X(Reduce_scatter_c) \
-  X(Reduce_scatter_init_c) \
-  X(Scan_init_c) \
-  X(Scatterv_c) \
-  X(Scatterv_init_c) \
   X(Unpack_c) \
   X(Win_allocate_c) \
   X(Win_allocate_shared_c) \
@@ -1186,6 +1186,46 @@ EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void
 }
 EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
 
+typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
+EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Igatherv*)NEXT(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
+  return ((type_Igatherv*)NATIVE(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
+
+typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_init*)NEXT(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Gatherv_init*)NATIVE(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
+
+typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
+EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_c*)NEXT(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
+  return ((type_Gatherv_c*)NATIVE(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
+
+typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
+EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Igatherv_c*)NEXT(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
+  return ((type_Igatherv_c*)NATIVE(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
+
+typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_init_c*)NEXT(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Gatherv_init_c*)NATIVE(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
+
 typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
 EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1193,6 +1233,46 @@ EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void*
   return ((type_Scatterv*)NATIVE(Scatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
+
+typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
+EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscatterv*)NEXT(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
+  return ((type_Iscatterv*)NATIVE(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
+
+typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
+EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_init*)NEXT(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Scatterv_init*)NATIVE(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
+
+typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
+EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_c*)NEXT(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
+  return ((type_Scatterv_c*)NATIVE(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
+
+typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
+EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscatterv_c*)NEXT(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
+  return ((type_Iscatterv_c*)NATIVE(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
+
+typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
+EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_init_c*)NEXT(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Scatterv_init_c*)NATIVE(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
 
 typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
 EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
@@ -1202,6 +1282,46 @@ EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void
 }
 EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
 
+typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallv*)NEXT(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ialltoallv*)NATIVE(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
+
+typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_init*)NEXT(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Alltoallv_init*)NATIVE(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
+
+typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_c*)NEXT(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Alltoallv_c*)NATIVE(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
+
+typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallv_c*)NEXT(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ialltoallv_c*)NATIVE(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
+
+typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_init_c*)NEXT(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Alltoallv_init_c*)NATIVE(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
+
 typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
 EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1209,6 +1329,46 @@ EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void
   return ((type_Alltoallw*)NATIVE(Alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
+
+typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallw*)NEXT(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ialltoallw*)NATIVE(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
+
+typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_init*)NEXT(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Alltoallw_init*)NATIVE(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
+
+typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_c*)NEXT(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Alltoallw_c*)NATIVE(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
+
+typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallw_c*)NEXT(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ialltoallw_c*)NATIVE(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
+
+typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_init_c*)NEXT(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Alltoallw_init_c*)NATIVE(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
 typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
 EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
@@ -1218,6 +1378,46 @@ EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* re
 }
 EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
 
+typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ireduce_scatter*)NEXT(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
+  return ((type_Ireduce_scatter*)NATIVE(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
+
+typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
+EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_init*)NEXT(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
+  return ((type_Reduce_scatter_init*)NATIVE(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
+
+typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
+EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_c*)NEXT(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
+  return ((type_Reduce_scatter_c*)NATIVE(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
+
+typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ireduce_scatter_c*)NEXT(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
+  return ((type_Ireduce_scatter_c*)NATIVE(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
+
+typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
+EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_init_c*)NEXT(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
+  return ((type_Reduce_scatter_init_c*)NATIVE(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
+
 typedef int type_Scan(const void*, void*, int, handle, handle, handle);
 EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1225,6 +1425,22 @@ EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle dataty
   return ((type_Scan*)NATIVE(Scan))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
+
+typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscan*)NEXT(Iscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iscan*)NATIVE(Iscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
+
+typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan_init*)NEXT(Scan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Scan_init*)NATIVE(Scan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
 
 typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
 EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
@@ -1234,6 +1450,22 @@ EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handl
 }
 EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
 
+typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscan_c*)NEXT(Iscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iscan_c*)NATIVE(Iscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
+
+typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan_init_c*)NEXT(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Scan_init_c*)NATIVE(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
+
 typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
 EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1241,6 +1473,22 @@ EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle data
   return ((type_Exscan*)NATIVE(Exscan))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
+
+typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iexscan*)NEXT(Iexscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iexscan*)NATIVE(Iexscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
+
+typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan_init*)NEXT(Exscan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Exscan_init*)NATIVE(Exscan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
 
 typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
 EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
@@ -1250,6 +1498,22 @@ EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, han
 }
 EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
 
+typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iexscan_c*)NEXT(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iexscan_c*)NATIVE(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
+
+typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan_init_c*)NEXT(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Exscan_init_c*)NATIVE(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
+
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1257,6 +1521,22 @@ EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sen
   return ((type_Neighbor_allgather*)NATIVE(Neighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
+
+typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgather*)NEXT(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgather*)NATIVE(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
+
+typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather_init*)NEXT(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgather_init*)NATIVE(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
 
 typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
 EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
@@ -1266,6 +1546,22 @@ EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, ha
 }
 EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
 
+typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgather_c*)NEXT(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgather_c*)NATIVE(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
+
+typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather_init_c*)NEXT(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgather_init_c*)NATIVE(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
+
 typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
 EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1273,6 +1569,46 @@ EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle se
   return ((type_Neighbor_allgatherv*)NATIVE(Neighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
+
+typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgatherv*)NEXT(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgatherv*)NATIVE(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
+
+typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_init*)NEXT(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgatherv_init*)NATIVE(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
+
+typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_c*)NEXT(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
+  return ((type_Neighbor_allgatherv_c*)NATIVE(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
+
+typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgatherv_c*)NEXT(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgatherv_c*)NATIVE(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
+
+typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_init_c*)NEXT(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgatherv_init_c*)NATIVE(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
 
 typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
 EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
@@ -1282,6 +1618,22 @@ EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle send
 }
 EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
 
+typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoall*)NEXT(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoall*)NATIVE(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
+
+typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall_init*)NEXT(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoall_init*)NATIVE(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
+
 typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
 EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1289,6 +1641,22 @@ EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, han
   return ((type_Neighbor_alltoall_c*)NATIVE(Neighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
+
+typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoall_c*)NEXT(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoall_c*)NATIVE(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
+
+typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall_init_c*)NEXT(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoall_init_c*)NATIVE(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
 
 typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
 EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
@@ -1298,6 +1666,46 @@ EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, c
 }
 EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
 
+typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallv*)NEXT(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallv*)NATIVE(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
+
+typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_init*)NEXT(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallv_init*)NATIVE(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
+
+typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_c*)NEXT(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Neighbor_alltoallv_c*)NATIVE(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
+
+typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallv_c*)NEXT(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallv_c*)NATIVE(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
+
+typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_init_c*)NEXT(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallv_init_c*)NATIVE(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
+
 typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
 EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1305,6 +1713,46 @@ EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, c
   return ((type_Neighbor_alltoallw*)NATIVE(Neighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
+
+typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallw*)NEXT(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallw*)NATIVE(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
+
+typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_init*)NEXT(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallw_init*)NATIVE(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
+
+typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_c*)NEXT(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Neighbor_alltoallw_c*)NATIVE(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
+
+typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallw_c*)NEXT(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallw_c*)NATIVE(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
+
+typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_init_c*)NEXT(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallw_init_c*)NATIVE(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
 
 typedef int type_Intercomm_create(handle, int, handle, int, int, void*);
 EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm) {
@@ -1361,22 +1809,6 @@ EXPORT int MPI_File_open(handle comm, const void* name, int mode, handle info, v
   return ((type_File_open*)NATIVE(File_open))(comm, name, mode, info, file);
 }
 EXPORT type_File_open PMPI_File_open __attribute__((alias("MPI_File_open")));
-
-typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_init*)NEXT(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Alltoallv_init*)NATIVE(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
-
-typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_init*)NEXT(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Alltoallw_init*)NATIVE(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
 
 typedef int type_Attr_delete(handle, int);
 EXPORT int MPI_Attr_delete(handle comm, int keyval) {
@@ -1610,22 +2042,6 @@ EXPORT int MPI_Dist_graph_neighbors_count(handle comm, void* indegree, void* out
 }
 EXPORT type_Dist_graph_neighbors_count PMPI_Dist_graph_neighbors_count __attribute__((alias("MPI_Dist_graph_neighbors_count")));
 
-typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan_init*)NEXT(Exscan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Exscan_init*)NATIVE(Exscan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
-
-typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_init*)NEXT(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Gatherv_init*)NATIVE(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
-
 typedef int type_Graph_get(handle, int, int, void*, void*);
 EXPORT int MPI_Graph_get(handle comm, int maxindex, int maxedges, void* indx, void* edges) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1666,142 +2082,6 @@ EXPORT int MPI_Graphdims_get(handle comm, void* nnodes, void* nedges) {
 }
 EXPORT type_Graphdims_get PMPI_Graphdims_get __attribute__((alias("MPI_Graphdims_get")));
 
-typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallv*)NEXT(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ialltoallv*)NATIVE(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
-
-typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallw*)NEXT(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ialltoallw*)NATIVE(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
-
-typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iexscan*)NEXT(Iexscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iexscan*)NATIVE(Iexscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
-
-typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
-EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Igatherv*)NEXT(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
-  return ((type_Igatherv*)NATIVE(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
-
-typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgather*)NEXT(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgather*)NATIVE(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
-
-typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgatherv*)NEXT(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgatherv*)NATIVE(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
-
-typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoall*)NEXT(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoall*)NATIVE(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
-
-typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallv*)NEXT(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallv*)NATIVE(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
-
-typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallw*)NEXT(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallw*)NATIVE(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
-
-typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ireduce_scatter*)NEXT(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
-  return ((type_Ireduce_scatter*)NATIVE(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
-
-typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscan*)NEXT(Iscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iscan*)NATIVE(Iscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
-
-typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
-EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscatterv*)NEXT(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
-  return ((type_Iscatterv*)NATIVE(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
-
-typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather_init*)NEXT(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgather_init*)NATIVE(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
-
-typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_init*)NEXT(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgatherv_init*)NATIVE(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
-
-typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall_init*)NEXT(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoall_init*)NATIVE(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
-
-typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_init*)NEXT(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallv_init*)NATIVE(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
-
-typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_init*)NEXT(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallw_init*)NATIVE(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
-
 typedef int type_Pack(const void*, int, handle, void*, int, void*, handle);
 EXPORT int MPI_Pack(const void* inbuf, int incount, handle datatype, void* outbuf, int outsize, void* position, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1834,30 +2114,6 @@ EXPORT int MPI_Psend_init(const void* buf, int partitions, long long count, hand
 }
 EXPORT type_Psend_init PMPI_Psend_init __attribute__((alias("MPI_Psend_init")));
 
-typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
-EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_init*)NEXT(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
-  return ((type_Reduce_scatter_init*)NATIVE(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
-
-typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan_init*)NEXT(Scan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Scan_init*)NATIVE(Scan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
-
-typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
-EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_init*)NEXT(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Scatterv_init*)NATIVE(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
-
 typedef int type_Topo_test(handle, void*);
 EXPORT int MPI_Topo_test(handle comm, void* status) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1883,38 +2139,6 @@ EXPORT int MPI_Errhandler_get(handle comm, void* errhandler) {
 EXPORT type_Errhandler_get PMPI_Errhandler_get __attribute__((alias("MPI_Errhandler_get")));
 
 #ifndef TUTTI_SPLIT_OPENMPI
-
-typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_c*)NEXT(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Alltoallv_c*)NATIVE(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
-
-typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_init_c*)NEXT(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Alltoallv_init_c*)NATIVE(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
-
-typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_c*)NEXT(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Alltoallw_c*)NATIVE(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
-
-typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_init_c*)NEXT(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Alltoallw_init_c*)NATIVE(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
 typedef int type_Comm_attach_buffer(handle, void*, int);
 EXPORT int MPI_Comm_attach_buffer(handle comm, void* buffer, int size) {
@@ -1964,190 +2188,6 @@ EXPORT int MPI_Comm_iflush_buffer(handle comm, void* request) {
 }
 EXPORT type_Comm_iflush_buffer PMPI_Comm_iflush_buffer __attribute__((alias("MPI_Comm_iflush_buffer")));
 
-typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan_init_c*)NEXT(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Exscan_init_c*)NATIVE(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
-
-typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
-EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_c*)NEXT(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
-  return ((type_Gatherv_c*)NATIVE(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-}
-EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
-
-typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_init_c*)NEXT(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Gatherv_init_c*)NATIVE(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
-
-typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallv_c*)NEXT(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ialltoallv_c*)NATIVE(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
-
-typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallw_c*)NEXT(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ialltoallw_c*)NATIVE(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
-
-typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iexscan_c*)NEXT(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iexscan_c*)NATIVE(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
-
-typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
-EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Igatherv_c*)NEXT(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
-  return ((type_Igatherv_c*)NATIVE(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
-
-typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgather_c*)NEXT(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgather_c*)NATIVE(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
-
-typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgatherv_c*)NEXT(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgatherv_c*)NATIVE(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
-
-typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoall_c*)NEXT(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoall_c*)NATIVE(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
-
-typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallv_c*)NEXT(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallv_c*)NATIVE(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
-
-typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallw_c*)NEXT(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallw_c*)NATIVE(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
-
-typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ireduce_scatter_c*)NEXT(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
-  return ((type_Ireduce_scatter_c*)NATIVE(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
-
-typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscan_c*)NEXT(Iscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iscan_c*)NATIVE(Iscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
-
-typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
-EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscatterv_c*)NEXT(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
-  return ((type_Iscatterv_c*)NATIVE(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
-
-typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather_init_c*)NEXT(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgather_init_c*)NATIVE(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
-
-typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_c*)NEXT(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
-  return ((type_Neighbor_allgatherv_c*)NATIVE(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-}
-EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
-
-typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_init_c*)NEXT(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgatherv_init_c*)NATIVE(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
-
-typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall_init_c*)NEXT(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoall_init_c*)NATIVE(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
-
-typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_c*)NEXT(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Neighbor_alltoallv_c*)NATIVE(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
-
-typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_init_c*)NEXT(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallv_init_c*)NATIVE(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
-
-typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_c*)NEXT(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Neighbor_alltoallw_c*)NATIVE(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
-
-typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_init_c*)NEXT(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallw_init_c*)NATIVE(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
-
 typedef int type_Pack_c(const void*, long long, handle, void*, long long, void*, handle);
 EXPORT int MPI_Pack_c(const void* inbuf, long long incount, handle datatype, void* outbuf, long long outsize, void* position, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -2163,46 +2203,6 @@ EXPORT int MPI_Pack_size_c(long long incount, handle datatype, handle comm, void
   return ((type_Pack_size_c*)NATIVE(Pack_size_c))(incount, datatype, comm, size);
 }
 EXPORT type_Pack_size_c PMPI_Pack_size_c __attribute__((alias("MPI_Pack_size_c")));
-
-typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
-EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_c*)NEXT(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
-  return ((type_Reduce_scatter_c*)NATIVE(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
-
-typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
-EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_init_c*)NEXT(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
-  return ((type_Reduce_scatter_init_c*)NATIVE(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
-
-typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan_init_c*)NEXT(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Scan_init_c*)NATIVE(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
-
-typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
-EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_c*)NEXT(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
-  return ((type_Scatterv_c*)NATIVE(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
-
-typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
-EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_init_c*)NEXT(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Scatterv_init_c*)NATIVE(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
 
 typedef int type_Unpack_c(const void*, long long, void*, void*, long long, handle, handle);
 EXPORT int MPI_Unpack_c(const void* inbuf, long long insize, void* position, void* outbuf, long long outcount, handle datatype, handle comm) {

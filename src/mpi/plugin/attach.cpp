@@ -207,6 +207,7 @@ void install_handlers() {
   install_collectives(handlers);
   install_completion(handlers);
   install_comms(handlers);
+  install_passed(handlers);
   if (state.messages != nullptr) install_messages(handlers);
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], handlers[i], __ATOMIC_RELEASE);

@@ -57,7 +57,7 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     return MPI_SUCCESS;
   }
   if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
-  return pass(call, reason, call_native);
+  return pass(call, in_report(reason, args.comm), call_native);
 }
 
 // A request with a plan, or null and the reason why not.
@@ -93,7 +93,7 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
   Reason reason;
   Request* request = plan_request(call, args, &reason);
   if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
-  if (request == nullptr) return pass(call, reason, call_native);
+  if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
   request->plan.begin();
@@ -118,7 +118,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
   Reason reason;
   Request* request = plan_request(call, args, &reason);
   if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
-  if (request == nullptr) return pass(call, reason, call_native);
+  if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   Comm& comm = *request->comm;
   request->persistent = true;
   const Status status =

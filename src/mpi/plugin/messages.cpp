@@ -141,7 +141,7 @@ int run_send(const char* call, SendMode mode, const End& end, MPI_Comm handle,
   const Reason reason = read_send(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return send(call, mode, comm, end, data);
-  return pass_on(call, comm, reason, call_native);
+  return pass_on(call, comm, in_report(reason, handle), call_native);
 }
 
 int receive(const char* call, Comm* comm, const End& end, const Data& data, MPI_Status* status) {
@@ -169,7 +169,7 @@ int run_sendrecv(const char* call, const End& out, const End& in, bool copied, M
   if (sends > Reason::nobody || receives > Reason::nobody)
     return pass_on(call, comm, std::max(sends, receives), call_native);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
-    return pass(call, sends, call_native);
+    return pass(call, in_report(sends, handle), call_native);
   if (sends == Reason::nobody) return receive(call, comm, in, received, status);
   if (receives == Reason::nobody) {
     const int code = send(call, SendMode::standard, comm, out, sent);
@@ -266,7 +266,7 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_send(comm, end, &data);
-  if (reason != Reason::none) return pass_on(call, comm, reason, call_native);
+  if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   if (!persistent && mode != SendMode::synchronous && data.dense()) {
     if (const Request* const sent = send_at_once(call, *comm, end, data)) {
       *out = handle_of(*sent);
@@ -283,7 +283,7 @@ int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_receive(comm, end, &data);
-  if (reason != Reason::none) return pass_on(call, comm, reason, call_native);
+  if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   return hand_out(call, *comm, persistent, data.bytes, out,
                   [&](Request& request) { return make_receive(request, end, data); });
 }
@@ -298,7 +298,7 @@ int run_isendrecv(const char* call, const End& out, const End& in, bool copied, 
   if (sends > Reason::nobody || receives > Reason::nobody)
     return pass_on(call, comm, std::max(sends, receives), call_native);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
-    return pass(call, sends, call_native);
+    return pass(call, in_report(sends, handle), call_native);
   return hand_out(call, *comm, false, sent.bytes, made, [&](Request& request) {
     Status status;
     // What is sent is copied first: the buffer may be the one that is received into.
@@ -323,7 +323,7 @@ int run_probe(const char* call, int source, int tag, MPI_Comm handle, p2p::Arriv
               MPI_Status* status, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
   const Reason reason = check_receive(comm, source, tag);
-  if (reason != Reason::none) return pass(call, reason, call_native);
+  if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   const Receipt found = counted(call, "eager", 0, [&] {
     return state.messages->take(*comm->team, source_of(source), tag_of(tag), message);
   });
@@ -337,7 +337,7 @@ int run_iprobe(const char* call, int source, int tag, MPI_Comm handle, int* flag
                p2p::Arrival** message, MPI_Status* status, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
   const Reason reason = check_receive(comm, source, tag);
-  if (reason != Reason::none) return pass(call, reason, call_native);
+  if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   Receipt found;
   *flag = state.messages->take_now(*comm->team, source_of(source), tag_of(tag), &found, message);
   if (!*flag) {
@@ -419,7 +419,7 @@ int message_Recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int 
   const Reason reason = read_receive(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return receive("MPI_Recv", comm, end, data, status);
-  return pass_on("MPI_Recv", comm, reason, call_native);
+  return pass_on("MPI_Recv", comm, in_report(reason, handle), call_native);
 }
 
 template <class NativeFunction>

@@ -108,6 +108,13 @@ enum class Reason : unsigned char {
   nobody,         // a message to or from MPI_PROC_NULL
   arguments,      // something is wrong with them, and the MPI shall say what
   no_memory,      // not passed on, for the other ranks would wait: an error of the call
+  // For the report only: of `communicator`, what it is where that can be told; and calls that are
+  // the MPI's in any case.
+  one_rank,
+  intercommunicator,
+  not_served,
+  one_sided,
+  files,
   count_
 };
 

@@ -26,7 +26,12 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (no kernel)",
                                         "MPI (nobody)",
                                         "MPI (arguments)",
-                                        "MPI (memory)"};
+                                        "MPI (memory)",
+                                        "MPI (one rank)",
+                                        "MPI (intercommunicator)",
+                                        "MPI (not served)",
+                                        "MPI (one-sided)",
+                                        "MPI (files)"};
 static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));
 
 struct Counts {
@@ -336,8 +341,16 @@ void WaitTimer::stop() const noexcept {
   count_wait(call_, call_site(), seconds);
 }
 
-void count_passed(const char* call, Reason reason, double seconds) noexcept {
-  count(call, kReasonNames[static_cast<int>(reason)], 0, seconds);
+void count_passed(const char* call, Reason reason, std::size_t bytes, double seconds) noexcept {
+  count(call, kReasonNames[static_cast<int>(reason)], bytes, seconds);
+}
+
+Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept {
+  if (comm == MPI_COMM_NULL) return Reason::arguments;
+  int inter = 0, size = 0;
+  if (native.Comm_test_inter(comm, &inter) != MPI_SUCCESS) return Reason::arguments;
+  if (inter) return Reason::intercommunicator;
+  return native.Comm_size(comm, &size) == MPI_SUCCESS && size == 1 ? Reason::one_rank : otherwise;
 }
 
 void leave_note() noexcept {

@@ -21,7 +21,14 @@ void count_taken(const char* call, const char* algorithm, std::size_t bytes,
 /// the program that made the call. Thread-safe.
 void count_wait(const char* call, const void* site, double seconds) noexcept;
 /// Counts a call that went to the MPI. Thread-safe.
-void count_passed(const char* call, Reason reason, double seconds) noexcept;
+void count_passed(const char* call, Reason reason, std::size_t bytes, double seconds) noexcept;
+/// What there is to say of a communicator whose calls go to the MPI: one rank, two groups, or
+/// `otherwise`.
+Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept;
+/// The reason as a report names it.
+inline Reason in_report(Reason reason, MPI_Comm comm) noexcept {
+  return state.report && reason == Reason::communicator ? kind_of(comm, reason) : reason;
+}
 
 /// Counts the wait that lasts as long as this object.
 class WaitTimer {
@@ -48,7 +55,7 @@ int pass(const char* call, Reason reason, NativeFunction&& call_native) {
   if (!state.report) return call_native();
   const double begin = now();
   const int code = call_native();
-  count_passed(call, reason, now() - begin);
+  count_passed(call, reason, 0, now() - begin);
   return code;
 }
 

@@ -82,5 +82,7 @@ void destroy_requests() noexcept;
 
 void install_completion(void** handlers) noexcept;
 void install_collectives(void** handlers) noexcept;
+/// Calls that are the MPI's own: where nobody wants to know of them, they cost nothing.
+void install_passed(void** handlers) noexcept;
 
 }  // namespace tutti::mpi

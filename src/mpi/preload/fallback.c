@@ -19,30 +19,97 @@ int tutti_count_error(handle comm) {
   return raise_error(comm, tutti_library_abi() != NULL ? tutti_library_abi()->err_count : 2);
 }
 
-int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs,
-                        handle comm) {
+/* ---- arrays of large-count calls */
+
+typedef int comm_int(handle, int*);
+
+/* A number that the MPI knows of a communicator. */
+static int ask(const char* name, handle comm, int* out) {
+  comm_int* function = (comm_int*)tutti_library_symbol(name);
+  return function(comm, out);
+}
+
+static int neighbours(handle comm, int* sources, int* destinations) {
   const struct tutti_abi* abi = tutti_library_abi();
-  int (*size_of)(handle, int*) =
-      (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_remote_size");
-  int (*is_inter)(handle, int*) =
-      (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_test_inter");
-  int inter = 0, size = 0;
-  int code = is_inter(comm, &inter);
-  if (!inter) size_of = (int (*)(handle, int*))tutti_library_symbol("PMPI_Comm_size");
-  if (code == 0) code = size_of(comm, &size);
+  int kind = 0, rank = 0, weighted = 0;
+  int code = ask("PMPI_Topo_test", comm, &kind);
   if (code != 0) return code;
-  narrow->recvcounts = malloc(2 * sizeof(int) * (size_t)(size > 0 ? size : 1));
-  if (narrow->recvcounts == NULL) return raise_error(comm, abi->err_no_mem);
-  narrow->displs = narrow->recvcounts + size;
-  const long long* counts = recvcounts;
-  const intptr_t* offsets = displs;
-  for (int i = 0; i < size; i++) {
-    if (counts[i] > 2147483647LL || offsets[i] > 2147483647LL || offsets[i] < -2147483647LL) {
-      free(narrow->recvcounts);
+  if (kind == abi->cart) {
+    code = ask("PMPI_Cartdim_get", comm, sources);
+    *destinations = *sources *= 2;
+  } else if (kind == abi->graph) {
+    int (*count)(handle, int, int*) =
+        (int (*)(handle, int, int*))tutti_library_symbol("PMPI_Graph_neighbors_count");
+    code = ask("PMPI_Comm_rank", comm, &rank);
+    if (code == 0) code = count(comm, rank, sources);
+    *destinations = *sources;
+  } else { /* or no topology at all, which is an error of the call */
+    int (*count)(handle, int*, int*, int*) =
+        (int (*)(handle, int*, int*, int*))tutti_library_symbol("PMPI_Dist_graph_neighbors_count");
+    code = count(comm, sources, destinations, &weighted);
+  }
+  return code;
+}
+
+struct sizes {
+  int partners, members, is_root, sources, destinations;
+};
+
+static int sizes_of(handle comm, int root, int topology, struct sizes* sizes) {
+  int inter = 0, rank = 0;
+  int code = ask("PMPI_Comm_test_inter", comm, &inter);
+  if (code == 0) code = ask("PMPI_Comm_size", comm, &sizes->members);
+  sizes->partners = sizes->members;
+  if (code == 0 && inter) code = ask("PMPI_Comm_remote_size", comm, &sizes->partners);
+  if (code == 0) code = ask("PMPI_Comm_rank", comm, &rank);
+  sizes->is_root = inter ? root == tutti_library_abi()->root : root == rank;
+  if (code == 0 && topology) code = neighbours(comm, &sizes->sources, &sizes->destinations);
+  return code;
+}
+
+static int entries(const struct sizes* sizes, enum tutti_extent extent) {
+  switch (extent) {
+    case TUTTI_PARTNERS:
+      return sizes->partners;
+    case TUTTI_PARTNERS_OF_ROOT:
+      return sizes->is_root ? sizes->partners : 0;
+    case TUTTI_MEMBERS:
+      return sizes->members;
+    case TUTTI_SOURCES:
+      return sizes->sources;
+    default:
+      return sizes->destinations;
+  }
+}
+
+/* 0 when an entry does not fit. */
+static int narrow_one(int* to, const long long* from, int count) {
+  for (int i = 0; i < count; i++) {
+    if (from[i] > 2147483647LL || from[i] < -2147483647LL) return 0;
+    to[i] = (int)from[i];
+  }
+  return 1;
+}
+
+int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* const wide[],
+                        const enum tutti_extent extents[], int count, int root, handle comm) {
+  struct sizes sizes = {0, 0, 0, 0, 0};
+  size_t all = 0;
+  int code = sizes_of(comm, root, extents[0] >= TUTTI_SOURCES, &sizes);
+  if (code != 0) return code;
+  for (int i = 0; i < count; i++) all += (size_t)entries(&sizes, extents[i]);
+  narrow->memory = malloc(sizeof(int) * (all > 0 ? all : 1));
+  if (narrow->memory == NULL) return raise_error(comm, tutti_library_abi()->err_no_mem);
+  int* place = narrow->memory;
+  for (int i = 0; i < count; i++) {
+    int number = entries(&sizes, extents[i]);
+    /* Not there: not the root, or a send side that MPI_IN_PLACE leaves out. */
+    narrow->arrays[i] = wide[i] == NULL ? NULL : place;
+    if (wide[i] != NULL && !narrow_one(place, wide[i], number)) {
+      free(narrow->memory);
       return tutti_count_error(comm);
     }
-    narrow->recvcounts[i] = (int)counts[i];
-    narrow->displs[i] = (int)offsets[i];
+    place += number;
   }
   return 0;
 }
@@ -59,7 +126,7 @@ static atomic_flag lock = ATOMIC_FLAG_INIT;
 
 void tutti_narrow_done(struct tutti_narrow* narrow, void* request) {
   if (request == NULL) {
-    free(narrow->recvcounts);
+    free(narrow->memory);
     return;
   }
   handle value = NULL;
@@ -75,7 +142,7 @@ void tutti_narrow_done(struct tutti_narrow* narrow, void* request) {
   }
   if (entry != NULL) {
     free(entry->arrays);
-    entry->arrays = narrow->recvcounts;
+    entry->arrays = narrow->memory;
   }
   atomic_flag_clear_explicit(&lock, memory_order_release);
 }

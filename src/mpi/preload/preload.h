@@ -32,6 +32,8 @@ struct tutti_abi {
   size_t status_bytes;
   size_t status_error; /* offset of MPI_ERROR, an int */
   uintptr_t status_ignore;
+  uintptr_t in_place;
+  int root, cart, graph; /* MPI_ROOT, and two of MPI_Topo_test */
   int undefined, err_count, err_no_mem, err_unsupported;
 };
 
@@ -79,13 +81,22 @@ void tutti_leave_stamp(const char* line);
 
 /* ---- fallback.c: functions that the MPI lacks */
 
-/* Arrays of Allgatherv_c, narrowed to int. */
-struct tutti_narrow {
-  int* recvcounts;
-  int* displs;
+/* How many entries an array of counts or displacements has: one for each ... */
+enum tutti_extent {
+  TUTTI_PARTNERS, /* rank whose data it describes: of an intercommunicator, the remote ones */
+  TUTTI_PARTNERS_OF_ROOT, /* the same; only the root has the array */
+  TUTTI_MEMBERS,          /* rank of the own group */
+  TUTTI_SOURCES,          /* neighbour */
+  TUTTI_DESTINATIONS,
 };
-int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* recvcounts, const void* displs,
-                        handle comm);
+/* Counts and displacements of a large-count call, narrowed to int. */
+enum { TUTTI_MOST_ARRAYS = 4 };
+struct tutti_narrow {
+  int* arrays[TUTTI_MOST_ARRAYS]; /* NULL where this rank has none */
+  int* memory;
+};
+int tutti_narrow_arrays(struct tutti_narrow* narrow, const void* const wide[],
+                        const enum tutti_extent extents[], int count, int root, handle comm);
 /* Frees the arrays; with a request, when the MPI has surely done with them. */
 void tutti_narrow_done(struct tutti_narrow* narrow, void* request);
 /* Raises MPI_ERR_COUNT on the communicator. */
