@@ -24,11 +24,13 @@ def libraries() -> Path:
 
 @pytest.fixture(scope="session")
 def gpu_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """gpu_library("cuda" or "hip"): what stands in for that GPU's library (tests/mpi/standin)."""
+    """gpu_library("cuda" or "hip"): what stands in for that GPU's library (tests/mpi/standin); "other": the same under
+    a name that says nothing."""
     folder = tmp_path_factory.mktemp("standin")
 
     def compile_once(kind: str) -> str:
-        name, options = {"cuda": ("libcuda.so.1", []), "hip": ("libamdhip64.so.6", ["-DSTANDIN_HIP"])}[kind]
+        name, options = {"cuda": ("libcuda.so.1", []), "hip": ("libamdhip64.so.6", ["-DSTANDIN_HIP"]),
+                         "other": ("libother.so", [])}[kind]
         output = folder / name
         if not output.exists():
             command = ["cc", "-shared", "-fPIC", "-O2", f"-Wl,-soname,{name}", *options, "-o", str(output),

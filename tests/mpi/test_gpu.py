@@ -36,6 +36,14 @@ def test_some_ranks_have_a_gpu(program, libraries, gpu_library):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("kind", ["cuda", "hip"])
+@pytest.mark.parametrize("mpi", MPIS)
+def test_libraries_come_and_go_and_copies_fail(program, libraries, gpu_library, mpi, kind):
+    settings = {"DEVICE_LIBRARY": gpu_library(kind), "OTHER_LIBRARY": gpu_library("other")}
+    check(program, libraries, mpi, 2, "gpu.c", ["0"], True, settings)
+
+
+@pytest.mark.mpi
 def test_the_stand_in_is_unreadable(program, libraries, gpu_library):
     """Without tutti such buffers crash these MPIs, so that the tests above cannot pass by chance."""
     mpi = mpis.MPIS["mpich"]

@@ -15,6 +15,7 @@ struct memory {
   enum memory_kind kind;
 };
 
+static void* gpu_library;
 static void* (*gpu_allocate)(int kind, size_t bytes, void** view);
 static void (*gpu_free)(void* address);
 static long (*gpu_copies)(void);
@@ -24,7 +25,7 @@ static int (*gpu_contexts)(void);
 __attribute__((unused)) static void open_gpu(void) {
   const char* path = getenv("DEVICE_LIBRARY");
   if (path == NULL) return;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* library = gpu_library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     exit(3);

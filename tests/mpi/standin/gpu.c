@@ -34,7 +34,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all of this 
 static struct allocation* allocations;
 static struct pending *pending, **last = &pending;
 static long copies, questions;
-static int initialized;
+static int initialized, failing;
 
 static const struct allocation* find(const void* address) {
   const char* at = address;
@@ -82,6 +82,7 @@ static int copy_locked(void* to, const void* from, size_t bytes) {
 
 static int copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                      size_t height) {
+  if (failing) return kInvalidValue;
   pthread_mutex_lock(&mutex);
   copies++;
   for (size_t i = 0; i < height; i++)
@@ -91,6 +92,9 @@ static int copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pi
 }
 
 /* ---- for the tests */
+
+/* From now on copies fail, or do no more. */
+void standin_fail(int fail) { failing = fail; }
 
 void standin_init(void) { initialized = 1; }
 
