@@ -22,9 +22,10 @@ def test_device_memory(program, libraries, gpu_library, mpi, ranks, settings):
 
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["hip", "level-zero"])
 @pytest.mark.parametrize("mpi", MPIS)
-def test_device_memory_of_hip(program, libraries, gpu_library, mpi):
-    settings = {"DEVICE_LIBRARY": gpu_library("hip"), "TUTTI_P2P": "1"}
+def test_device_memory_of_others(program, libraries, gpu_library, mpi, kind):
+    settings = {"DEVICE_LIBRARY": gpu_library(kind), "TUTTI_P2P": "1"}
     check(program, libraries, mpi, 2, "equivalents.c", ["20000"], True, settings)
 
 
@@ -36,7 +37,7 @@ def test_some_ranks_have_a_gpu(program, libraries, gpu_library):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("kind", ["cuda", "hip"])
+@pytest.mark.parametrize("kind", ["cuda", "hip", "level-zero"])
 @pytest.mark.parametrize("mpi", MPIS)
 def test_libraries_come_and_go_and_copies_fail(program, libraries, gpu_library, mpi, kind):
     settings = {"DEVICE_LIBRARY": gpu_library(kind), "OTHER_LIBRARY": gpu_library("other")}

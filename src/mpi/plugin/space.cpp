@@ -19,7 +19,7 @@ namespace {
 link_map never{};   // no object is newer
 link_map always{};  // watch_spaces() makes it its own successor
 
-constexpr const Driver* kDrivers[] = {&cuda_driver, &hip_driver};
+constexpr const Driver* kDrivers[] = {&cuda_driver, &hip_driver, &level_zero_driver};
 constexpr int kMost = static_cast<int>(std::size(kDrivers));
 
 std::timed_mutex mutex;

@@ -89,7 +89,7 @@ struct Driver {
   bool (*load)(void* library) noexcept;
   const Space* (*find)(const void* address) noexcept;
 };
-extern const Driver cuda_driver, hip_driver;
+extern const Driver cuda_driver, hip_driver, level_zero_driver;
 
 /// For Driver::load.
 template <class Function>

@@ -1,5 +1,6 @@
-/* Stands in for a GPU's library where there is no GPU: libcuda.so.1, or with -DSTANDIN_HIP
- * libamdhip64.so.6. Exports what tutti calls, with the prototypes of cuda.h and hip_runtime_api.h.
+/* Stands in for a GPU's library where there is no GPU: libcuda.so.1, with -DSTANDIN_HIP
+ * libamdhip64.so.6, with -DSTANDIN_LEVEL_ZERO libze_loader.so.1. Exports what tutti calls, with the
+ * prototypes of cuda.h, hip_runtime_api.h and ze_api.h.
  *
  * Device memory is mapped twice: where the program and the MPI see it, no access is allowed; the
  * library, and the tests, go through a second mapping (the view). A copy to the device comes into
@@ -135,7 +136,7 @@ void standin_free(void* address) {
 long standin_copies(void) { return copies; }
 long standin_questions(void) { return questions; }
 
-#ifndef STANDIN_HIP
+#if !defined STANDIN_HIP && !defined STANDIN_LEVEL_ZERO
 /* ---- CUDA: memory belongs to one context, which is current in no thread until it is pushed;
  * memory of a pool (every third allocation) names none */
 
@@ -243,7 +244,7 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 /* Nothing that tutti pushed may be left behind. */
 int standin_contexts(void) { return depth; }
 
-#else
+#elif defined STANDIN_HIP
 
 struct attributes { /* hipPointerAttribute_t */
   int type, device;
@@ -288,6 +289,88 @@ int hipRuntimeGetVersion(int* version) {
 }
 
 int hipGetLastError(void) { return kSuccess; }
+int standin_contexts(void) { return 0; }
+
+#else
+
+/* ---- Level Zero: commands of an immediate, synchronous list are over when they return */
+
+struct properties { /* ze_memory_allocation_properties_t */
+  int stype;
+  void* next;
+  int type;
+  uint64_t id, page_size;
+};
+struct queue { /* ze_command_queue_desc_t */
+  int stype;
+  const void* next;
+  uint32_t ordinal, index, flags;
+  int mode, priority;
+};
+struct region { /* ze_copy_region_t */
+  uint32_t x, y, z, width, height, depth;
+};
+static char the_driver, the_context, the_device, the_list;
+
+int zeDriverGet(uint32_t* count, void** drivers) {
+  if (!initialized) return 0x78000001; /* ZE_RESULT_ERROR_UNINITIALIZED */
+  *count = 1;
+  drivers[0] = &the_driver;
+  return kSuccess;
+}
+
+int zeContextCreate(void* driver, const int* description, void** context) {
+  if (driver != &the_driver || *description != 0xd) return kInvalidValue;
+  *context = &the_context;
+  return kSuccess;
+}
+
+int zeMemGetAllocProperties(void* context, const void* address, struct properties* out,
+                            void** device) {
+  if (context != &the_context || out->stype != 0x17) return kInvalidValue;
+  pthread_mutex_lock(&mutex);
+  questions++;
+  const struct allocation* a = find(address);
+  pthread_mutex_unlock(&mutex);
+  out->type = a == NULL ? 0 : a->kind == kPinned ? 1 : a->kind == kDevice ? 2 : 3;
+  *device = a == NULL || a->kind == kPinned ? NULL : &the_device;
+  return kSuccess;
+}
+
+int zeCommandListCreateImmediate(void* context, void* device, const struct queue* description,
+                                 void** list) {
+  if (context != &the_context || device != &the_device || description->stype != 0xe ||
+      description->mode != 1)
+    return kInvalidValue;
+  *list = &the_list;
+  return kSuccess;
+}
+
+static int finish(int result) {
+  pthread_mutex_lock(&mutex);
+  flush();
+  pthread_mutex_unlock(&mutex);
+  return result;
+}
+
+int zeCommandListAppendMemoryCopy(void* list, void* to, const void* from, size_t bytes,
+                                  void* signal, uint32_t waits, void** events) {
+  if (list != &the_list || signal != NULL || waits != 0 || events != NULL) return kInvalidValue;
+  return finish(copy_rows(to, 0, from, 0, bytes, 1));
+}
+
+int zeCommandListAppendMemoryCopyRegion(void* list, void* to, const struct region* to_region,
+                                        uint32_t to_pitch, uint32_t to_slice, const void* from,
+                                        const struct region* from_region, uint32_t from_pitch,
+                                        uint32_t from_slice, void* signal, uint32_t waits,
+                                        void** events) {
+  if (list != &the_list || signal != NULL || waits != 0 || events != NULL || to_slice != 0 ||
+      from_slice != 0 || memcmp(to_region, from_region, sizeof *to_region) != 0 ||
+      to_region->depth != 0 || to_pitch < to_region->width || from_pitch < to_region->width)
+    return kInvalidValue;
+  return finish(copy_rows(to, to_pitch, from, from_pitch, to_region->width, to_region->height));
+}
+
 int standin_contexts(void) { return 0; }
 
 #endif
