@@ -26,6 +26,7 @@ std::timed_mutex mutex;
 // The last object that was looked at, and what keeps it loaded. Written under `mutex`.
 std::atomic<const link_map*> watched{&never};
 void* pinned = nullptr;
+int failures = 0;  // in a row, to have it; guarded by `mutex`
 // Libraries that are there. An entry is written under `mutex` before `driver_count` says so.
 const Driver* drivers[kMost];
 void* libraries[kMost];
@@ -124,7 +125,7 @@ bool watch_last() noexcept {
     if (void* const before = std::exchange(pinned, object)) dlclose(before);
     return true;
   }
-  return false;  // somebody loads and unloads all the time: the next call looks again
+  return false;  // somebody loads and unloads at the same time, or it cannot be had by its name
 }
 
 void add_driver(const Driver& driver, const char* name) noexcept {
@@ -154,7 +155,14 @@ void look_again() noexcept {
   const std::unique_lock lock(mutex, std::chrono::milliseconds(100));
   if (!lock.owns_lock()) return;
   if (watched.load(std::memory_order_relaxed)->l_next == nullptr) return;
-  if (!watch_last()) return;
+  if (!watch_last()) {
+    // The next call looks again; but not for ever, for a look takes as long as many calls.
+    constexpr int kMostFailures = 100;
+    if (++failures == kMostFailures && driver_count.load(std::memory_order_relaxed) == 0)
+      newest_object.store(&never, std::memory_order_release);
+    return;
+  }
+  failures = 0;
   for (int i = 0; i < kMost; ++i) {
     if (seen.of_driver[i].text[0] != '\0') add_driver(*kDrivers[i], seen.of_driver[i].text);
   }
