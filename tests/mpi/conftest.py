@@ -23,6 +23,27 @@ def libraries() -> Path:
 
 
 @pytest.fixture(scope="session")
+def gpu_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """gpu_library("cuda", "hip" or "level-zero"): what stands in for that GPU's library (tests/mpi/standin).
+    "other": the same under a name that says nothing."""
+    folder = tmp_path_factory.mktemp("standin")
+
+    def compile_once(kind: str) -> str:
+        name, options = {"cuda": ("libcuda.so.1", []), "other": ("libother.so", []),
+                         "hip": ("libamdhip64.so.6", ["-DSTANDIN_HIP"]),
+                         "level-zero": ("libze_loader.so.1", ["-DSTANDIN_LEVEL_ZERO"])}[kind]
+        output = folder / name
+        if not output.exists():
+            command = ["cc", "-shared", "-fPIC", "-O2", f"-Wl,-soname,{name}", *options, "-o", str(output),
+                       str(mpis.PROGRAMS.parent / "standin" / "gpu.c"), "-pthread"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        return str(output)
+
+    return compile_once
+
+
+@pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[mpis.Mpi, str], str]:
     """program(mpi, name): the path of tests/mpi/programs/name, compiled by that MPI's compiler."""
     folder = tmp_path_factory.mktemp("programs")

@@ -176,6 +176,7 @@ void detach() {
   remove_handlers();
   watch_revocations(false);
   destroy_requests();
+  forget_spaces();
   if (state.report) write_report();
   destroy_comms();
   destroy_types();
@@ -278,6 +279,7 @@ bool attach(const tutti_preload& preload) {
   if (state.job && state.settings.p2p) state.messages = &state.job->messages();
   create_world();
   watch_revocations(true);
+  watch_spaces();
   install_handlers();
   if (state.report) state.began = now();
   if (state.rank == 0) leave_note();

@@ -24,19 +24,18 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
   }
 }
 
-Status run_plan(const char* call, Comm& comm, const Plan& plan) {
-  if (!state.report) [[likely]] {
-    plan.begin();
-    const Status status = state.job->run(*comm.team, plan.call);
-    if (status.ok()) plan.finish();
-    return status;
-  }
-  const double begin = now();
-  plan.begin();
-  const Status status = state.job->run(*comm.team, plan.call);
-  if (status.ok()) plan.finish();
-  count_taken(call, state.job->algorithm(*comm.team, plan.call), plan.call.bytes, now() - begin);
-  return status;
+int run_plan(const char* call, Comm& comm, const Plan& plan) {
+  const double begin = state.report ? now() : 0;
+  if (const Status ready = plan.begin(); !ready.ok()) [[unlikely]]
+    return refuse(comm, call, ready);
+  Status status = state.job->run(*comm.team, plan.call);
+  if (status.ok()) [[likely]]
+    status = plan.finish();
+  if (state.report) [[unlikely]]
+    count_taken(call, state.job->algorithm(*comm.team, plan.call), plan.call.bytes, now() - begin);
+  if (!status.ok()) [[unlikely]]
+    return raise(comm, call, status);
+  return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }
 
 template <class Args, class NativeFunction>
@@ -49,13 +48,8 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
   }
   Plan plan;
   const Reason reason = plan_call(args, comm, true, &plan);
-  if (reason == Reason::none) [[likely]] {
-    const Status status = run_plan(call, *comm, plan);
-    if (!status.ok()) [[unlikely]]
-      return raise(*comm, call, status);
-    if (plan.staging && plan.staging->user) return plan.staging->user->error;
-    return MPI_SUCCESS;
-  }
+  if (reason == Reason::none) [[likely]]
+    return run_plan(call, *comm, plan);
   if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native);
 }
@@ -78,6 +72,7 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   }
   *reason = plan_call(args, comm, false, &request->plan);
   if (*reason != Reason::none) {
+    request->plan = Plan{};  // without an operation nobody else clears it
     free_request(request);
     return nullptr;
   }
@@ -96,11 +91,16 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
   if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
-  request->plan.begin();
+  if (const Status ready = request->plan.begin(); !ready.ok()) {
+    request->plan = Plan{};
+    free_request(request);
+    return refuse(comm, call, ready);
+  }
   request->started = true;
   const Status status =
       state.job->start(*comm.nonblocking, request->plan.call, &request->operation);
   if (!status.ok()) {
+    request->plan = Plan{};
     free_request(request);
     return raise(comm, call, status);
   }
@@ -124,6 +124,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
   const Status status =
       state.job->prepare(*comm.nonblocking, request->plan.call, &request->operation);
   if (!status.ok()) {
+    request->plan = Plan{};
     free_request(request);
     return raise(comm, call, status);
   }

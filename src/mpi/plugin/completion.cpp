@@ -61,7 +61,7 @@ Finished finish(MPI_Request* handle, MPI_Status* status) {
   } else {
     set_empty(status);
     if (request->started) state.job->test(*request->operation, &result.outcome);
-    if (request->started && result.outcome.ok()) request->plan.finish();
+    if (request->started && result.outcome.ok()) result.outcome = request->plan.finish();
   }
   request->started = false;
   if (!result.outcome.ok()) [[unlikely]] {
@@ -485,7 +485,8 @@ int handle_Start(MPI_Request* handle) {
     return status.ok() ? MPI_SUCCESS : raise(*request->comm, request->call, status);
   }
   const double begin = state.report ? now() : 0;
-  request->plan.begin();
+  if (const Status ready = request->plan.begin(); !ready.ok())
+    return refuse(*request->comm, request->call, ready);
   request->started = true;
   const Status status = state.job->restart(*request->operation);
   if (state.report) {

@@ -32,6 +32,31 @@ class Layout {
   bool is_block() const noexcept { return kind_ == Kind::bytes; }
   std::ptrdiff_t offset() const noexcept { return shift_; }
 
+  /// Calls visit(offset, rows, bytes, stride) for each part of the element's data in the order of
+  /// the type map (`rows` blocks of `bytes`, `stride` apart), `offset` added, until that is false;
+  /// then it is.
+  template <class Visit>
+  bool each_run(std::ptrdiff_t offset, Visit& visit) const {
+    offset += shift_;
+    switch (kind_) {
+      case Kind::bytes:
+        return size_ == 0 || visit(offset, std::size_t{1}, size_, std::ptrdiff_t{0});
+      case Kind::repeat:
+        if (child_->is_block()) return visit(offset, count_, child_->size_, stride_);
+        for (std::size_t i = 0; i < count_; ++i) {
+          if (!child_->each_run(offset + static_cast<std::ptrdiff_t>(i) * stride_, visit))
+            return false;
+        }
+        return true;
+      case Kind::sequence:
+        for (const Part& part : parts_) {
+          if (!part.layout->each_run(offset + part.offset, visit)) return false;
+        }
+        return true;
+    }
+    return true;
+  }
+
   /// Copies the data of the element at `element` to or from size() bytes at `packed`.
   void pack(const void* element, void* packed) const noexcept;
   void unpack(const void* packed, void* element) const noexcept;

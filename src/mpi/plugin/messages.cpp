@@ -123,7 +123,8 @@ auto counted(const char* call, const char* way, std::size_t bytes, Function&& fu
 int send(const char* call, SendMode mode, const Comm* comm, const End& end, const Data& data) {
   Packed packed;
   if (!packed.set(data)) return raise(const_cast<Comm&>(*comm), call, kNoMemory);
-  packed.pack();
+  if (const Status packs = packed.pack(); !packs.ok())
+    return refuse(const_cast<Comm&>(*comm), call, packs);
   const Status status = counted(call, way_of(data.bytes), data.bytes, [&] {
     return state.messages->send(*comm->team, packed.bytes(), packed.size(), end.peer, end.tag,
                                 mode);
@@ -151,11 +152,12 @@ int receive(const char* call, Comm* comm, const End& end, const Data& data, MPI_
     return state.messages->receive(*comm->team, packed.bytes(), packed.size(), source_of(end.peer),
                                    tag_of(end.tag));
   });
-  packed.unpack(std::min(receipt.bytes, packed.size()));
+  const Status unpacks = packed.unpack(std::min(receipt.bytes, packed.size()));
   set_received(status, receipt);
-  if (receipt.status.ok()) [[likely]]
+  const Status outcome = receipt.status.ok() ? unpacks : receipt.status;
+  if (outcome.ok()) [[likely]]
     return MPI_SUCCESS;
-  return raise(*comm, call, receipt.status);
+  return raise(*comm, call, outcome);
 }
 
 /// Of a call with two ends: neither, one of them or both are with somebody.
@@ -179,15 +181,16 @@ int run_sendrecv(const char* call, const End& out, const End& in, bool copied, M
   Packed packed_out, packed_in;
   if (!packed_out.set(sent, copied) || !packed_in.set(received))
     return raise(*comm, call, kNoMemory);
-  packed_out.pack();
+  if (const Status packs = packed_out.pack(); !packs.ok()) return refuse(*comm, call, packs);
   const Receipt receipt = counted(call, way_of(sent.bytes), sent.bytes, [&] {
     return state.messages->exchange(*comm->team, packed_out.bytes(), packed_out.size(), out.peer,
                                     out.tag, packed_in.bytes(), packed_in.size(),
                                     source_of(in.peer), tag_of(in.tag));
   });
-  packed_in.unpack(std::min(receipt.bytes, packed_in.size()));
+  const Status unpacks = packed_in.unpack(std::min(receipt.bytes, packed_in.size()));
   set_received(status, receipt);
-  return receipt.status.ok() ? MPI_SUCCESS : raise(*comm, call, receipt.status);
+  const Status outcome = receipt.status.ok() ? unpacks : receipt.status;
+  return outcome.ok() ? MPI_SUCCESS : raise(*comm, call, outcome);
 }
 
 // ---- non-blocking and persistent
@@ -211,7 +214,7 @@ Status make_send(Request& request, SendMode mode, const End& end, const Data& da
     return state.messages->prepare_send(team, request.out.bytes(), request.out.size(), end.peer,
                                         end.tag, mode, place);
   }
-  request.out.pack();
+  TUTTI_TRY(request.out.pack());
   return state.messages->start_send(team, request.out.bytes(), request.out.size(), end.peer,
                                     end.tag, mode, place);
 }
@@ -304,7 +307,7 @@ int run_isendrecv(const char* call, const End& out, const End& in, bool copied, 
     // What is sent is copied first: the buffer may be the one that is received into.
     if (copied && sends == Reason::none) {
       if (!request.out.set(sent, true)) return kNoMemory;
-      request.out.pack();
+      TUTTI_TRY(request.out.pack());
     }
     request.nobody = receives == Reason::nobody;
     if (receives == Reason::none) status = make_receive(request, in, received);
@@ -519,10 +522,11 @@ int message_Mrecv(void* buf, MPI_Count count, MPI_Datatype type, MPI_Message* me
     return state.messages->receive_taken(std::exchange(taken->message, nullptr), packed.bytes(),
                                          packed.size());
   });
-  packed.unpack(std::min(receipt.bytes, packed.size()));
+  const Status unpacks = packed.unpack(std::min(receipt.bytes, packed.size()));
   set_received(status, receipt);
   *message = MPI_MESSAGE_NULL;
-  const int code = receipt.status.ok() ? MPI_SUCCESS : raise(comm, "MPI_Mrecv", receipt.status);
+  const Status outcome = receipt.status.ok() ? unpacks : receipt.status;
+  const int code = outcome.ok() ? MPI_SUCCESS : raise(comm, "MPI_Mrecv", outcome);
   free_request(taken);
   return code;
 }
@@ -595,16 +599,18 @@ void wait_for_message(Request& request) noexcept {
 
 Status settle_message(Request& request) noexcept {
   const Receipt& receipt = request.transfer->receipt();
+  Status unpacks;
   if (request.receives && !request.settled && !receipt.cancelled)
-    request.in.unpack(std::min(receipt.bytes, request.in.size()));
+    unpacks = request.in.unpack(std::min(receipt.bytes, request.in.size()));
   request.settled = true;
+  if (!unpacks.ok() && receipt.status.ok()) return unpacks;
   if (request.sending != nullptr && receipt.status.ok()) return request.sending->receipt().status;
   return receipt.status;
 }
 
 Status start_message(Request& request) noexcept {
   request.settled = false;
-  request.out.pack();
+  TUTTI_TRY(request.out.pack());
   const std::size_t bytes = request.receives ? request.in.size() : request.out.size();
   return counted(request.call, way_of(bytes), bytes,
                  [&] { return state.messages->restart(*request.transfer); });

@@ -18,22 +18,35 @@ bool Packed::set(const Data& data, bool copied) noexcept {
   type_ = data.type;
   user_ = data.user;
   count_ = data.count;
+  space_ = data.space;
   bytes_ = scratch_.data();
   return true;
 }
 
-void Packed::unpack_copy(std::size_t received) const noexcept {
-  if (type_->size == 0) return;
+Status Packed::pack_copy(char* user, std::size_t count, char* packed) const noexcept {
+  if (space_ != nullptr) return pack_from(*space_, *type_, user, count, packed);
+  mpi::pack(*type_, user, count, packed);
+  return Status::success();
+}
+
+Status Packed::unpack_copy(const char* packed, std::size_t count, char* user) const noexcept {
+  if (space_ != nullptr) return unpack_to(*space_, *type_, packed, count, user);
+  mpi::unpack(*type_, packed, count, user);
+  return Status::success();
+}
+
+Status Packed::unpack_received(std::size_t received) const noexcept {
+  if (type_->size == 0) return Status::success();
   const std::size_t whole = std::min(received / type_->size, count_);
-  mpi::unpack(*type_, bytes_, whole, user_);
+  TUTTI_TRY(unpack_copy(bytes_, whole, user_));
   const std::size_t rest = received - whole * type_->size;
-  if (rest == 0 || whole == count_) return;
+  if (rest == 0 || whole == count_) return Status::success();
   // Of the last element only the beginning has come; what follows in memory stays as it is.
   char* const element = user_ + static_cast<std::ptrdiff_t>(whole) * type_->extent;
   char* const spare = bytes_ + size_;
-  mpi::pack(*type_, element, 1, spare);
+  TUTTI_TRY(pack_copy(element, 1, spare));
   std::memcpy(spare, bytes_ + whole * type_->size, rest);
-  mpi::unpack(*type_, spare, 1, element);
+  return unpack_copy(spare, 1, element);
 }
 
 }  // namespace tutti::mpi

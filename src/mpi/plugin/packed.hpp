@@ -36,15 +36,17 @@ class Packed {
   std::size_t size() const noexcept { return size_; }
 
   /// Before they are sent; nothing to do where they are in one piece.
-  void pack() const noexcept {
+  Status pack() const noexcept {
     if (scratch_.data() != nullptr) [[unlikely]]
-      mpi::pack(*type_, user_, count_, bytes_);
+      return pack_copy(user_, count_, bytes_);
+    return Status::success();
   }
   /// After `received` bytes have come, which may be fewer than there is room for, and end within an
   /// element.
-  void unpack(std::size_t received) const noexcept {
+  Status unpack(std::size_t received) const noexcept {
     if (scratch_.data() != nullptr) [[unlikely]]
-      unpack_copy(received);
+      return unpack_received(received);
+    return Status::success();
   }
 
  private:
@@ -54,15 +56,19 @@ class Packed {
     std::swap(count_, other.count_);
     std::swap(bytes_, other.bytes_);
     std::swap(size_, other.size_);
+    std::swap(space_, other.space_);
     std::swap(scratch_, other.scratch_);
   }
-  void unpack_copy(std::size_t received) const noexcept;
+  Status pack_copy(char* user, std::size_t count, char* packed) const noexcept;
+  Status unpack_copy(const char* packed, std::size_t count, char* user) const noexcept;
+  Status unpack_received(std::size_t received) const noexcept;
 
   const TypeInfo* type_ = nullptr;  // held; null where nothing is packed
   char* user_ = nullptr;
   std::size_t count_ = 0;
   char* bytes_ = nullptr;
   std::size_t size_ = 0;
+  const Space* space_ = nullptr;  // of the user's memory
   Scratch scratch_;
 };
 

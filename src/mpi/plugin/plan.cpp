@@ -38,13 +38,17 @@ Reason read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* o
   out->user = const_cast<char*>(static_cast<const char*>(buffer));
   out->count = static_cast<std::size_t>(count);
   if (__builtin_mul_overflow(out->count, out->type->size, &out->bytes)) return Reason::arguments;
-  return is_buffer(buffer, *out) ? Reason::none : Reason::arguments;
+  if (!is_buffer(buffer, *out)) return Reason::arguments;
+  out->locate();
+  return Reason::none;
 }
 
 bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept {
   *out = like;
   out->user = const_cast<char*>(static_cast<const char*>(buffer));
-  return is_buffer(buffer, like);
+  if (!is_buffer(buffer, like)) return false;
+  out->locate();
+  return true;
 }
 
 bool many(const Data& block, int count, Data* out) noexcept {
@@ -125,22 +129,37 @@ char* Staging::take(std::size_t bytes) {
 
 void Staging::pack_before(const Data& data, char* packed) {
   hold(data.type);
-  before.push_back({data.type, data.user, data.count, packed});
+  before.push_back({data.type, data.user, data.count, packed, data.space});
 }
 
 void Staging::unpack_after(const Data& data, char* packed) {
   hold(data.type);
-  after.push_back({data.type, data.user, data.count, packed});
+  after.push_back({data.type, data.user, data.count, packed, data.space});
 }
 
-void Plan::run(const std::vector<Transfer>& transfers, bool packing) noexcept {
-  for (const Transfer& transfer : transfers) {
-    if (packing) {
-      pack(*transfer.type, transfer.user, transfer.count, transfer.packed);
+void Staging::copy_before(const Data& data, std::size_t bytes, char* copy) {
+  before.push_back({nullptr, data.user, bytes, copy, data.space});
+}
+
+void Staging::copy_after(const Data& data, std::size_t bytes, char* copy) {
+  after.push_back({nullptr, data.user, bytes, copy, data.space});
+}
+
+Status Plan::run(const std::vector<Transfer>& transfers, bool packing) noexcept {
+  for (const Transfer& t : transfers) {
+    if (t.type == nullptr) {
+      TUTTI_TRY(
+          copy_bytes(*t.space, packing ? t.packed : t.user, packing ? t.user : t.packed, t.count));
+    } else if (t.space != nullptr) {
+      TUTTI_TRY(packing ? pack_from(*t.space, *t.type, t.user, t.count, t.packed)
+                        : unpack_to(*t.space, *t.type, t.packed, t.count, t.user));
+    } else if (packing) {
+      pack(*t.type, t.user, t.count, t.packed);
     } else {
-      unpack(*transfer.type, transfer.packed, transfer.count, transfer.user);
+      unpack(*t.type, t.packed, t.count, t.user);
     }
   }
+  return Status::success();
 }
 
 Reason make_plan(const BarrierArgs&, const Comm&, bool, Plan* plan) {
@@ -213,6 +232,7 @@ Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool, Plan* plan)
     // The buffer may be null when this rank's view of it is empty; the total is checked below.
     TUTTI_PLAN_TRY(read_data(args.recvbuf, args.recvcounts[i], args.recvtype, &block));
     block.user += args.displs[i] * block.type->extent;
+    block.locate();
     stage.counts[static_cast<std::size_t>(i)] = block.bytes;
     if (__builtin_add_overflow(total, block.bytes, &total)) return Reason::arguments;
   }
@@ -220,7 +240,8 @@ Reason make_plan(const AllgathervArgs& args, const Comm& comm, bool, Plan* plan)
   Data send;
   if (!own) TUTTI_PLAN_TRY(read_data(args.sendbuf, args.sendcount, args.sendtype, &send));
   if (!own && send.bytes != mine.bytes) return Reason::arguments;
-  const bool dense = mine.type->dense;
+  bool dense = true;
+  for (const Data& block : blocks) dense = dense && block.dense();
   if (!stage.reserve((dense ? 0 : total + 64) + (own ? 0 : scratch_for(send))))
     return Reason::no_memory;
   // Displacements may be negative; the core counts from the lowest block.

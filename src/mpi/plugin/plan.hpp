@@ -9,6 +9,7 @@
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/scratch.hpp"
+#include "mpi/plugin/staged.hpp"
 
 namespace tutti::mpi {
 
@@ -35,17 +36,27 @@ struct Data {
   const TypeInfo* type = nullptr;
   char* user = nullptr;
   std::size_t count = 0;
-  std::size_t bytes = 0;  // of data
+  std::size_t bytes = 0;         // of data
+  const Space* space = nullptr;  // where they lie; null: the processor reads them
 
-  bool dense() const { return type->dense || count == 0; }
+  /// Nothing needs to be packed.
+  bool dense() const { return (type->dense && space == nullptr) || count == 0; }
+  /// Sets `space`.
+  void locate() noexcept {
+    space = nullptr;
+    if (may_have_spaces()) [[unlikely]]
+      space = find_space(*type, user, count);
+  }
 };
 
-/// Data that must be packed before the call or unpacked after it.
+/// Data that must be packed before the call or unpacked after it. `type` is null for as many bytes
+/// as `count` says, which are only copied.
 struct Transfer {
   const TypeInfo* type;
   char* user;
   std::size_t count;
   char* packed;
+  const Space* space;
 };
 
 /// What a user-defined operator needs; the context of its Reduction.
@@ -75,6 +86,9 @@ struct Staging {
   char* take(std::size_t bytes);
   void pack_before(const Data& data, char* packed);
   void unpack_after(const Data& data, char* packed);
+  /// The same without regard to the type: `bytes` at the beginning of data in a GPU's memory.
+  void copy_before(const Data& data, std::size_t bytes, char* copy);
+  void copy_after(const Data& data, std::size_t bytes, char* copy);
 
  private:
   std::vector<const TypeInfo*> held_;
@@ -84,19 +98,21 @@ struct Plan {
   Call call;
   std::unique_ptr<Staging> staging;  // null for dense types, the common case
 
-  /// Before the call starts (each time, when persistent): packs.
-  void begin() const noexcept {
+  /// Before the call starts (each time, when persistent): packs. Fails when a GPU's library does.
+  Status begin() const noexcept {
     if (staging) [[unlikely]]
-      run(staging->before, true);
+      return run(staging->before, true);
+    return Status::success();
   }
   /// After it has completed: unpacks.
-  void finish() const noexcept {
+  Status finish() const noexcept {
     if (staging) [[unlikely]]
-      run(staging->after, false);
+      return run(staging->after, false);
+    return Status::success();
   }
 
  private:
-  static void run(const std::vector<Transfer>& transfers, bool packing) noexcept;
+  static Status run(const std::vector<Transfer>& transfers, bool packing) noexcept;
 };
 
 /// Why a call goes to the MPI; the order is that of kReasonNames in report.cpp.

@@ -41,6 +41,27 @@ Reason read_operands(Coll coll, const Arguments& args, Operands* out) {
   return aliased(coll, out->block, out->recv) ? Reason::arguments : Reason::none;
 }
 
+// The processor folds: what lies in a GPU's memory is copied, operands and result apart.
+Reason copy_operands(const Operands& operands, Plan* plan) {
+  const Data &send = operands.block, &recv = operands.recv;
+  const std::size_t block = plan->call.bytes;
+  const std::size_t whole = block * static_cast<std::size_t>(operands.blocks);
+  plan->staging = std::make_unique<Staging>();
+  Staging& stage = *plan->staging;
+  if (!stage.reserve(whole + block)) return Reason::no_memory;
+  if (send.space != nullptr) {
+    char* const copy = stage.take(whole);
+    stage.copy_before(send, whole, copy);
+    plan->call.send = copy;
+  }
+  if (operands.result && recv.space != nullptr) {
+    char* const copy = stage.take(block);
+    stage.copy_after(recv, block, copy);
+    plan->call.recv = copy;
+  }
+  return Reason::none;
+}
+
 // Reductions of predefined operators work on elements in place, whatever their padding.
 Reason plan_predefined(const Reduction* reduction, const Operands& operands, Plan* plan) {
   const Data& block = operands.block;
@@ -48,7 +69,9 @@ Reason plan_predefined(const Reduction* reduction, const Operands& operands, Pla
   plan->call.recv = operands.recv.user;  // null where none is wanted
   plan->call.reduction = reduction;
   plan->call.bytes = block.count * static_cast<std::size_t>(block.type->extent);
-  return Reason::none;
+  if (block.space == nullptr && operands.recv.space == nullptr) [[likely]]
+    return Reason::none;
+  return copy_operands(operands, plan);
 }
 
 Reason describe_operator(MPI_Op op, const TypeInfo* type, Plan* plan) {
@@ -82,7 +105,7 @@ Reason plan_user(MPI_Op op, const Operands& operands, Plan* plan) {
   plan->call.bytes = operands.block.bytes;
   plan->call.send = whole.user;
   plan->call.recv = operands.recv.user;
-  if (whole.dense()) return Reason::none;
+  if (whole.dense() && (!operands.result || operands.recv.dense())) return Reason::none;
   if (!stage.reserve(2 * whole.bytes)) return Reason::no_memory;
   char* const packed_send = stage.take(whole.bytes);
   stage.pack_before(whole, packed_send);

@@ -1,8 +1,8 @@
 /* Every rank describes the same data in another way: plain, as one element, with gaps, backwards,
  * by absolute addresses and MPI_BOTTOM, by null and nothing; through a plain call or one of a large
- * count; in place where only it may be. All of it is legal, so every call must end, with the values
- * that each rank computes itself. */
-#include "check.h"
+ * count; in place where only it may be; with DEVICE_LIBRARY in the memory of a device or not. All
+ * of it is legal, so every call must end, with the values that each rank computes itself. */
+#include "gpu.h"
 
 #if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
 #define HAVE_PERSISTENT 1
@@ -25,7 +25,8 @@ static int trial;
 struct side {
   enum kind kind;
   int n, blocks;
-  int* memory;
+  int* memory; /* as the program sees it */
+  struct memory place;
   size_t ints;
   void* buffer;
   int count; /* of one block */
@@ -60,15 +61,24 @@ static MPI_Datatype resized(MPI_Datatype inner, MPI_Aint lb, MPI_Aint extent) {
   return type;
 }
 
+/* Memory of all kinds, in another order on every rank. */
+static int host_only; /* what the MPI carries out: none here knows the memory of a device */
+static enum memory_kind next_memory(void) {
+  static int made;
+  if (host_only) return kHostMemory;
+  return (enum memory_kind)((made++ * (rank + 1) + rank) % 4);
+}
+
 static struct side make(enum kind kind, int n, int blocks) {
   const MPI_Aint word = sizeof(int);
-  struct side s = {kind, n, blocks, NULL, (size_t)blocks * (3 * (size_t)n + 1) + 8,
-                   NULL, 1, MPI_INT};
+  struct side s = {.kind = kind, .n = n, .blocks = blocks, .count = 1, .type = MPI_INT};
   MPI_Datatype inner;
   MPI_Aint address;
-  s.memory = malloc(s.ints * sizeof(int));
-  s.buffer = s.memory;
-  MPI_Get_address(s.memory, &address);
+  s.ints = (size_t)blocks * (3 * (size_t)n + 1) + 8;
+  s.place = take_memory(next_memory(), s.ints * sizeof(int));
+  s.memory = (int*)s.place.view;
+  s.buffer = s.place.address;
+  MPI_Get_address(s.buffer, &address);
   switch (kind) {
     case kPlain:
       s.count = n;
@@ -109,14 +119,14 @@ static struct side make(enum kind kind, int n, int blocks) {
     default:
       MPI_Type_create_hvector(n, 1, -word, MPI_INT, &inner);
       s.type = resized(inner, n == 0 ? 0 : -(n - 1) * word, n * word);
-      s.buffer = s.memory + (n == 0 ? 0 : n - 1);
+      s.buffer = (int*)s.place.address + (n == 0 ? 0 : n - 1);
   }
   if (s.count == 0) s.buffer = NULL; /* nothing may lie nowhere */
   return s;
 }
 
 static void drop(struct side* s) {
-  free(s->memory);
+  free_memory(&s->place);
   if (s->type != MPI_INT) MPI_Type_free(&s->type);
 }
 
@@ -337,9 +347,9 @@ static int per_element;
 static void combine(void* in, void* inout, int* count, int keep) {
   for (int e = 0; e < *count; e++) {
     for (int i = 0; i < per_element; i++) {
-      const int* place = per_element == 1 ? at(operands, 0, 0) : at(operands, 0, i);
+      const long ints = at(operands, 0, per_element == 1 ? 0 : i) - operands->memory;
       MPI_Aint here, extent, lb, from;
-      MPI_Get_address(place, &here);
+      MPI_Get_address((int*)operands->place.address + ints, &here);
       MPI_Get_address(operands->buffer, &from);
       if (operands->buffer == MPI_BOTTOM) from = 0;
       MPI_Type_get_extent(operands->type, &lb, &extent);
@@ -391,7 +401,7 @@ static void test_reduce(int n, int root, enum operator op) {
   struct side send = make(kind, n, 1), recv = make(kind, n, 1);
   const int mine = rank == root, own = mine && (is_absolute(kind) || trial % 3 == 0);
   /* Open MPI's MPI_Reduce_init calls two null buffers of nothing the same. */
-  void* const to = n == 0 && !own ? recv.memory : recv.buffer;
+  void* const to = n == 0 && !own ? recv.place.address : recv.buffer;
   operands = own ? &recv : &send;
   per_element = operands->count == 1 ? n : 1;
   clear(&send);
@@ -447,10 +457,106 @@ static void test_all(int n) {
   test_scatter(n, root, in_place);
   test_alltoall(n, in_place);
   for (int op = 0; op < kOperators; op++) {
+    host_only = op != kSum && form != kBlocking;
     test_reduce(n, root, (enum operator)op);
     test_allreduce(n, (enum operator)op, in_place);
     test_reduce_scatter_block(n, (enum operator)op);
+    host_only = 0;
   }
+}
+
+/* Under MPI_BOTTOM one half may lie here and the other there. */
+static void test_scattered(void) {
+  enum { kHalf = 700 };
+  struct memory halves[2];
+  MPI_Datatype type;
+  MPI_Aint places[2];
+  int lengths[] = {kHalf, kHalf}, *view[2];
+  for (int half = 0; half < 2; half++) {
+    halves[half] = take_memory(half == rank % 2 ? kDeviceMemory : kHostMemory, kHalf * sizeof(int));
+    view[half] = (int*)halves[half].view;
+    MPI_Get_address(halves[half].address, &places[half]);
+    for (int i = 0; i < kHalf; i++) view[half][i] = rank == 1 ? half * kHalf + i : -1;
+  }
+  MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Bcast(MPI_BOTTOM, 1, type, 1, comm);
+  for (int i = 0; i < 2 * kHalf; i++)
+    CHECK(view[i / kHalf][i % kHalf] == i, "scattered int %d is %d", i, view[i / kHalf][i % kHalf]);
+  MPI_Type_free(&type);
+  for (int half = 0; half < 2; half++) free_memory(&halves[half]);
+}
+
+/* Many blocks of a few bytes, as an index list makes them. */
+static void test_indexed(void) {
+  enum { kBlocks = 300 };
+  int places[kBlocks];
+  for (int i = 0; i < kBlocks; i++) places[i] = 3 * i + i % 2;
+  struct memory memory =
+      take_memory(rank % 2 ? kDeviceMemory : kManagedMemory, 4 * kBlocks * sizeof(int));
+  int* view = (int*)memory.view;
+  MPI_Datatype type;
+  MPI_Type_create_indexed_block(kBlocks, 1, places, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  for (int root = 0; root < size; root++) {
+    for (int i = 0; i < 4 * kBlocks; i++) view[i] = -1;
+    for (int i = 0; rank == root && i < kBlocks; i++) view[places[i]] = i + root;
+    MPI_Bcast(memory.address, 1, type, root, comm);
+    for (int i = 0, next = 0; i < 4 * kBlocks; i++) {
+      const int mine = next < kBlocks && places[next] == i;
+      CHECK(view[i] == (mine ? next + root : -1), "indexed int %d is %d", i, view[i]);
+      next += mine;
+    }
+  }
+  MPI_Type_free(&type);
+  free_memory(&memory);
+}
+
+/* ---- messages around the ring, in every form */
+
+static void test_messages(int n) {
+  const int to = (rank + 1) % size, from = (rank + size - 1) % size;
+  struct side send = make(other_kind(1, n), n, 1), recv = make(other_kind(3, n), n, 1);
+  struct side wanted;
+  MPI_Request requests[2];
+  MPI_Status status;
+  MPI_Message message;
+  clear(&send);
+  fill(&send, 0, rank, 6);
+#define RECEIVED(what)             \
+  do {                             \
+    wanted = blank(&recv);         \
+    fill(&wanted, 0, from, 6);     \
+    compare(what, &recv, &wanted); \
+    clear(&recv);                  \
+  } while (0)
+  clear(&recv);
+  MPI_Sendrecv(send.buffer, send.count, send.type, to, 1, recv.buffer, recv.count, recv.type, from,
+               1, comm, &status);
+  RECEIVED("sendrecv");
+  MPI_Irecv(recv.buffer, recv.count, recv.type, from, 2, comm, &requests[0]);
+  MPI_Isend(send.buffer, send.count, send.type, to, 2, comm, &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  RECEIVED("isend");
+  MPI_Isend(send.buffer, send.count, send.type, to, 3, comm, &requests[1]);
+  MPI_Mprobe(from, 3, comm, &message, &status);
+  MPI_Mrecv(recv.buffer, recv.count, recv.type, &message, &status);
+  MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  RECEIVED("mrecv");
+  MPI_Recv_init(recv.buffer, recv.count, recv.type, from, 4, comm, &requests[0]);
+  MPI_Ssend_init(send.buffer, send.count, send.type, to, 4, comm, &requests[1]);
+  for (int turn = 0; turn < 2; turn++) {
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    RECEIVED("persistent messages");
+  }
+  MPI_Request_free(&requests[0]);
+  MPI_Request_free(&requests[1]);
+  fill(&recv, 0, rank, 6);
+  MPI_Sendrecv_replace(recv.buffer, recv.count, recv.type, to, 5, from, 5, comm, &status);
+  RECEIVED("sendrecv_replace");
+  drop(&send);
+  drop(&recv);
 }
 
 /* More elements than an int counts, of no size: nothing, as elsewhere. */
@@ -489,6 +595,8 @@ int main(int argc, char** argv) {
   served = argc > 2 && strcmp(argv[2], "served") == 0;
   const int longest = argc > 1 ? atoi(argv[1]) : 20000;
   const int sizes[] = {0, 1, 6, 1000, longest};
+  /* Loaded before the MPI is or afterwards, and on every rank or on some. */
+  if (getenv("DEVICE_EARLY") != NULL) open_gpu();
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -496,6 +604,9 @@ int main(int argc, char** argv) {
   ops[kSum] = MPI_SUM;
   MPI_Op_create(add, 1, &ops[kOwnSum]);
   MPI_Op_create(first, 0, &ops[kFirst]);
+  if (gpu_allocate == NULL && (rank % 2 || getenv("DEVICE_ODD_RANKS") == NULL)) open_gpu();
+  test_scattered();
+  test_indexed();
   if (served) test_much_of_nothing(); /* an MPI alone gets out of step */
   test_aliased_at_the_root();
   for (form = kBlocking; form < kForms; form++) {
@@ -506,6 +617,14 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 5; i++) {
       for (trial = 0; trial < (sizes[i] > 1000 ? kKinds : 2 * kKinds); trial++) test_all(sizes[i]);
     }
+  }
+  const int messages = getenv("DEVICE_LIBRARY") == NULL || getenv("TUTTI_P2P") != NULL;
+  for (trial = 0; messages && trial < kKinds; trial++) {
+    for (int i = 0; i < 5; i++) test_messages(sizes[i]);
+  }
+  if (gpu_copies != NULL) {
+    CHECK(gpu_copies() > 100, "the device was copied from and to %ld times", gpu_copies());
+    CHECK(gpu_contexts() == 0, "%d contexts are left", gpu_contexts());
   }
   MPI_Op_free(&ops[kOwnSum]);
   MPI_Op_free(&ops[kFirst]);
