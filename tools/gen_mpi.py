@@ -330,8 +330,6 @@ def preload_functions(functions):
     return "\n".join(lines) + "\n"
 
 
-SONAMES = {"mpich": ("libmpi.so.12", "libmpich.so.12"), "standard": ("libmpi_abi.so.1",),
-           "openmpi": ("libmpi.so.40",)}
 PLUGIN_NAMES = {"mpich": "mpich", "standard": "abi", "openmpi": "openmpi"}
 STATUS_BYTES = {"mpich": 20, "standard": 32, "openmpi": 24}
 STATUS_ERROR = {"mpich": 16, "standard": 8, "openmpi": 8}  # offset of MPI_ERROR
@@ -346,8 +344,7 @@ def preload_abis(constants):
         def fact(name, abi=abi):
             value = by_name[name].values[abi]
             return f'{{"{value}", 0}}' if abi == "openmpi" else f"{{NULL, {value}}}"
-        sonames = ", ".join(f'"{s}"' for s in SONAMES[abi])
-        lines.append(f'    {{.name = "{PLUGIN_NAMES[abi]}",\n     .sonames = {{{sonames}}},\n'
+        lines.append(f'    {{.name = "{PLUGIN_NAMES[abi]}",\n'
                      f'     .comm_world = {fact("MPI_COMM_WORLD")},\n'
                      f'     .request_null = {fact("MPI_REQUEST_NULL")},\n'
                      f'     .type_int = {fact("MPI_INT")},\n     .op_min = {fact("MPI_MIN")},\n'

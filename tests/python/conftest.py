@@ -20,6 +20,9 @@ BANNERS = {
     "openmpi": "mpirun (Open MPI) 5.0.11\n\nReport bugs to ...\n",
     "openmpi4": "mpiexec (OpenRTE) 4.1.4\n",
     "slurm": "slurm 22.05.8\n",
+    "flux": "commands:    \t\t0.68.0\nlibflux-core:\t\t0.68.0\nbuild-options:\t\t+hwloc==2.9.0\n",
+    "pals": "mpiexec version 1.2.12 (PALS 1.2.12)\n",
+    "prrte": "prun (PRRTE) 3.0.5\n",
     "other": "FancyMPI 1.0\n",
 }
 FAKE = """#!{python}

@@ -54,7 +54,8 @@ def test_unknown_option_takes_what_cannot_be_the_program():
 
 @pytest.mark.parametrize("kind, mpi, version", [
     ("mpich", "MPICH", "5.0.2"), ("impi", "Intel MPI", "2021.18"), ("openmpi", "Open MPI", "5.0.11"),
-    ("openmpi4", "Open MPI", "4.1.4"), ("slurm", "Slurm", "22.05.8")])
+    ("openmpi4", "Open MPI", "4.1.4"), ("slurm", "Slurm", "22.05.8"), ("flux", "Flux", "0.68.0"),
+    ("pals", "PALS", "1.2.12"), ("prrte", "Open MPI", "3.0.5")])
 def test_identify(fake_launcher, kind, mpi, version):
     found = launcher.identify(str(fake_launcher(kind)))
     assert (found.mpi, found.version) == (mpi, version)

@@ -241,3 +241,118 @@ def test_mpi4py_is_taken_over(tutti, mpi, tmp_path):
     assert json.loads(answer.out) == [3, 3, 6.0, 6.0]
     assert "no calls seen" not in answer.err
     assert json.loads((tmp_path / "report.json").read_text())
+
+
+def test_flux_gets_the_preload_after_the_users_rules(tutti, fake_launcher):
+    flux = str(fake_launcher("flux", "flux"))
+    answer = tutti("run", "--report", flux, "run", "-n", "4", "--env=-*", TRUE, "-n")
+    assert answer.status == 0, answer.err
+    words = answer.json["argv"]
+    assert words[:4] == ["run", "-n", "4", "--env=-*"]
+    assert words[-2:] == [TRUE, "-n"]
+    assert "--env=TUTTI_REPORT=1" in words[4:-2]
+    assert f"--env=LD_PRELOAD={LIBRARY}" in words[4:-2]
+    assert answer.err == ""  # its ranks may be on other machines, where nobody sees what they leave here
+    refused = tutti("run", flux, "jobs")
+    assert refused.status == 2
+    assert "flux run" in refused.err
+
+
+def test_pals_gets_the_preload_for_each_program(tutti, fake_launcher):
+    pals = str(fake_launcher("pals"))
+    answer = tutti("run", pals, "-n", "2", "--env", "LD_PRELOAD=/lib/tool.so", "--", TRUE, ":", "-n", "1", TRUE)
+    assert answer.status == 0, answer.err
+    words = answer.json["argv"]
+    assert [word for word in words if word.startswith("LD_PRELOAD=")] == [f"LD_PRELOAD=/lib/tool.so:{LIBRARY}",
+                                                                         f"LD_PRELOAD={LIBRARY}"]
+    assert words[:2] == ["-n", "2"] and words[-1] == TRUE and "--" not in words
+
+
+def test_prun_is_open_mpis(tutti, fake_launcher):
+    answer = tutti("run", str(fake_launcher("prrte", "prun")), "-n", "2", TRUE)
+    assert f"LD_PRELOAD={LIBRARY}" in answer.json["argv"], answer.err
+
+
+def test_others_are_told_what_to_set(tutti):
+    answer = tutti("run", "jsrun", "-n", "2", TRUE)
+    assert answer.status == 2
+    assert f"env LD_PRELOAD={LIBRARY}" in answer.err
+
+
+def test_what_a_launcher_is_is_remembered(tutti, executable, tmp_path):
+    """Only of ELF files, only while they are the same, and only in a file of one's own."""
+    from tutti.launch import known
+
+    home = tmp_path / "cache"
+    launcher = tmp_path / "mpiexec"
+    launcher.write_bytes(b"\x7fELF and more")
+    os.environ["XDG_CACHE_HOME"] = str(home)
+    try:
+        answer = ("hydra", "MPICH", "5.0.2")
+        assert known.find(str(launcher)) is None
+        known.remember(str(launcher), answer)
+        assert known.find(str(launcher)) == answer
+        file = home / "tutti" / "launchers"
+        assert file.stat().st_mode & 0o777 == 0o600
+        for number in range(100):  # it does not grow for ever
+            launcher.write_bytes(b"\x7fELF" + b"x" * number)
+            known.remember(str(launcher), answer)
+        assert len(file.read_text().splitlines()) == known.MOST + 1
+        launcher.write_bytes(b"\x7fELF another one")
+        assert known.find(str(launcher)) is None
+        known.remember(str(launcher), answer)
+        file.chmod(0o666)  # anybody may have written it
+        assert known.find(str(launcher)) is None
+        file.unlink()
+        file.symlink_to(tmp_path / "elsewhere")
+        assert known.find(str(launcher)) is None
+        (tmp_path / "elsewhere").write_bytes(os.urandom(1000))
+        assert known.find(str(launcher)) is None
+        script = executable("mpirun", "#!/bin/sh\n")
+        known.remember(str(script), answer)
+        assert known.find(str(script)) is None
+        os.environ["XDG_CACHE_HOME"] = "/proc/nowhere"
+        known.remember(str(launcher), answer)  # no complaint
+        assert known.find(str(launcher)) is None
+    finally:
+        del os.environ["XDG_CACHE_HOME"]
+
+
+def test_writers_of_the_memory_do_not_disturb_each_other(tmp_path):
+    """Whatever a reader finds is whole."""
+    code = ("import sys; from tutti.launch import known\n"
+            "for i in range(60):\n"
+            "    known.remember(sys.argv[1], ('hydra', 'MPICH', '1.%d' % i))\n"
+            "    found = known.find(sys.argv[1])\n"
+            "    assert found is not None and found[:2] == ('hydra', 'MPICH'), found\n")
+    writers = []
+    for number in range(4):
+        launcher = tmp_path / f"mpiexec{number % 2}"
+        launcher.write_bytes(b"\x7fELF")
+    for number in range(4):
+        writers.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "mpiexec0")],
+                                        env=clean_environment(XDG_CACHE_HOME=str(tmp_path / "c"))))
+    assert [writer.wait(timeout=60) for writer in writers] == [0] * 4
+    assert os.listdir(tmp_path / "c" / "tutti") == ["launchers"]
+
+
+def test_a_run_imports_little(fake_launcher, tmp_path):
+    """What every job would pay: none of the option parser, the plots, the extension module."""
+    code = ("import sys, tutti.cli\ntry:\n    tutti.cli.main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code, end\n"
+            "heavy = {'typer', 'click', 'rich', 'matplotlib', 'numpy', 'tutti._core', 'tutti.commands', 'dataclasses', 'typing'}\n"
+            "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n")
+    done = subprocess.run([sys.executable, "-c", code, "run", "--report", str(fake_launcher("mpich")), "-n", "1", TRUE],
+                          capture_output=True, text=True, env=clean_environment(), timeout=60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "[]", done.stderr
+
+
+def test_plain_and_explained_options_mean_the_same():
+    """The quick reader and the option parser of the other commands know the same options."""
+    from tutti import commands
+    from tutti.launch import options
+    import typer
+
+    command = typer.main.get_command(commands.app).commands["run"]
+    known_there = {name for parameter in command.params for name in parameter.opts if name.startswith("--")} - {"--help"}
+    assert known_there == {*options._VALUES, "--report", "--dcp-from-job"}

@@ -172,7 +172,8 @@ def soname_abi(name: str) -> Abi | None:
     for soname, abi in _SONAMES.items():
         if base == soname or base.startswith(soname + "."):
             return abi
-    return None
+    # Vendors' names of MPICH: libmpi_gnu_91.so.12, libmpi_intel.so.12, libmpi_cray.so.12.
+    return Abi.MPICH if re.match(r"libmpi(ch)?_\w+\.so\.12(\.|$)", base) else None
 
 
 def needed_mpi(path: Path, elf: Elf, library_path: str | None) -> tuple[Abi, str] | None:

@@ -26,6 +26,8 @@ class Kind(enum.Enum):
     HYDRA = "hydra"      # MPICH, Intel MPI, MVAPICH: -genv, -env
     OPENMPI = "openmpi"  # mpirun, prterun: -x
     SLURM = "slurm"      # srun: --export
+    FLUX = "flux"        # flux run: --env=NAME=VALUE
+    PALS = "pals"        # HPE's mpiexec: --env NAME=VALUE
 
 
 class Launcher(Record):
@@ -43,10 +45,10 @@ class Launcher(Record):
 
 
 NAMES = ("mpiexec", "mpirun", "mpiexec.hydra", "mpirun.hydra", "mpiexec.mpich", "mpirun.mpich",
-         "mpiexec.openmpi", "mpirun.openmpi", "orterun", "prterun", "srun")
-UNSUPPORTED = ("aprun", "jsrun", "ibrun", "lrun", "flux", "prun", "palsrun", "mpiexec_mpt",
+         "mpiexec.openmpi", "mpirun.openmpi", "orterun", "prterun", "prun", "srun", "flux")
+UNSUPPORTED = ("aprun", "jsrun", "ibrun", "lrun", "palsrun", "mpiexec_mpt",
                "ccc_mprun", "mpiexec.gforker", "mpiexec.smpd")
-SUPPORTED_TEXT = "MPICH's or Intel's mpiexec (Hydra), Open MPI's mpirun or prterun, Slurm's srun"
+SUPPORTED_TEXT = "MPICH's or Intel's mpiexec (Hydra), Open MPI's mpirun, prterun or prun, Slurm's srun, flux run, PALS' mpiexec"
 
 
 def is_launcher_name(word: str) -> bool:
@@ -93,6 +95,8 @@ _SIGNS = (
     (re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)"), Kind.OPENMPI, "Open MPI"),
     (re.compile(r"\bprte(?:run)?\b.*?([\d][\w.]+)", re.IGNORECASE), Kind.OPENMPI, "Open MPI"),
     (re.compile(r"^slurm\S* ([\w.-]+)", re.MULTILINE), Kind.SLURM, "Slurm"),
+    (re.compile(r"^libflux-core:\s*([\w.-]+)", re.MULTILINE), Kind.FLUX, "Flux"),
+    (re.compile(r"\bPALS\b\D*([\d][\w.-]*)"), Kind.PALS, "PALS"),
 )
 
 
@@ -158,6 +162,18 @@ _SLURM_VALUES = {
        "whole delay-boot no-shell send-libs",
 }
 
+_FLUX_VALUES = {
+    1: "n ntasks N nodes c cores-per-task g gpus-per-task q queue B bank t time-limit o setopt S setattr env env-remove "
+       "env-file job-name input output error cwd urgency dependency requires requires-file begin-time signal taskmap cores "
+       "tasks-per-node tasks-per-core gpus-per-node nslots rlimit conf bg progress cc bcc p add-file broker-opts",
+    0: "x exclusive l label-io u unbuffered v verbose V h help dry-run wait watch quiet unbuffered debug",
+}
+_PALS_VALUES = {
+    1: "n np N ppn d depth cpu-bind mem-bind hosts host hostlist hostfile H env umask wdir wd path transfer-dir rlimits procinfo "
+       "gpu-bind pmi sstartup ready e R rules soft arch",
+    0: "envall envnone envlist exclusive line-buffer label l help h version V verbose v no-transfer transfer configfile abort-on-failure",
+}
+
 
 def _table(groups: dict[int, str]) -> dict[str, int]:
     table: dict[str, int] = {}
@@ -168,7 +184,21 @@ def _table(groups: dict[int, str]) -> dict[str, int]:
 
 
 _TABLES = {Kind.HYDRA: _table(_HYDRA_VALUES), Kind.OPENMPI: _table(_OPENMPI_VALUES),
-           Kind.SLURM: _table(_SLURM_VALUES)}
+           Kind.SLURM: _table(_SLURM_VALUES), Kind.FLUX: _table(_FLUX_VALUES), Kind.PALS: _table(_PALS_VALUES)}
+_FLUX_COMMANDS = ("run", "submit")
+
+
+def options_begin(words: list[str], kind: Kind, launcher: int) -> int:
+    """Where a launcher's options begin. Raises UserError where `flux` is not to start a program."""
+    at = launcher + 1
+    if kind is not Kind.FLUX:
+        return at
+    if words[at:at + 1] == ["mini"]:
+        at += 1
+    if at >= len(words) or words[at] not in _FLUX_COMMANDS:
+        raise UserError("of flux, tutti run takes `flux run` and `flux submit`; inside `flux alloc` or a batch script, put "
+                        "tutti run in front of those")
+    return at + 1
 
 
 class Option(Record):

@@ -5,6 +5,7 @@ the user preloads already stays, in front: tools that intercept MPI then see the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tutti.errors import Failure, UserError
@@ -38,12 +39,12 @@ def make_plan(words: list[str], settings: dict[str, str], environment: dict[str,
               library_folder: Path) -> Plan:
     """The plan for a command line. `settings` are the TUTTI_* variables that the programs must see.
     Raises UserError when the command line cannot work, Failure when tutti is not complete."""
-    at = _launcher_position(words)
+    at = _launcher_position(words, library_folder)
     launcher = None if at is None else launchers.identify(words[at])
     if launcher is None or at is None:
         return _plan_bare(words, settings, environment, library_folder)
     plan = Plan(list(words), {**environment, **settings}, launcher)
-    segments = launchers.parse(words, launcher.kind, at + 1)
+    segments = launchers.parse(words, launcher.kind, launchers.options_begin(words, launcher.kind, at))
     _examine_segments(plan, words, segments, environment)
     if not plan.programs:
         return plan  # mpiexec --version: nothing is started
@@ -52,11 +53,12 @@ def make_plan(words: list[str], settings: dict[str, str], environment: dict[str,
     plan.preload = _library(library_folder, LIBRARY)
     libraries = [*_split_library(plan, settings, library_folder), *_revoke_library(launcher, library_folder), plan.preload]
     job = _Job(words, segments, at, settings, environment.get(PRELOAD), libraries)
-    plan.command = {Kind.HYDRA: _for_hydra, Kind.OPENMPI: _for_openmpi, Kind.SLURM: _for_slurm}[launcher.kind](job)
+    plan.command = {Kind.HYDRA: _for_hydra, Kind.OPENMPI: _for_openmpi, Kind.SLURM: _for_slurm, Kind.FLUX: _for_flux,
+                    Kind.PALS: _for_pals}[launcher.kind](job)
     return plan
 
 
-def _launcher_position(words: list[str]) -> int | None:
+def _launcher_position(words: list[str], library_folder: Path) -> int | None:
     """Where the launcher stands: first, or behind wrappers such as `timeout 60` or `env A=B`."""
     for at, word in enumerate(words):
         if launchers.is_launcher_name(word) and launchers.find_program(word) is not None:
@@ -65,7 +67,8 @@ def _launcher_position(words: list[str]) -> int | None:
             return at  # identify() says that it is missing
     base = Path(words[0]).name
     if base in launchers.UNSUPPORTED:
-        raise UserError(f"the launcher '{base}' is not supported; supported: {launchers.SUPPORTED_TEXT}")
+        raise UserError(f"the launcher '{base}' is not supported; supported: {launchers.SUPPORTED_TEXT}; with others, put "
+                        f"`env LD_PRELOAD={library_folder / LIBRARY}` in front of the program")
     return None
 
 
@@ -76,7 +79,7 @@ def _examine_segments(plan: Plan, words: list[str], segments: list[Segment],
                       environment: dict[str, str]) -> None:
     folder = segments[0].value_of("wdir", "wd", "D", "chdir")
     remote = any(segment.has(*HOST_OPTIONS) for segment in segments)
-    plan.elsewhere = remote or (plan.launcher is not None and plan.launcher.kind is Kind.SLURM)
+    plan.elsewhere = remote or (plan.launcher is not None and plan.launcher.kind in (Kind.SLURM, Kind.FLUX, Kind.PALS))
     commands = [(words[segment.program:segment.end], segment.value_of("wdir", "wd", "D", "chdir") or folder)
                 for segment in segments]
     commands += [(command, folder) for command in _commands_in_files(segments, plan)]
@@ -260,3 +263,28 @@ def _for_slurm(job: _Job) -> list[str]:
     parts.append(f"{PRELOAD}={_joined(present, job.libraries)}")
     rest = _without(job.words, job.launcher + 1, len(job.words), exports)
     return [*job.words[:job.launcher + 1], "--export=" + ",".join(parts), *rest]
+
+
+def _for_flux(job: _Job) -> list[str]:
+    """--env=NAME=VALUE, after the user's own rules: the last one counts."""
+    return _in_front_of_programs(job, lambda name, value: [f"--env={name}={value}"])
+
+
+def _for_pals(job: _Job) -> list[str]:
+    """--env NAME=VALUE for each program."""
+    return _in_front_of_programs(job, lambda name, value: ["--env", f"{name}={value}"])
+
+
+def _in_front_of_programs(job: _Job, words_for: Callable[[str, str], list[str]]) -> list[str]:
+    command = job.words[:job.segments[0].start]
+    for number, segment in enumerate(job.segments):
+        own = [option for option in segment.options if option.name == "env" and _preload_in(option) is not None]
+        command += [":"] if number else []
+        command += _without(job.words, segment.start, segment.program, own)
+        if command[-1:] == ["--"]:  # the end of the options
+            command.pop()
+        present = _preload_in(own[-1]) if own else job.present
+        for name, value in {**job.settings, PRELOAD: _joined(present, job.libraries)}.items():
+            command += words_for(name, value)
+        command += job.words[segment.program:segment.end]
+    return command

@@ -4,7 +4,6 @@
 
 static const struct tutti_abi abis[] = {
     {.name = "mpich",
-     .sonames = {"libmpi.so.12", "libmpich.so.12"},
      .comm_world = {NULL, 0x44000000},
      .request_null = {NULL, 0x2c000000},
      .type_int = {NULL, 0x4c000405},
@@ -21,7 +20,6 @@ static const struct tutti_abi abis[] = {
      .err_no_mem = 34,
      .err_unsupported = 44},
     {.name = "abi",
-     .sonames = {"libmpi_abi.so.1"},
      .comm_world = {NULL, 0x00000101},
      .request_null = {NULL, 0x00000180},
      .type_int = {NULL, 0x00000209},
@@ -38,7 +36,6 @@ static const struct tutti_abi abis[] = {
      .err_no_mem = 39,
      .err_unsupported = 55},
     {.name = "openmpi",
-     .sonames = {"libmpi.so.40"},
      .comm_world = {"ompi_mpi_comm_world", 0},
      .request_null = {"ompi_request_null", 0},
      .type_int = {"ompi_mpi_int", 0},

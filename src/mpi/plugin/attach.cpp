@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.hpp"
@@ -36,10 +38,15 @@ std::uint64_t hash(const std::string& text) {
   return value;
 }
 
+/// All processes in the order of the job's ranks. Only for MPI_Init: until that returns nobody else
+/// uses the world, whose collectives the MPI has set up already; Intel MPI takes 0.1 s to do that
+/// for another communicator.
+MPI_Comm everybody() noexcept { return split_off() ? state.pump_comm : MPI_COMM_WORLD; }
+
 Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
   if (bytes > INT_MAX) return Status::error(Code::invalid_argument, "bootstrap message too large");
   const int count = static_cast<int>(bytes);
-  const int code = native.Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, state.pump_comm);
+  const int code = native.Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, everybody());
   return code == MPI_SUCCESS ? Status::success()
                              : Status::error(Code::internal, "the MPI's allgather failed");
 }
@@ -62,12 +69,18 @@ bool same_settings() {
   return false;
 }
 
-// Settings and versions, which every rank reads for itself. False on all ranks when one has a
-// problem.
-bool agree_on_settings() {
-  std::string message;
-  const bool loaded = load_settings(&state.settings, &message).ok();
-  log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
+std::uint64_t version() { return hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE; }
+
+// Whether nothing is wrong on any rank, in one exchange: with more ranks than cores each takes an
+// MPI milliseconds. `mine`: whether nothing is on this one.
+bool all_is_well(bool mine) {
+  std::string settings;
+  for (const SharedSetting& one : shared_settings(state.settings)) settings += one.value + '\n';
+  return first_difference({mine, version(), hash(settings)}) == 3 && mine;
+}
+
+// What is wrong on some rank, step by step, and one line that says it. False on all ranks.
+bool find_what_is_wrong(bool loaded, const std::string& message) {
   if (!all_ranks(loaded)) {
     say_once(!loaded, message.c_str());
     return false;
@@ -83,12 +96,34 @@ bool agree_on_settings() {
              "part; the program runs on its own MPI");
     return false;
   }
-  const std::uint64_t version = hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE;
-  if (!equal_on_all_ranks(version)) {
+  if (!equal_on_all_ranks(version())) {
     say_once(true, "the ranks run different versions of tutti");
     return false;
   }
-  if (!same_settings()) return false;
+  return same_settings();
+}
+
+// False on all ranks when one has a preload of another version, or an MPI without a function.
+bool fits(const tutti_preload& preload, const char* missing) {
+  const bool same = preload.signature == TUTTI_MPI_TABLE_SIGNATURE;
+  if (all_ranks(same && missing == nullptr)) return true;
+  const std::string text =
+      !same ? std::string(preload.plugin_path) + " is of another version than the preload"
+            : std::string("this MPI has no ") + (missing != nullptr ? missing : "");
+  say_once(!same || missing != nullptr, text.c_str());
+  return false;
+}
+
+// Settings and versions, which every rank reads for itself. False on all ranks when one has a
+// problem.
+bool agree_on_settings(const tutti_preload& preload, const char* missing) {
+  std::string message;
+  const bool loaded = load_settings(&state.settings, &message).ok();
+  log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
+  const bool mine = preload.signature == TUTTI_MPI_TABLE_SIGNATURE && missing == nullptr &&
+                    loaded && !state.settings.disable && !is_fault_tolerant();
+  if (!all_is_well(mine) && !(fits(preload, missing) && find_what_is_wrong(loaded, message)))
+    return false;
   offload::Ratio ratio;
   if (!state.settings.dcp.empty() &&
       !offload::parse_ratio(state.settings.dcp, &ratio, &message).ok()) {
@@ -112,6 +147,19 @@ Status start_processors(Host* host, const std::string& folder, std::string* mess
   return Status::success();
 }
 
+// The process numbers of the program's ranks, and whether all processes have succeeded.
+bool gather_pids(bool mine) {
+  const int pid = mine ? getpid() : 0;
+  int processes = 0;
+  native.Comm_size(state.pump_comm, &processes);
+  std::vector<int> all(static_cast<std::size_t>(processes));
+  native.Allgather(&pid, 1, MPI_INT, all.data(), 1, MPI_INT, everybody());
+  const bool every = std::find(all.begin(), all.end(), 0) == all.end();
+  all.resize(static_cast<std::size_t>(state.size));  // dedicated ones come behind
+  state.pids = std::move(all);
+  return every;
+}
+
 bool create_job(const std::string& folder) {
   Host host;
   host.rank = state.rank;
@@ -124,7 +172,7 @@ bool create_job(const std::string& folder) {
   if (!split_off() && !state.settings.dcp.empty())
     status = start_processors(&host, folder, &message);
   if (status.ok()) status = Job::create(host, state.threads, &state.job);
-  const bool created = all_ranks(status.ok());
+  const bool created = gather_pids(status.ok());
   if (!created) {
     if (message.empty()) message = status.detail != nullptr ? status.detail : name(status.code);
     say_once(!status.ok(), ("cannot start: " + message).c_str());
@@ -150,12 +198,6 @@ void watch_revocations(bool watch) {
 #else
 void watch_revocations(bool) {}
 #endif
-
-void gather_pids() {
-  const int pid = getpid();
-  state.pids.resize(static_cast<std::size_t>(state.size));
-  native.Allgather(&pid, 1, MPI_INT, state.pids.data(), 1, MPI_INT, world_handle);
-}
 
 void free_world_copies() {
   if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);
@@ -215,19 +257,6 @@ void install_handlers() {
   }
 }
 
-// False on all ranks when one has a preload of another version, or an MPI without a function.
-bool fits(const tutti_preload& preload, const char* missing) {
-  const bool same = preload.signature == TUTTI_MPI_TABLE_SIGNATURE;
-  if (all_ranks(same && missing == nullptr)) return true;
-  native.Comm_rank(MPI_COMM_WORLD, &state.rank);
-  log_setup(LogLevel::warn, state.rank);
-  const std::string text =
-      !same ? std::string(preload.plugin_path) + " is of another version than the preload"
-            : std::string("this MPI has no ") + (missing != nullptr ? missing : "");
-  say_once(!same || missing != nullptr, text.c_str());
-  return false;
-}
-
 // The communicators that everything else is made with. False on all ranks, after a line that says
 // why, when the job cannot be split as asked.
 bool take_world() {
@@ -247,7 +276,7 @@ void give_world_back() {
   destroy_types();
 }
 
-bool attach(const tutti_preload& preload) {
+bool attach(const tutti_preload& preload, const char* missing) {
   state.handlers = preload.handlers;
   state.threads = is_multiple(preload.thread_level);
   state.world_group = MPI_GROUP_NULL;
@@ -255,7 +284,7 @@ bool attach(const tutti_preload& preload) {
   world_handle = MPI_COMM_WORLD;
   native.Comm_rank(MPI_COMM_WORLD, &state.rank);
   native.Comm_size(MPI_COMM_WORLD, &state.size);
-  if (!agree_on_settings()) return false;
+  if (!agree_on_settings(preload, missing)) return false;
   if (is_spawned()) state.settings.dcp_from_job = false;  // its parents have split already
   state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
   if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
@@ -265,12 +294,12 @@ bool attach(const tutti_preload& preload) {
   learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
+  if (alone) state.pids.assign(1, getpid());
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
     give_world_back();
     return false;
   }
   if (split_off()) begin_split(preload);
-  gather_pids();
   state.process = getpid();
   pthread_atfork(nullptr, nullptr, &leave_to_parent);
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
@@ -299,5 +328,5 @@ extern "C" __attribute__((visibility("default"))) int tutti_mpi_attach(
     const tutti_preload* preload) {
   using namespace tutti::mpi;
   const char* missing = load_native(*preload);
-  return fits(*preload, missing) && attach(*preload);
+  return attach(*preload, missing);
 }

@@ -59,8 +59,8 @@ static void activate(int thread_level) {
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
       tutti_say(
-          "%s is not an MPI that tutti knows (libmpi.so.12, libmpi_abi.so.1 or libmpi.so.40); "
-          "the program runs on it without tutti",
+          "%s is not an MPI that tutti knows (MPICH since 3.1 and what shares its interface, Open "
+          "MPI with libmpi.so.40, or the standard interface); the program runs on it without tutti",
           tutti_library_path());
     }
     return;

@@ -27,15 +27,31 @@ static int is_own(const void* address) {
          found.dli_fbase == own.dli_fbase;
 }
 
-static const struct tutti_abi* abi_of(const char* name) {
+static const struct tutti_abi* abi_named(const char* abi_name) {
   for (size_t i = 0; i < sizeof abis / sizeof abis[0]; i++) {
-    for (size_t k = 0; k < 2 && abis[i].sonames[k] != NULL; k++) {
-      size_t length = strlen(abis[i].sonames[k]);
-      if (strncmp(name, abis[i].sonames[k], length) == 0 &&
-          (name[length] == '\0' || name[length] == '.'))
-        return &abis[i];
-    }
+    if (strcmp(abis[i].name, abi_name) == 0) return &abis[i];
   }
+  return NULL;
+}
+
+static int starts_with(const char* name, const char* start) {
+  return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* What a library is, it says by what it exports: vendors rename MPICH (libmpi_gnu_91.so.12,
+ * libmpi_intel.so.12), and old releases of Open MPI share a name with it (libmpi.so.12). Names only
+ * tell releases apart whose handles differ. */
+static const struct tutti_abi* abi_of(void* opened, const char* name) {
+  if (dlsym(opened, "ompi_mpi_comm_world") != NULL) {
+    int other = starts_with(name, "libmpi.so.") && !starts_with(name, "libmpi.so.40");
+    return other ? NULL : abi_named("openmpi");
+  }
+  if (dlsym(opened, "MPIR_Dup_fn") != NULL) { /* since MPICH 3.1, or since 3.2 by any name */
+    int known = strstr(name, ".so.12") != NULL || dlsym(opened, "PMPI_Aint_add") != NULL;
+    return known ? abi_named("mpich") : NULL;
+  }
+  if (dlsym(opened, "PMPI_Abi_get_version") != NULL || starts_with(name, "libmpi_abi.so."))
+    return abi_named("abi");
   return NULL;
 }
 
@@ -58,7 +74,7 @@ static int accept(void* symbol) {
   struct link_map* map = NULL;
   if (opened == NULL || dlinfo(opened, RTLD_DI_LINKMAP, &map) != 0) return 0;
   if (strncmp(soname(map), "libtutti-", 9) == 0) return 0;
-  abi = abi_of(soname(map));
+  abi = abi_of(opened, soname(map));
   snprintf(path, sizeof path, "%s", info.dli_fname);
   __atomic_store_n(&library, opened, __ATOMIC_RELEASE);
   return 1;

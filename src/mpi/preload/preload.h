@@ -27,7 +27,6 @@ struct tutti_constant {
 /* What the preload knows about an ABI (generated from tools/mpi). */
 struct tutti_abi {
   const char* name;
-  const char* sonames[2];
   struct tutti_constant comm_world, request_null, type_int, op_min;
   size_t status_bytes;
   size_t status_error; /* offset of MPI_ERROR, an int */
