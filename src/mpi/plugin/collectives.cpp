@@ -51,7 +51,8 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     if (plan.staging && plan.staging->user) return plan.staging->user->error;
     return MPI_SUCCESS;
   }
-  if (reason == Reason::no_memory) return raise(*comm, call, kNoMemory);
+  if (reason == Reason::no_memory)
+    return raise(*comm, call, state.job->fail(*comm->team, kNoMemory));
   return pass(call, reason, call_native);
 }
 
@@ -77,12 +78,17 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   return request;
 }
 
+// The others may begin without this rank: they are told.
+int cannot_begin(Comm& comm, const char* call) {
+  return raise(comm, call, state.job->fail(*comm.nonblocking, kNoMemory));
+}
+
 template <class Args, class NativeFunction>
 int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
                     NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
   if (request == nullptr) return pass(call, reason, call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
@@ -107,7 +113,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
                    NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return raise(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
   if (request == nullptr) return pass(call, reason, call_native);
   Comm& comm = *request->comm;
   request->persistent = true;
