@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-mpi4py test-asan test-tsan check fuzz build format format-check tidy clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-asan test-tsan check fuzz build format format-check tidy clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,12 @@ test:  ## every test; ends with the counts and with what was skipped and why
 test-mpi4py test-asan test-tsan:  ## the long suites, by themselves
 	@tools/setup test
 	@$(TUTTI_PYTHON) tools/run_tests.py $(@:test-%=%)
+
+# FAULTS="--count 1000 --seed 7" says how many and which.
+test-faults:  ## inject failures into small jobs, and see that all members are told in time
+	@tools/setup test
+	@TEST_LIBFABRIC=$(CURDIR)/.envs/mpich/lib/mpich/libfabric.so.1 timeout 1800 \
+	  build/release/tests/faults/test_faults --count 330 $(FAULTS)
 
 check:  ## the quick part of the tests, under three minutes
 	@tools/setup test

@@ -37,6 +37,9 @@ struct Host {
   /// True while the host may have unfinished requests of this process; waits then keep pumping
   /// instead of sleeping for long. May be null (never).
   bool (*host_pending)(void* self) = nullptr;
+  /// True while others may need this process to progress the host (its windows are open to them):
+  /// waits then go on as the host's own do. May be null (never).
+  bool (*host_serves)(void* self) = nullptr;
 };
 
 /// What a team is made of. `id` must be the same on all members and different for every team of
@@ -97,8 +100,15 @@ class Job {
   virtual void release_team(Team* team) noexcept = 0;
 
   /// Runs a collective to its end. Collective over the team. Progresses the other pending
-  /// operations of this process too.
+  /// operations of this process too. Where it fails on one member it fails on all, and so do all
+  /// later ones of the team.
   virtual Status run(Team& team, const Call& call) noexcept = 0;
+
+  /// The host cannot take part in a collective of the team that the others may have begun: they are
+  /// told, and the team is of no use from now on. Gives the failure that all members report.
+  virtual Status fail(Team& team, const Status& why) noexcept = 0;
+  /// The same of a persistent operation, which cannot be started.
+  virtual Status fail(Operation& operation, const Status& why) noexcept = 0;
 
   /// Starts a collective and returns at once. `*out` is owned by the caller and given back with
   /// release(). Operations of a team must be started in the same order on all members.

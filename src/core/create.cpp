@@ -113,7 +113,8 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   }
   std::unique_ptr<JobImpl> job;
   TUTTI_TRY(JobImpl::create(settings, std::move(decorated), machine_ranks, cores,
-                            HostPump{host.self, host.pump, host.host_pending}, threads, &job));
+                            HostPump{host.self, host.pump, host.host_pending, host.host_serves},
+                            threads, &job));
   *out = std::move(job);
   return Status::success();
 }

@@ -56,6 +56,8 @@ JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const
                  blocks_,
                  &JobImpl::run_layer,
                  &JobImpl::adopt_lane,
+                 &JobImpl::collect_blocks,
+                 this,
                  settings.multicast_receives} {}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
@@ -107,16 +109,17 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
 Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   sweep();
   auto entry = std::make_unique<TeamEntry>();
-  TUTTI_TRY(
-      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, use, &entry->team));
+  const Status created =
+      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, use, &entry->team);
+  if (!created.ok()) return tell_missing(spec, created);
   Team& team = *entry->team;
   if (client_ && spec.size > 1 && !team.declined()) {
     if (const Status served = client_->add(team); !served.ok()) team.decline();
   }
   if (const Status announced = team.announce(); !announced.ok()) {
     if (client_) client_->remove(team);
-    released_.push_back(std::move(entry));  // the others are still to be told
-    return announced;
+    released_.push_back(std::move(entry));  // members on this node learn it from the directory
+    return tell_missing(spec, announced);
   }
   Layers* const layers = team.layers();
   choose_algorithms(team, *entry, spec.size > 1 && layers == nullptr);
@@ -130,6 +133,18 @@ Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   entry->place = teams_.size();
   teams_.push_back(std::move(entry));
   return Status::success();
+}
+
+/// This rank has no end of a team: its members on other nodes are told. Gives `why` back.
+Status JobImpl::tell_missing(const TeamSpec& spec, const Status& why) noexcept {
+  if (shares_memory(spec.members, spec.size) || why.code == Code::unsupported) return why;
+  Breakage breakage;
+  breakage.team[0] = spec.id[0];
+  breakage.team[1] = spec.id[1];
+  breakage.rank = breakage.teller = fabric_->rank();
+  breakage.code = why.code;
+  fabric_->tell_broken(breakage, spec.members, spec.size);
+  return why;
 }
 
 /// A team of the same members, for one collective at a time that is to be matched by itself. All
@@ -218,6 +233,15 @@ void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
   entry.job->choose_algorithms(lane, *entry.lane, false);
 }
 
+void JobImpl::collect_blocks(void* self) noexcept {
+  auto& job = *static_cast<JobImpl*>(self);
+  for (const auto& entry : job.teams_) {
+    entry->team->collect_blocks();
+    if (const Layers* const layers = entry->team->layers(); layers != nullptr && layers->node)
+      layers->node->collect_blocks();
+  }
+}
+
 void JobImpl::release_team(Team* team) noexcept {
   Engine::Guard guard(engine_);
   retire(*team);
@@ -285,18 +309,30 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
     return Status::success();
   }
   Engine::Guard guard(engine_);
+  if (engine_.broken(team.membership())) [[unlikely]]
+    return team.membership().broken;
   const Choice& choice = choice_for(team, call);
   if (choice.algorithm == nullptr)
     return Status::error(Code::unsupported, "no algorithm can run here");
   const bool offloaded = choice.algorithm->offloaded;
   const Ticket ticket = offloaded ? Ticket{} : team.take_ticket(items_of(team, call, choice));
-  return engine_.run(
+  const Status status = engine_.run(
       [&] {
         return offloaded || team.connected()
                    ? choice.algorithm->run(team, call, ticket, choice.parameters)
                    : connect_and_run(team, call, ticket, choice);
       },
       guard);
+  return status.ok() ? status : engine_.fail(team.membership(), status);
+}
+
+Status JobImpl::fail(Team& team, const Status& why) noexcept {
+  Engine::Guard guard(engine_);
+  return engine_.fail(team.membership(), why);
+}
+
+Status JobImpl::fail(Operation& operation, const Status& why) noexcept {
+  return fail(operation.team, why);
 }
 
 Task JobImpl::run_operation(Operation& operation) noexcept {
@@ -308,6 +344,7 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
     status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
                                                        operation.choice->parameters);
   }
+  if (!status.ok()) status = engine_.fail(team.membership(), status);
   operation.outcome = status;
   operation.active.store(false, std::memory_order_release);
   if (offloaded) {
@@ -329,7 +366,8 @@ Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
       return Status::error(Code::unsupported, "no algorithm can run here");
   }
   void* const memory = frames().allocate(sizeof(Operation));
-  if (memory == nullptr) return Status::error(Code::no_memory, "out of memory");
+  if (memory == nullptr)
+    return engine_.fail(team.membership(), Status::error(Code::no_memory, "out of memory"));
   *out = new (memory) Operation(team, call);
   (*out)->choice = choice;
   return Status::success();
@@ -378,6 +416,8 @@ Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
     return Status::success();
   }
   if (!orphans_.empty()) sweep();
+  if (engine_.broken(operation.team.membership())) [[unlikely]]
+    return operation.team.membership().broken;
   const bool offloaded = operation.choice->algorithm->offloaded;
   if (offloaded && hand_over(operation)) return Status::success();
   guard.escalate();
@@ -389,7 +429,7 @@ Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   operation.task = run_operation(operation);
   if (operation.task.done()) {  // no memory for its frame
     operation.active.store(false, std::memory_order_relaxed);
-    return operation.task.result();
+    return engine_.fail(operation.team.membership(), operation.task.result());
   }
   if (offloaded) {
     engine_.operation_rests();
@@ -406,6 +446,7 @@ bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
     take_answer(operation);
     while (operation.active.load(std::memory_order_relaxed) && engine_.poll()) {
     }
+    if (operation.active.load(std::memory_order_relaxed)) glance();
     if (operation.active.load(std::memory_order_relaxed)) return false;
   }
   *outcome = operation.outcome;
@@ -436,10 +477,19 @@ void JobImpl::relax(std::uint32_t round) noexcept {
 }
 
 void JobImpl::progress() noexcept {
-  if (engine_.pending() == 0 && engine_.resting() == 0 && !messages_.in_use()) return;
+  if (engine_.pending() == 0 && engine_.resting() == 0 && !messages_.in_use() &&
+      bare_count_.load(std::memory_order_relaxed) == 0)
+    return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {
   }
+  glance();
+}
+
+/// Polled in vain. Requests to dedicated processors that have no task get one when it takes long,
+/// since only waits are told of losses.
+void JobImpl::glance() noexcept {
+  if (engine_.glance()) attend_all();
 }
 
 void JobImpl::release(Operation* operation) noexcept {
@@ -458,6 +508,7 @@ bool JobImpl::hand_over(Operation& operation) noexcept {
   auto& port = *static_cast<offload::Port*>(operation.team.served);
   if (!port.client->hand_over(port, operation.call, &operation.handed)) return false;
   bare_.push_back(operation);
+  bare_count_.fetch_add(1, std::memory_order_relaxed);
   operation.bare.store(true, std::memory_order_relaxed);
   operation.active.store(true, std::memory_order_release);
   return true;
@@ -468,7 +519,10 @@ void JobImpl::take_answer(Operation& operation) noexcept {
   if (!operation.bare.load(std::memory_order_relaxed) || !operation.handed.answered()) return;
   auto& port = *static_cast<offload::Port*>(operation.team.served);
   operation.outcome = port.client->take(port, operation.call, operation.handed);
+  if (!operation.outcome.ok())
+    operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
   bare_.remove(operation);
+  bare_count_.fetch_sub(1, std::memory_order_relaxed);
   operation.bare.store(false, std::memory_order_relaxed);
   operation.active.store(false, std::memory_order_release);
 }
@@ -478,6 +532,7 @@ void JobImpl::take_answer(Operation& operation) noexcept {
 void JobImpl::attend(Operation& operation) noexcept {
   if (!operation.bare.load(std::memory_order_relaxed)) return;
   bare_.remove(operation);
+  bare_count_.fetch_sub(1, std::memory_order_relaxed);
   operation.bare.store(false, std::memory_order_release);
   engine_.operation_rests();
   operation.task = await_answer(operation);
@@ -498,6 +553,8 @@ void JobImpl::attend_all() noexcept {
 Task JobImpl::await_answer(Operation& operation) noexcept {
   auto& port = *static_cast<offload::Port*>(operation.team.served);
   operation.outcome = co_await port.client->await(port, operation.call, operation.handed);
+  if (!operation.outcome.ok())
+    operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
   operation.active.store(false, std::memory_order_release);
   engine_.operation_rested();
   co_return operation.outcome;

@@ -62,6 +62,8 @@ class JobImpl final : public Job {
   Status meet(Team& team) noexcept override;
   void release_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
+  Status fail(Team& team, const Status& why) noexcept override;
+  Status fail(Operation& operation, const Status& why) noexcept override;
   Status start(Team& team, const Call& call, Operation** out) noexcept override;
   Status prepare(Team& team, const Call& call, Operation** out) noexcept override;
   Status restart(Operation& operation) noexcept override;
@@ -91,6 +93,7 @@ class JobImpl final : public Job {
           const HostPump& pump, bool threads);
   Status make_team(const TeamSpec& spec, Team::Use use, Team** out);
   Status make_team_of(Team& team, Team** out);
+  Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
   Shape shape_of(const Team& team, const Call& call) const noexcept;
   Shape base_shape_of(const Team& team) const noexcept;
@@ -106,11 +109,13 @@ class JobImpl final : public Job {
   void take_answer(Operation& operation) noexcept;
   void attend(Operation& operation) noexcept;
   void attend_all() noexcept;
+  void glance() noexcept;
   Task await_answer(Operation& operation) noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
   void say_where_not_forced(Choices& choices);
   static Task run_layer(Team& team, const Call& call) noexcept;
+  static void collect_blocks(void* self) noexcept;
   static void adopt_lane(Team& whole, Team& lane) noexcept;
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
@@ -131,6 +136,7 @@ class JobImpl final : public Job {
       released_;                     // given up here, but perhaps not yet by the other members
   std::vector<Operation*> orphans_;  // released while active
   p2p::List<Operation, &Operation::in_bare> bare_;  // requests that nobody waits for
+  std::atomic<std::uint32_t> bare_count_{0};        // of them; written under the engine's lock
   std::unique_ptr<offload::Client> client_;         // where dedicated processors serve this rank
   std::unique_ptr<offload::Server> server_;         // on a dedicated processor
 };

@@ -13,8 +13,11 @@ namespace tutti {
 namespace {
 
 constexpr std::uint64_t kHealthInterval = 100'000'000;  // ns between looks at the peers' health
+constexpr std::uint32_t kLooksPerClock = 31;            // fruitless ones of a polling caller
+constexpr std::uint64_t kSeldom = 1'000'000;  // ns between looks at the clock that are long
 constexpr std::uint32_t kPausesPerRound = 16;
 constexpr std::uint32_t kCloseRounds = 64;     // about 15 us
+constexpr std::uint32_t kServedPerYield = 32;  // pumps for peers of the host's between yields
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
 constexpr std::uint64_t kPumpedSlice =
     50'000;  // ns; shortest sleep while the host may have requests open
@@ -112,6 +115,13 @@ bool Engine::any_reached() noexcept {
 
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (round == 0) wait_began_ns_ = 0;
+  if (fabric_.breakages() != 0) [[unlikely]] {
+    const std::uint64_t resumed_before = resumed_;
+    hear_all();
+    if (resumed_ != resumed_before) return;
+  }
+  if (host_.serves != nullptr && round >= kCloseRounds && host_.serves(host_.self))
+    return serve_host(round, guard);
   if (policy_.at_once) {
     if (round >= kBulkRounds) {
       // Much is arriving, in many small pieces: let some of it gather.
@@ -153,7 +163,10 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     const std::uint64_t slice =
         pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns)
                : policy_.slice_ns;
-    for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached(); ++i) {
+    const std::uint64_t breakages = fabric_.breakages();
+    for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached() &&
+                              breakages == fabric_.breakages();
+         ++i) {
       if (sleep_slice(slice, guard, attention_)) ++woken_;
       if (host_.pump != nullptr) {
         guard.pause();
@@ -165,10 +178,115 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   }
 }
 
+/// As the host waits itself: its progress again and again, and the processor for others in between.
+void Engine::serve_host(std::uint32_t round, Guard& guard) noexcept {
+  guard.pause();
+  host_.pump(host_.self);
+  if (policy_.yield || round % kServedPerYield == 0) sched_yield();
+  guard.resume();
+  if (round % kRoundsPerClock != 0) return;
+  const std::uint64_t now = fabric_.now_ns();
+  if (wait_began_ns_ == 0) wait_began_ns_ = now;
+  look_after_health(now);
+}
+
+/// Compares with the breakages that it has not been compared with.
+bool Engine::hear(Membership& members) noexcept {
+  Breakage breakage;
+  for (const std::uint64_t known = fabric_.breakages(); members.heard < known; ++members.heard) {
+    if (!fabric_.breakage(members.heard, &breakage)) return false;  // soon
+    const bool its_own =
+        breakage.every_team
+            ? breakage.rank < 0 || std::find(members.ranks, members.ranks + members.size,
+                                             breakage.rank) != members.ranks + members.size
+            : breakage.team[0] == members.team[0] && breakage.team[1] == members.team[1];
+    if (!its_own) continue;
+    // Who is said to be missing itself names who says so.
+    const bool me = breakage.rank == fabric_.rank();
+    members.broken = {
+        breakage.code, me ? breakage.teller : breakage.rank,
+        me ? "it has given this rank up" : "an operation of this team has failed there"};
+    members.told = true;
+    return true;
+  }
+  return false;
+}
+
+void Engine::hear_all() noexcept {
+  if (hearing_) return;
+  hearing_ = true;
+  for (bool again = true; again;) {
+    again = false;
+    for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+      auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
+      if (members->team == nullptr || waiter->reached() || !broken(*members)) continue;
+      fail_waiters(*members, members->broken);  // the list has changed
+      again = true;
+      break;
+    }
+  }
+  hearing_ = false;
+}
+
+Status Engine::fail(Membership& members, Status why) noexcept {
+  if (members.team == nullptr || virtual_time_) return why;
+  // The first that is told of a team counts for all, also where this rank has had another cause.
+  if (!members.told && !hear(members)) {
+    Breakage breakage{
+        {members.team[0], members.team[1]}, why.peer, fabric_.rank(), why.code, false};
+    if (why.code != Code::peer_lost && why.code != Code::timeout) breakage.rank = fabric_.rank();
+    fabric_.tell_broken(breakage, members.ranks, members.size);
+    static_cast<void>(hear(members));
+  }
+  // Of the same cause this rank knows more than what the others are told.
+  const Status& told = members.broken;
+  if (told.ok() ||
+      (told.code == why.code && (told.peer == why.peer || told.peer == fabric_.rank())))
+    members.broken = why;
+  hear_all();
+  return members.broken;
+}
+
 void Engine::look_after_health(std::uint64_t now) noexcept {
   if (now - wait_began_ns_ <= kHealthInterval || now < next_health_ns_) return;
   next_health_ns_ = now + kHealthInterval;
-  check_health();
+  check_health(now - wait_began_ns_);
+}
+
+bool Engine::glance() noexcept {
+  if (virtual_time_) return false;
+  if (fabric_.breakages() != 0) [[unlikely]]
+    hear_all();
+  if (resumed_ != glanced_resumed_) polled_ns_ = 0;
+  glanced_resumed_ = resumed_;
+  if (looks_ != 0) {
+    --looks_;
+    return false;
+  }
+  const std::uint64_t now = fabric_.now_ns();
+  const std::uint64_t since = now - glanced_ns_;
+  glanced_ns_ = now;
+  // Who looks in seldom is not kept from the clock for long.
+  looks_ = since > kSeldom ? 0 : kLooksPerClock;
+  polled_ns_ += std::min(since, kHealthInterval);
+  if (polled_ns_ <= kHealthInterval || now < next_health_ns_) return false;
+  next_health_ns_ = now + kHealthInterval;
+  check_health(polled_ns_);
+  return true;
+}
+
+Status Engine::health(const Membership& members) noexcept {
+  for (int i = 0; i < members.size; ++i) {
+    const std::int32_t peer = members.ranks[i];
+    if (peer == fabric_.rank()) continue;
+    if (members.size == 1) fabric_.inquire(peer);
+    if (!fabric_.alive(peer)) return Status::peer_lost(peer, "the process has ended");
+  }
+  if (members.size == 1 && fabric_.left(members.ranks[0]))
+    return Status::peer_lost(members.ranks[0], "the process has left");
+  if (policy_.deadline_ns != 0 && polled_ns_ > policy_.deadline_ns)
+    return Status::timeout(members.size == 1 ? members.ranks[0] : -1, "the deadline has passed");
+  return Status::success();
 }
 
 void Engine::sleep_at_once(Guard& guard) noexcept {
@@ -208,29 +326,35 @@ ProgressCounts Engine::progress_counts() const noexcept {
           handled_.load(std::memory_order_relaxed)};
 }
 
-void Engine::check_health() noexcept {
+/// `waited`: ns that somebody has waited in vain for anything to happen.
+void Engine::check_health(std::uint64_t waited) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (waiter->reached()) continue;
+    if (waiter->peer >= 0) fabric_.inquire(waiter->peer);
     auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
     for (int i = 0; i < members->size; ++i) {
       const std::int32_t peer = members->ranks[i];
       if (peer != fabric_.rank() && !fabric_.alive(peer)) {
-        fail_waiters(*members, Status::peer_lost(peer, "the process has ended"));
+        fail_unless_told(*members, Status::peer_lost(peer, "the process has ended"));
         return;  // the list has changed; the next look sees the rest
       }
     }
     // Looked at after deaths: who has noticed one leaves too, but is not to blame.
     if (waiter->peer >= 0 && fabric_.left(waiter->peer)) {
       if (waiter->reached()) continue;  // its last store came first
-      fail_waiters(*members, Status::peer_lost(waiter->peer, "the process has left"));
+      fail_unless_told(*members, Status::peer_lost(waiter->peer, "the process has left"));
       return;
     }
-    if (policy_.deadline_ns != 0 && !members->background &&
-        fabric_.now_ns() - wait_began_ns_ > policy_.deadline_ns) {
-      fail_waiters(*members, Status::timeout(waiter->peer, "the deadline has passed"));
+    if (policy_.deadline_ns != 0 && !members->background && waited > policy_.deadline_ns) {
+      fail_unless_told(*members, Status::timeout(waiter->peer, "the deadline has passed"));
       return;
     }
   }
+}
+
+/// A peer that has told why it gives up may be gone by now: what it has told counts.
+void Engine::fail_unless_told(Membership& members, Status why) noexcept {
+  fail_waiters(members, broken(members) ? members.broken : why);
 }
 
 void Engine::fail_waiters(Membership& members, Status why) noexcept {
@@ -242,6 +366,7 @@ void Engine::fail_waiters(Membership& members, Status why) noexcept {
       if (waiter->owner != &members || waiter->reached()) continue;
       unlink(*waiter);
       waiter->outcome = why;
+      ++resumed_;
       waiter->handle.resume();
       again = true;
       break;

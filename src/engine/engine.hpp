@@ -23,8 +23,11 @@ namespace tutti {
 struct Membership {
   const std::int32_t* ranks = nullptr;  // job ranks
   int size = 0;
-  Status broken;            // set once when a member is lost; later waits fail at once
-  bool background = false;  // nobody waits for it at present: no deadline applies
+  Status broken;                        // set once when a member is lost; later waits fail at once
+  bool background = false;              // nobody waits for it at present: no deadline applies
+  const std::uint64_t* team = nullptr;  // the id under which breakages are told; nullptr: none
+  std::uint64_t heard = 0;              // breakages that it has been compared with
+  bool told = false;                    // `broken` is what all members have been told
 };
 
 /// What the progress thread has done so far.
@@ -55,6 +58,8 @@ struct HostPump {
   void* self = nullptr;
   void (*pump)(void*) = nullptr;     // may be null
   bool (*pending)(void*) = nullptr;  // may be null
+  /// Others wait for what only the pump moves: no sleep. May be null.
+  bool (*serves)(void*) = nullptr;
 };
 
 inline void cpu_pause() noexcept {
@@ -166,6 +171,24 @@ class Engine {
   /// is released meanwhile. Checks the health of peers now and then.
   void relax(std::uint32_t round, Guard& guard) noexcept;
 
+  /// True when the members cannot communicate any more, by what is known now (`broken` then says
+  /// why). Costs a load while nothing is broken anywhere. Under the guard.
+  bool broken(Membership& members) noexcept {
+    if (!members.broken.ok()) return true;
+    return fabric_.breakages() != members.heard && members.team != nullptr && hear(members);
+  }
+  /// An operation of the members has failed here: says so to all of them, and ends the waits of
+  /// this process that depend on them. Gives the failure that all members report. Under the guard.
+  Status fail(Membership& members, Status why) noexcept;
+
+  /// A caller that polls by itself (test) has looked in vain. Every so many times this looks at the
+  /// clock, and as often as a wait would at the health of peers and at the deadline, which counts
+  /// the time that is spent with polling. True when it has done so. Under the guard.
+  bool glance() noexcept;
+  /// Whether one of the members is lost, or the deadline has passed for who polls: for callers for
+  /// whom nothing waits. Under the guard.
+  Status health(const Membership& members) noexcept;
+
   /// For callers that complete operations outside of tasks: threads that wait for them look again.
   void moved_on() noexcept {
     ++resumed_;
@@ -218,6 +241,7 @@ class Engine {
   void unlink(Waiter& waiter) noexcept;
   bool any_reached() noexcept;
   void sleep_at_once(Guard& guard) noexcept;
+  void serve_host(std::uint32_t round, Guard& guard) noexcept;
   void look_after_health(std::uint64_t now) noexcept;
   void read_clock() noexcept {
     if (timed_ != 0) clock_.store(fabric_.now_ns(), std::memory_order_relaxed);
@@ -229,13 +253,16 @@ class Engine {
     if (timed(waiter, clock_))
       fabric_.alarm(clock_, waiter.word == &clock_ ? waiter.value : waiter.other_value);
   }
-  void check_health() noexcept;
+  void check_health(std::uint64_t waited) noexcept;
+  bool hear(Membership& members) noexcept;
+  void hear_all() noexcept;
   void call_progress_thread() noexcept;
   /// Threads of this rank that sleep look again.
   void wake_own() noexcept {
     if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
   }
   void fail_waiters(Membership& members, Status why) noexcept;
+  void fail_unless_told(Membership& members, Status why) noexcept;
   /// Sleeps once; true when that ended before its time.
   bool sleep_slice(std::uint64_t nanoseconds, Guard& guard,
                    std::atomic<std::uint32_t>* attention) noexcept;
@@ -258,7 +285,12 @@ class Engine {
   std::uint32_t timed_ = 0;  // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
-  std::uint64_t pumped_ns_ = 0;  // when the host was pumped last; with WaitPolicy::at_once
+  std::uint32_t looks_ = 0;            // fruitless ones until glance() reads the clock again
+  std::uint64_t glanced_ns_ = 0;       // when it last did
+  std::uint64_t glanced_resumed_ = 0;  // resumed_ then
+  std::uint64_t polled_ns_ = 0;        // spent with polling since something moved on
+  bool hearing_ = false;               // hear_all() is at work: what it ends may come back to it
+  std::uint64_t pumped_ns_ = 0;        // when the host was pumped last; with WaitPolicy::at_once
   std::uint64_t woken_ = 0;
   std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
 
@@ -337,8 +369,8 @@ class Engine::Reached {
             ? waiter_.reached()
             : engine_.soon(*waiter_.word, waiter_.value))
       return true;
-    auto& members = *static_cast<const Membership*>(waiter_.owner);
-    if (!members.broken.ok()) {
+    auto& members = *static_cast<Membership*>(const_cast<void*>(waiter_.owner));
+    if (engine_.broken(members)) {
       waiter_.outcome = members.broken;
       return true;
     }

@@ -105,6 +105,17 @@ struct Waiter {
   }
 };
 
+/// A team on which an operation has failed at one of its members: no further one can succeed, since
+/// that member is out of step. Said where all members look, so that they fail alike.
+struct Breakage {
+  std::uint64_t team[2] = {0, 0};
+  std::int32_t rank = -1;    // who is missing: a lost rank, or the one that failed; -1: not known
+  std::int32_t teller = -1;  // who has noticed
+  Code code = Code::internal;
+  /// In place of one team: every team that `rank` is a member of; without a rank all teams.
+  bool every_team = false;
+};
+
 /// CPU work that costs time in a simulation and is simply done in reality.
 enum class Work : std::uint8_t { copy, reduce, match, interrupt, call };
 
@@ -238,11 +249,32 @@ class Fabric {
     static_cast<void>(peer);
     return true;
   }
+  /// Somebody waits for `peer` in particular: its health is worth asking it, and connecting to it,
+  /// from now on.
+  virtual void inquire(std::int32_t peer) noexcept { static_cast<void>(peer); }
   /// True when `peer` has left in good order: what it owed to others is done, and it will write no
   /// more words. Only a wait for a word of its own is then in vain. Costs a load.
   virtual bool left(std::int32_t peer) noexcept {
     static_cast<void>(peer);
     return false;
+  }
+  /// Breakages known on this node so far; only grows. One relaxed load, in the line of sleepers().
+  std::uint64_t breakages() const noexcept {
+    return breakages_ == nullptr ? 0 : breakages_->load(std::memory_order_relaxed);
+  }
+  /// The breakage of that number, from 0. False while it is being written. Any thread.
+  virtual bool breakage(std::uint64_t number, Breakage* out) const noexcept {
+    static_cast<void>(number);
+    static_cast<void>(out);
+    return false;
+  }
+  /// Says so to the ranks of this node, and to `members` (job ranks) on others. Wakes sleepers. A
+  /// team that is known to be broken is not told again: what was said first counts.
+  virtual void tell_broken(const Breakage& breakage, const std::int32_t* members,
+                           int size) noexcept {
+    static_cast<void>(breakage);
+    static_cast<void>(members);
+    static_cast<void>(size);
   }
   /// Nanoseconds since some fixed point: monotonic real time, or this rank's virtual time.
   virtual std::uint64_t now_ns() const noexcept = 0;
@@ -274,6 +306,7 @@ class Fabric {
   void mirror(const Fabric& inner) noexcept {
     traits_ = inner.traits_;
     sleepers_ = inner.sleepers_;
+    breakages_ = inner.breakages_;
     adds_before_ring_ = inner.adds_before_ring_;
     intercepts_signals_ = inner.intercepts_signals_;
   }
@@ -292,6 +325,7 @@ class Fabric {
   // Number of ranks of the node that are armed. The one Word that many write (by fetch_add): each
   // rank when it arms and disarms. Read before ringing.
   Word* sleepers_ = nullptr;
+  const Word* breakages_ = nullptr;  // of the node; nullptr: nobody tells of them
   bool adds_before_ring_ = false;    // no asymmetric barrier on this system
   bool intercepts_signals_ = false;  // signal() goes through signal_virtually() in real time too
 };

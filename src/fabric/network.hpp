@@ -12,6 +12,8 @@
 //  - Connections are made on first use.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,6 +58,19 @@ struct NetworkUse {
   std::size_t registered = 0;   // bytes of memory
 };
 
+/// What is known of the process of a peer that does not answer. Any thread; never blocks, and
+/// calls nothing of the network.
+class PeerHealth {
+ public:
+  enum class Verdict : std::uint8_t {
+    unknown,
+    stands,  // it exists, whether it runs or not
+    gone     // it has ended
+  };
+  virtual ~PeerHealth() = default;
+  virtual Verdict ask(std::int32_t peer, std::uint64_t now_ns) noexcept = 0;
+};
+
 class NetworkDatagrams;
 
 class Network {
@@ -74,6 +89,17 @@ class Network {
   /// network can tell.
   virtual Status meet(const NetworkAddress* all, int size, int rank,
                       const Secret& secret) noexcept = 0;
+
+  /// Where the address is a TCP port that the peer's process listens on, which a stranger may
+  /// connect to without harm: sets `*out`.
+  virtual bool listens_at(const NetworkAddress& address, sockaddr_storage* out) const noexcept {
+    static_cast<void>(address);
+    static_cast<void>(out);
+    return false;
+  }
+  /// Before any operation: whom to ask, before a peer that takes nothing any more is given up. It
+  /// outlives the network.
+  virtual void consult(PeerHealth& health) noexcept { static_cast<void>(health); }
 
   virtual Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept = 0;
   virtual void withdraw(const NetworkMemory& memory) noexcept = 0;

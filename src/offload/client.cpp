@@ -100,6 +100,7 @@ Status Client::add(Team& team) noexcept {
   port->involved.erase(std::unique(port->involved.begin(), port->involved.end()),
                        port->involved.end());
   port->members = Membership{port->involved.data(), static_cast<int>(port->involved.size()), {}};
+  port->members.team = team.id();
   if (!free_ports_.empty()) port->number = free_ports_.back();
   Notice notice;
   notice.request.kind = kOpenGroup;

@@ -236,6 +236,8 @@ class Messages {
   void wait_for(Done done, Peer* peer, Engine::Guard& guard) noexcept;
   bool poll(Peer* peer) noexcept;
 
+  bool polled_in_vain(Team& team, int source, Receipt* out) noexcept;
+
   // delivery.cpp: packets
   Header header_of(const Transfer& send, PacketKind kind, std::uint8_t detail) const noexcept;
   bool leave(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;

@@ -208,6 +208,7 @@ void Messages::begin_receive(Transfer& receive, bool watched) noexcept {
     consume(arrival, receive);
   } else if (receive.rank_ == kAnySource) {
     Context& context = *receive.context_;
+    in_use_ = true;  // somebody may call, though this rank has called nobody
     if (!context.members.broken.ok()) return complete(receive, context.members.broken);
     if (context.guard.done()) {
       context.guard = guard(context);
@@ -428,6 +429,7 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
     poll(nullptr);
     while (transfer.active() && engine_.poll()) {
     }
+    if (transfer.active()) engine_.glance();
     if (transfer.active()) return false;
   }
   *out = transfer.receipt_;
@@ -542,6 +544,18 @@ void Messages::cancel(Transfer& transfer) noexcept {
 // ---- probes
 // ----------------------------------------------------------------------------------------
 
+/// Nothing waits for the message that a probe looks for: whether it can still come is looked up
+/// here, now and then. True when it cannot.
+bool Messages::polled_in_vain(Team& team, int source, Receipt* out) noexcept {
+  if (!engine_.glance()) return false;
+  const std::int32_t rank = source == kAnySource ? -1 : team.job_rank(source);
+  const Membership one{&rank, 1, {}};
+  const Status status = engine_.health(source == kAnySource ? context_of(team).members : one);
+  if (status.ok()) return false;
+  *out = {.status = status};
+  return true;
+}
+
 bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
   Entry guard(*this);
   use();
@@ -557,7 +571,7 @@ bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival**
     }
     arrival = matcher.find(source, tag);
   }
-  if (arrival == nullptr) return false;
+  if (arrival == nullptr) return polled_in_vain(team, source, out);
   *out = Receipt{{},
                  static_cast<int>(arrival->header.source),
                  arrival->header.tag,

@@ -39,9 +39,13 @@ class BlockPool {
     *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
     chunk.left -= bytes;
     ++chunk.pieces;
+    ++lent_;
     return Status::success();
   }
+  /// True while pieces have been taken that may come back.
+  bool lent() const noexcept { return lent_ != 0; }
   void give(const Piece& piece) noexcept {
+    --lent_;
     Chunk& chunk = chunks_[piece.chunk];
     if (--chunk.pieces == 0 && piece.chunk != current_) put_free(piece.chunk);
   }
@@ -85,6 +89,7 @@ class BlockPool {
   ArenaHeap& heap_;
   std::size_t block_bytes_;
   std::size_t ring_chunks_;
+  std::size_t lent_ = 0;
   std::uint32_t current_ = kNone;
   std::vector<Chunk> chunks_;
   std::uint32_t first_free_ = kNone;  // a list through Chunk::next_free

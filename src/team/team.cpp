@@ -7,6 +7,10 @@
 namespace tutti {
 namespace {
 
+constexpr std::uint64_t kBlockPatience = 300'000'000;  // ns that memory may be short
+constexpr std::uint64_t kBlockPause = 100'000;         // ns between attempts then
+const Word kNever{0};
+
 /// The job ranks of those that have one place on their nodes, in node order.
 std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* ranks, int place) {
   std::vector<std::int32_t> members;
@@ -34,6 +38,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->ranks_ = members;
   team->membership_ = watched != nullptr ? Membership{watched->ranks, watched->size, {}}
                                          : Membership{members, size, {}};
+  team->membership_.team = watched != nullptr ? watched->team : team->id_;
   Fabric& fabric = team->fabric();
   team->mapped_ =
       std::all_of(members, members + size, [&](std::int32_t peer) { return fabric.maps(peer); });
@@ -363,24 +368,48 @@ void Team::give_scratch(const Piece& piece) noexcept {
 }
 
 bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
-                     Status* status) noexcept {
+                     Status*) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   if (!line_free(n)) return false;
   recycle_blocks();
   Piece piece;
-  *status = resources_.blocks.take(bytes, &piece);
-  if (!status->ok()) return false;
+  // Where there is none: wait_block() says whether that lasts.
+  if (!resources_.blocks.take(bytes, &piece).ok()) return false;
   outstanding_.push_back({n, piece});
   *block = static_cast<std::byte*>(fabric().arena().base) + piece.offset;
   return true;
 }
 
+void Team::collect_blocks() noexcept {
+  if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return;
+  std::uint64_t floor = ~std::uint64_t{0};
+  for (int member = 0; member < size_; ++member) {
+    if (member != rank_)
+      floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
+  }
+  drained_floor_ = std::max(drained_floor_, floor);
+  recycle_blocks();
+}
+
 Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
                       std::byte** block) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
+  // Memory that runs short comes back while collectives that were started earlier go on; who waits
+  // for its own collective's blocks to be drained may wait for ever, though.
   Status status;
-  if (!try_block(ticket, item, bytes, block, &status)) {
-    co_return status.ok() ? Status::error(Code::internal, "a stream line is not free") : status;
+  const std::uint64_t until = fabric().now_ns() + kBlockPatience;
+  while (!try_block(ticket, item, bytes, block, &status)) {
+    if (!line_free(ticket.first_item + item))
+      co_return Status::error(Code::internal, "a stream line is not free");
+    if (resources_.collect_blocks != nullptr) {
+      resources_.collect_blocks(resources_.core);
+    } else {
+      collect_blocks();
+    }
+    const std::uint64_t now = fabric().now_ns();
+    if (!resources_.blocks.lent() || now > until)
+      co_return Status::error(Code::no_memory, "no shared memory for a block");
+    TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
   }
   co_return Status::success();
 }

@@ -58,6 +58,9 @@ struct TeamResources {
   Task (*run_layer)(Team& team, const Call& call) = nullptr;
   /// A lane of `whole` has been made: whoever runs it gets it ready. Set by the core.
   void (*adopt_lane)(Team& whole, Team& lane) = nullptr;
+  /// Lets every team of the process give back what is drained: memory is short. Set by the core.
+  void (*collect_blocks)(void* core) = nullptr;
+  void* core = nullptr;
   int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
   /// Symmetric teams have layers too, where some nodes have several members.
   bool symmetric_layers = false;
@@ -226,7 +229,7 @@ class Team {
     return engine().reached(stream_turn_, ticket.first_item, membership_);
   }
   /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted
-  /// from ticket.first_item). False: not yet, use wait_block(), or out of memory (`*status`).
+  /// from ticket.first_item). False: not yet (or no memory at present): use wait_block().
   bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
                  Status* status) noexcept;
   Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
@@ -289,6 +292,9 @@ class Team {
 
   // ---- end
   // -----------------------------------------------------------------------------------------
+
+  /// Gives back the blocks that all members have drained since somebody looked last.
+  void collect_blocks() noexcept;
 
   /// This rank is through with the collective. Every algorithm calls it last, on success.
   void finish(const Ticket& ticket) noexcept {

@@ -90,3 +90,27 @@ def test_killed_rank(program, libraries, what, placement):
     assert result.status not in (None, 0)
     died = "died during" in result.text and "was told after" in result.text
     assert died or "noticed that process rank 1" in result.text, result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", ["bcast", "allreduce", "alltoall"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_a_stopped_rank_lives(program, libraries, mpi, what):
+    """Three times as long as a node may be silent: its machine still knows its process."""
+    mpi = mpis.MPIS[mpi]
+    command = on_nodes("apart", [program(mpi, "stopped.c"), "3", what])
+    result = mpis.start(mpi, 3, command, True, {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "1", "TUTTI_REPORT": "1"})
+    assert result.status == 0, result.text[-3000:]
+    assert "stopped: passed (0 failures)" in result.text
+    assert (f"MPI_{what.capitalize()}", "MPI") not in result.rows()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", ["test", "receive", "iprobe"])
+def test_a_rank_that_died_before_the_first_contact(program, libraries, what):
+    """The port of its network refuses: nobody waits until TUTTI_NET_TIMEOUT has passed."""
+    mpi = mpis.MPIS["openmpi"]
+    settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "60", "TUTTI_P2P": "1"}
+    result = mpis.start(mpi, 2, on_nodes("apart", [program(mpi, "polled.c"), what]), True, settings, limit_s=30)
+    assert result.status not in (None, 0)
+    assert "was told after" in result.text or "noticed that process rank 1" in result.text, result.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import mpis
 import pytest
@@ -137,3 +138,27 @@ def test_killed_rank(program, libraries, what, size):
     died = "died during" in result.text and "was told after" in result.text
     stopped = "noticed that process rank 1" in result.text
     assert died or stopped, result.text
+
+
+POLLS = ["test", "testany", "testall", "testsome", "status", "receive", "receive_any", "iprobe", "iprobe_any"]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", POLLS)
+def test_who_polls_is_told_of_a_death(program, libraries, what):
+    """Open MPI lets the others live for a while after one has died."""
+    mpi = mpis.MPIS["openmpi"]
+    result = mpis.start(mpi, 2, [program(mpi, "polled.c"), what], True, {"TUTTI_P2P": "1"}, limit_s=30)
+    assert result.status not in (None, 0)
+    assert "was told after" in result.text, result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", POLLS)
+def test_who_polls_is_told_when_the_deadline_passes(program, libraries, what):
+    mpi = mpis.MPIS["openmpi"]
+    settings = {"TUTTI_P2P": "1", "TUTTI_DEADLINE": "0.5"}
+    result = mpis.start(mpi, 2, [program(mpi, "polled.c"), what, "away"], True, settings, limit_s=30)
+    assert result.status not in (None, 0)
+    told = re.search(r"was told after ([0-9.]+) s", result.text)
+    assert told and float(told[1]) < 4, result.text  # before it dies

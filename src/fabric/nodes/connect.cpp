@@ -54,6 +54,7 @@ NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm,
   if (more_ranks_than_processors(*shm_)) shm_->add_before_ring();
   mirror(*shm_);
   arena_ = shm_->arena();
+  arena_.bytes -= kBoxBytes;
 }
 
 Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
@@ -63,6 +64,13 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   Introduction me{};
   NetworkMemory memory;
   Status status = network ? Status::success() : Status::error(Code::unsupported, "no network");
+  if (status.ok()) {
+    const Region& arena = (*shm)->arena();
+    status = arena.bytes > 2 * kBoxBytes
+                 ? (*shm)->reserve(arena.bytes - kBoxBytes, kBoxBytes)
+                 : Status::error(Code::no_memory, "TUTTI_ARENA is too small for a network");
+    if (!status.ok()) *message = status.detail;
+  }
   if (status.ok()) {
     const Region& arena = (*shm)->arena();
     status = network->expose(arena.base, arena.bytes, &memory);
@@ -104,6 +112,7 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
   fabric->arena_memory_ = memory;
   fabric->adopt(all, settings);
+  fabric->throw_lifelines(addresses);
   TUTTI_TRY(fabric->exchange_doorbells(bootstrap));
   fabric->start_thread();
   *out = std::move(fabric);
@@ -143,6 +152,17 @@ Status NodesFabric::exchange_doorbells(Bootstrap& bootstrap) noexcept {
   if (complete != 0) shm_->adopt_doorbells(doorbells_);
   watches_ = complete != 0;
   return Status::success();
+}
+
+/// Of every rank of another node, where the network gives a port that can be asked.
+void NodesFabric::throw_lifelines(const std::vector<NetworkAddress>& addresses) {
+  lifelines_.set_timeout(timeout_ns_);
+  for (std::int32_t peer = 0; peer < size_; ++peer) {
+    sockaddr_storage port;
+    if (is_remote(peer) && network_->listens_at(addresses[static_cast<std::size_t>(peer)], &port))
+      lifelines_.know(peer, port);
+  }
+  network_->consult(lifelines_);
 }
 
 void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& settings) noexcept {

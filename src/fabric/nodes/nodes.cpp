@@ -30,6 +30,7 @@ std::int32_t owner_of(const Key& key) noexcept {
   return static_cast<std::int32_t>(key.words[2] & ((std::uint64_t{1} << kRankBits) - 1));
 }
 
+constexpr std::uint64_t kDoubt = 300'000'000;  // ns that a peer may take to answer
 constexpr std::uint64_t kQuiet =
     250'000'000;  // ns: a peer that was heard of since then is not asked
 
@@ -205,7 +206,10 @@ void NodesFabric::collect() noexcept {
     count = network_->finished(over, kBatch);
     for (std::size_t i = 0; i < count; ++i) {
       const Status& status = over[i].status;
-      if (status.code == Code::peer_lost) lose(status.peer, status.detail, true);
+      if (status.code == Code::peer_lost) {
+        hear_last_words();
+        lose(status.peer, status.detail, true);
+      }
       Completion* completion = over[i].completion;
       if (completion == nullptr) continue;
       if (!status.ok() && completion->status.ok()) completion->status = status;
@@ -225,6 +229,10 @@ void NodesFabric::take_notices() noexcept {
       const auto peer = static_cast<std::int32_t>(notices[i] >> kKindBits);
       const std::uint32_t kind = notices[i] & ((1u << kKindBits) - 1);
       if (peer >= size_) continue;
+      if (kind == kBroken) {
+        hear_broken(peer);
+        continue;
+      }
       if (kind == kLostRank) {
         if (peer != rank_) lose(peer, nullptr, true);
         continue;
@@ -235,6 +243,13 @@ void NodesFabric::take_notices() noexcept {
         peer_at(peer).state.compare_exchange_strong(expected, kLeft, std::memory_order_acq_rel);
     }
   }
+}
+
+/// Before a rank is given up: it may have said goodbye, or why it goes.
+void NodesFabric::hear_last_words() noexcept {
+  for (int i = 0; i < 4 && network_->progress(true); ++i) {
+  }
+  take_notices();
 }
 
 /// Whoever loses a rank tells all that it communicates with, on this node and on others, so that
@@ -262,10 +277,23 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
       probe.completion.finished.load(std::memory_order_acquire) == probe.completion.posted) {
     probe.asking = false;
     probe.heard_ns = now;
+    lifelines_.release(peer);
     if (!probe.completion.status.ok()) return false;
   }
   if (probe.asking) {
-    if (now - probe.asked_ns < timeout_ns_) return true;
+    if (now - probe.asked_ns < kDoubt) return true;
+    // It may be stopped, or its network be slow: its machine knows whether it has ended.
+    const PeerHealth::Verdict verdict = lifelines_.ask(peer, now);
+    if (verdict == PeerHealth::Verdict::stands) {
+      probe.stood_ns = now;
+      return true;
+    }
+    if (verdict == PeerHealth::Verdict::gone) {
+      hear_last_words();
+      lose(peer, "the process has ended", true);
+      return peer_at(peer).state.load(std::memory_order_acquire) == kLeft;
+    }
+    if (now - std::max(probe.asked_ns, probe.stood_ns) < timeout_ns_) return true;
     lose(peer, "it has not answered within TUTTI_NET_TIMEOUT", true);
     return false;
   }
@@ -294,7 +322,7 @@ bool NodesFabric::alive(std::int32_t peer) noexcept {
   std::uint8_t state = peer_at(peer).state.load(std::memory_order_acquire);
   if (state == kPresent) {
     if (answers(peer, probes_[peer], now_ns())) return true;
-    take_notices();
+    hear_last_words();
     lose(peer, "its connection is broken", true);  // unless a goodbye was among them
     state = peer_at(peer).state.load(std::memory_order_acquire);
   }

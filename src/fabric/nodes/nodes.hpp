@@ -21,6 +21,7 @@
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
 #include "fabric/network.hpp"
+#include "fabric/nodes/lifelines.hpp"
 #include "fabric/shm/shm.hpp"
 
 namespace tutti::nodes {
@@ -75,13 +76,22 @@ class NodesFabric final : public Fabric {
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
   void disarm() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
+  void inquire(std::int32_t peer) noexcept override {
+    if (is_remote(peer)) static_cast<void>(introduce(peer));
+  }
   bool left(std::int32_t peer) noexcept override;
+  bool breakage(std::uint64_t number, Breakage* out) const noexcept override {
+    return shm_->breakage(number, out);
+  }
+  void tell_broken(const Breakage& breakage, const std::int32_t* members,
+                   int size) noexcept override;
   std::uint64_t now_ns() const noexcept override { return shm_->now_ns(); }
   Datagrams* datagrams() noexcept override { return datagrams_.get(); }
 
  private:
   /// A notice is a kind and the rank that it is about: the sender, except where a rank is lost.
-  enum NoticeKind : std::uint32_t { kHello, kGoodbye, kLostRank };
+  /// kBroken: the sender has put a Told into the own box.
+  enum NoticeKind : std::uint32_t { kHello, kGoodbye, kLostRank, kBroken };
   enum State : std::uint8_t { kPresent, kLeft, kLost };
 
   /// What is known of a rank on another node. Addresses are written once; flags by whoever finds
@@ -91,6 +101,8 @@ class NodesFabric final : public Fabric {
     std::uint64_t key = 0;
     std::atomic<std::uint8_t> state{kPresent};
     std::atomic<bool> introduced{false};  // knows, or is known to know, of this rank
+    std::atomic<std::uint32_t> heard{0};  // notices kBroken that have come from it
+    std::uint32_t told = 0;               // that have gone to it; under the engine's lock
   };
   /// A question whether a peer still answers: a read of its memory.
   struct Probe {
@@ -98,11 +110,29 @@ class NodesFabric final : public Fabric {
     std::uint64_t word = 0;
     std::uint64_t asked_ns = 0;
     std::uint64_t heard_ns = 0;
+    std::uint64_t stood_ns = 0;  // when its machine last knew its process
     bool asking = false;
   };
+  /// A breakage as a rank of another node puts it into the box at the end of the arena, in the
+  /// place that its rank and number give. Two ranks that meet in one place are found out by
+  /// `check`, or by the number that is missing.
+  struct Told {
+    std::uint64_t team[2] = {0, 0};
+    std::int32_t sender = -1, rank = -1, teller = -1;
+    std::uint32_t number = 0, code = 0;  // number: from 1
+    std::uint32_t unused = 0;
+    std::uint64_t check = 0;
+  };
+  static constexpr std::size_t kToldPlaces = 64, kToldBytes = 64;
+  static constexpr std::size_t kBoxBytes = kToldPlaces * kToldBytes;
+  static std::size_t told_place(std::int32_t sender, std::uint32_t number) noexcept {
+    return (static_cast<std::size_t>(sender) + number) % kToldPlaces * kToldBytes;
+  }
+  static std::uint64_t check_of(const Told& told) noexcept;
   struct Introduction;
 
   NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept;
+  void throw_lifelines(const std::vector<NetworkAddress>& addresses);
   void adopt(const std::vector<Introduction>& all, const Settings& settings) noexcept;
 
   bool is_remote(std::int32_t peer) const noexcept {
@@ -119,6 +149,10 @@ class NodesFabric final : public Fabric {
   }
   void collect() noexcept;
   void take_notices() noexcept;
+  void tell_broken(std::int32_t peer, const Breakage& breakage) noexcept;
+  void repeat_breakages(std::int32_t peer) noexcept;
+  void hear_last_words() noexcept;
+  void hear_broken(std::int32_t sender) noexcept;
   void lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept;
   void tell(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
@@ -136,6 +170,7 @@ class NodesFabric final : public Fabric {
   void say_goodbye() noexcept;
 
   std::unique_ptr<shm::ShmFabric> shm_;
+  Lifelines lifelines_;
   std::unique_ptr<Network> network_;  // goes before the memory that it uses
   std::unique_ptr<NetworkDatagrams> datagrams_;
   Region arena_;

@@ -53,6 +53,7 @@ void NodesFabric::say_goodbye() noexcept {
   for (std::int32_t peer = 0; peer < size_; ++peer) {
     if (!is_remote(peer) || !peer_at(peer).introduced.load(std::memory_order_relaxed)) continue;
     if (peer_at(peer).state.load(std::memory_order_relaxed) != kPresent) continue;
+    repeat_breakages(peer);
     tell(peer, kGoodbye, rank_);
   }
   while (network_->pending() != 0 && now_ns() < until) {

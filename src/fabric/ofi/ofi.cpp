@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint32_t kArrival =
     0x8000'0000;  // remote data of a write with a counter; others are notices
+constexpr std::uint64_t kDoubt = 200'000'000;  // ns after which a peer that takes nothing is asked
 constexpr std::uint64_t kReconnect =
     1'000'000'000;  // ns that a peer that was reached before may refuse
 
@@ -375,6 +376,26 @@ bool OfiNetwork::read_queue() noexcept {
   }
 }
 
+/// Whether a peer that takes nothing is waited for: one that is stopped takes nothing either.
+bool OfiNetwork::patient(const Peer& peer, std::int32_t rank, std::uint64_t now) const noexcept {
+  const std::uint64_t blocked = now - peer.blocked_since_ns;
+  if (health_ != nullptr && blocked > kDoubt) {
+    const PeerHealth::Verdict verdict = health_->ask(rank, now);
+    if (verdict == PeerHealth::Verdict::stands) return true;
+    if (verdict == PeerHealth::Verdict::gone) return false;
+  }
+  return blocked < (peer.reached ? std::min(kReconnect, timeout_ns_) : timeout_ns_);
+}
+
+bool OfiNetwork::listens_at(const NetworkAddress& address, sockaddr_storage* out) const noexcept {
+  if (bypasses_kernel() || address.bytes < sizeof(sa_family_t)) return false;
+  sockaddr_storage found{};
+  std::memcpy(&found, address.data, std::min(sizeof found, NetworkAddress::kBytes));
+  if (found.ss_family != AF_INET && found.ss_family != AF_INET6) return false;
+  *out = found;
+  return true;
+}
+
 /// Posts what waits for `peer`. False when something still waits.
 bool OfiNetwork::retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcept {
   while (peer.first != nullptr) {
@@ -384,8 +405,7 @@ bool OfiNetwork::retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcep
       peer.blocked_since_ns = now;
       return false;
     }
-    const std::uint64_t patience = peer.reached ? std::min(kReconnect, timeout_ns_) : timeout_ns_;
-    if (error == -FI_EAGAIN && now - peer.blocked_since_ns < patience) return false;
+    if (error == -FI_EAGAIN && patient(peer, rank, now)) return false;
     peer.first = operation.next;
     operation.next = nullptr;
     peer.blocked_since_ns = now;

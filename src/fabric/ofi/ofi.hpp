@@ -45,6 +45,8 @@ class OfiNetwork final : public Network {
   const NetworkAddress& address() const noexcept override { return address_; }
   Status meet(const NetworkAddress* all, int size, int rank,
               const Secret& secret) noexcept override;
+  bool listens_at(const NetworkAddress& address, sockaddr_storage* out) const noexcept override;
+  void consult(PeerHealth& health) noexcept override { health_ = &health; }
   Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept override;
   void withdraw(const NetworkMemory& memory) noexcept override;
   Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
@@ -123,6 +125,7 @@ class OfiNetwork final : public Network {
   void take_notice(std::uint64_t data) noexcept;
   bool read_errors() noexcept;
   void retry() noexcept;
+  bool patient(const Peer& peer, std::int32_t rank, std::uint64_t now) const noexcept;
   bool retry(Peer& peer, std::int32_t rank, std::uint64_t now) noexcept;
 
   const Library& library_;
@@ -130,6 +133,7 @@ class OfiNetwork final : public Network {
   std::uint32_t version_ = 0;
   NetworkAddress address_;
   std::uint64_t timeout_ns_ = 0;
+  PeerHealth* health_ = nullptr;  // set before any operation
 
   std::mutex mutex_;  // of everything below
   fi_info* info_ = nullptr;

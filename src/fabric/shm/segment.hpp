@@ -20,6 +20,14 @@
 namespace tutti::shm {
 
 inline constexpr std::uint32_t kLostPlaces = 60;
+inline constexpr std::uint32_t kBreakagePlaces = 512;
+
+/// A Breakage. `what` is written last (release): 1 + code, how far it reaches,
+/// 1 + teller, 1 + rank.
+struct BreakageRecord {
+  std::atomic<std::uint64_t> team[2];
+  std::atomic<std::uint64_t> what;
+};
 
 /// Written once by the leader before anybody else maps the segment.
 struct NodeHeader {
@@ -28,11 +36,15 @@ struct NodeHeader {
   std::uint32_t ranks;
   // Ranks that are armed (about to sleep). Written by them with fetch_add; read by every signaller.
   alignas(kCacheLine) Word sleepers;
+  // Teams that are broken: a place is taken by fetch_add on the count, then written; read by every
+  // rank that waits or begins a collective.
+  Word breakages;
   // Ranks of other nodes that a rank of this one has lost: a place is taken by fetch_add on the
   // count, then written (rank + 1); all ranks of the node read them when they look after the health
   // of their peers.
   alignas(kCacheLine) std::atomic<std::uint32_t> lost_count;
   std::atomic<std::int32_t> lost[kLostPlaces];
+  alignas(kCacheLine) BreakageRecord broken[kBreakagePlaces];
 };
 
 /// Values of NodeSlot::gone.

@@ -27,6 +27,8 @@ Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes,
   return seal_key(kind, start, bytes, static_cast<std::uint64_t>(owner));
 }
 
+constexpr std::uint64_t kEveryTeam = 0x100;  // in BreakageRecord::what
+
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
 /// Registers for the barrier that sleepers run on the signallers' behalf; false where it is
@@ -86,6 +88,7 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   traits_.ordered_tail = true;
   use_barrier(register_barrier());
   sleepers_ = &segment_->header().sleepers;
+  breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);
   arena_.bytes = segment_->arena_bytes();
   arena_.key = make_key(kArenaKey, 0, arena_.bytes, rank_);
@@ -332,6 +335,49 @@ void ShmFabric::tell_lost(std::int32_t peer) noexcept {
   NodeHeader& header = segment_->header();
   const std::uint32_t place = header.lost_count.fetch_add(1, std::memory_order_acq_rel);
   if (place < kLostPlaces) header.lost[place].store(peer + 1, std::memory_order_release);
+}
+
+bool ShmFabric::breakage(std::uint64_t number, Breakage* out) const noexcept {
+  if (number >= kBreakagePlaces) {  // more than there is room for: whatever it was, it counts
+    *out = Breakage{};
+    out->every_team = true;
+    return true;
+  }
+  const BreakageRecord& record = segment_->header().broken[number];
+  const std::uint64_t what = record.what.load(std::memory_order_acquire);
+  if (what == 0) return false;
+  out->team[0] = record.team[0].load(std::memory_order_relaxed);
+  out->team[1] = record.team[1].load(std::memory_order_relaxed);
+  out->code = static_cast<Code>((what & 0xff) - 1);
+  out->every_team = (what & kEveryTeam) != 0;
+  out->teller = static_cast<std::int32_t>(what >> 9 & 0x7fffff) - 1;
+  out->rank = static_cast<std::int32_t>(what >> 32) - 1;
+  return true;
+}
+
+void ShmFabric::tell_broken(const Breakage& breakage, const std::int32_t*, int) noexcept {
+  if (slot_->gone.load(std::memory_order_relaxed) != 0) return;  // the dead say nothing
+  NodeHeader& header = segment_->header();
+  const std::uint64_t known = header.breakages.load(std::memory_order_acquire);
+  Breakage other;
+  for (std::uint64_t i = 0; i < known && i < kBreakagePlaces; ++i) {
+    if (this->breakage(i, &other) && !other.every_team && !breakage.every_team &&
+        other.team[0] == breakage.team[0] && other.team[1] == breakage.team[1])
+      return;
+  }
+  const std::uint64_t place = header.breakages.fetch_add(1, std::memory_order_acq_rel);
+  if (place < kBreakagePlaces) {
+    BreakageRecord& record = header.broken[place];
+    record.team[0].store(breakage.team[0], std::memory_order_relaxed);
+    record.team[1].store(breakage.team[1], std::memory_order_relaxed);
+    record.what.store((static_cast<std::uint64_t>(breakage.code) + 1) |
+                          (breakage.every_team ? kEveryTeam : 0) |
+                          (static_cast<std::uint64_t>(breakage.teller + 1) & 0x7fffff) << 9 |
+                          static_cast<std::uint64_t>(breakage.rank + 1) << 32,
+                      std::memory_order_release);
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const std::int32_t peer : neighbours_) ring(peer);
 }
 
 bool ShmFabric::left(std::int32_t peer) noexcept {

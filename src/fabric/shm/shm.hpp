@@ -129,6 +129,10 @@ class ShmFabric final : public Fabric {
   void disarm() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
+  bool breakage(std::uint64_t number, Breakage* out) const noexcept override;
+  /// To the ranks of this node.
+  void tell_broken(const Breakage& breakage, const std::int32_t* members,
+                   int size) noexcept override;
   std::uint64_t now_ns() const noexcept override;
 
  private:

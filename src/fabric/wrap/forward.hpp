@@ -51,7 +51,15 @@ class Forward : public Fabric {
   }
   void disarm() noexcept override { inner_->disarm(); }
   bool alive(std::int32_t peer) noexcept override { return inner_->alive(peer); }
+  void inquire(std::int32_t peer) noexcept override { inner_->inquire(peer); }
   bool left(std::int32_t peer) noexcept override { return inner_->left(peer); }
+  bool breakage(std::uint64_t number, Breakage* out) const noexcept override {
+    return inner_->breakage(number, out);
+  }
+  void tell_broken(const Breakage& breakage, const std::int32_t* members,
+                   int size) noexcept override {
+    inner_->tell_broken(breakage, members, size);
+  }
   std::uint64_t now_ns() const noexcept override { return inner_->now_ns(); }
   void watch(Waiter& waiter) noexcept override { inner_->watch(waiter); }
   void alarm(Word& clock, std::uint64_t at_ns) noexcept override { inner_->alarm(clock, at_ns); }

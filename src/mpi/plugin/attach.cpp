@@ -21,6 +21,7 @@
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
+#include "mpi/plugin/windows.hpp"
 #include "mpi/revoke/revoke_api.h"
 #include "offload/mapping.hpp"
 
@@ -166,6 +167,7 @@ bool create_job(const std::string& folder) {
   host.size = state.size;
   host.allgather = &host_allgather;
   host.pump = &host_pump;
+  host.host_serves = &serves_others;
   std::string message;
   Status status;
   if (split_off()) status = join_processors(&host, &message);
@@ -252,6 +254,7 @@ void install_handlers() {
   install_comms(handlers);
   install_passed(handlers);
   if (state.messages != nullptr) install_messages(handlers);
+  install_windows(handlers);
   for (int i = 0; i < TUTTI_MPI_FUNCTION_COUNT; ++i) {
     __atomic_store_n(&state.handlers[i], handlers[i], __ATOMIC_RELEASE);
   }

@@ -27,7 +27,7 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
 int run_plan(const char* call, Comm& comm, const Plan& plan) {
   const double begin = state.report ? now() : 0;
   if (const Status ready = plan.begin(); !ready.ok()) [[unlikely]]
-    return refuse(comm, call, ready);
+    return refuse(comm, comm.team, call, ready);
   Status status = state.job->run(*comm.team, plan.call);
   if (status.ok()) [[likely]]
     status = plan.finish();
@@ -50,7 +50,7 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
   const Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]]
     return run_plan(call, *comm, plan);
-  if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
+  if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native);
 }
 
@@ -82,19 +82,23 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   return request;
 }
 
+int cannot_begin(Comm& comm, const char* call) {
+  return refuse(comm, comm.nonblocking, call, kNoMemory);
+}
+
 template <class Args, class NativeFunction>
 int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
                     NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
   if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
   if (const Status ready = request->plan.begin(); !ready.ok()) {
     request->plan = Plan{};
     free_request(request);
-    return refuse(comm, call, ready);
+    return refuse(comm, comm.nonblocking, call, ready);
   }
   request->started = true;
   const Status status =
@@ -117,7 +121,7 @@ int run_persistent(const char* call, const Args& args, MPI_Request* out,
                    NativeFunction&& call_native) {
   Reason reason;
   Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return refuse(*find_comm(args.comm), call, kNoMemory);
+  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
   if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
   Comm& comm = *request->comm;
   request->persistent = true;

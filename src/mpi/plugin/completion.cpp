@@ -486,7 +486,7 @@ int handle_Start(MPI_Request* handle) {
   }
   const double begin = state.report ? now() : 0;
   if (const Status ready = request->plan.begin(); !ready.ok())
-    return refuse(*request->comm, request->call, ready);
+    return raise(*request->comm, request->call, state.job->fail(*request->operation, ready));
   request->started = true;
   const Status status = state.job->restart(*request->operation);
   if (state.report) {

@@ -43,6 +43,9 @@ void explain(Comm& comm, const char* call, const Status& status) noexcept {
   } else if (status.code == Code::timeout && known) {
     log(LogLevel::error, "rank %d (pid %d) did not arrive in %s on %s before the deadline of %g s",
         status.peer, pid, call, place, state.settings.deadline_s);
+  } else if (known && status.peer != state.rank) {
+    log(LogLevel::error, "%s on %s failed on rank %d (pid %d): %s", call, place, status.peer, pid,
+        name(status.code));
   } else {
     log(LogLevel::error, "%s on %s failed: %s%s%s", call, place, name(status.code),
         status.detail != nullptr ? ": " : "", status.detail != nullptr ? status.detail : "");
@@ -56,8 +59,8 @@ int raise(Comm& comm, const char* call, const Status& status) noexcept {
   return code;
 }
 
-int refuse(Comm& comm, const char* call, const Status& status) noexcept {
-  return raise(comm, call, status);
+int refuse(Comm& comm, Team* team, const char* call, const Status& status) noexcept {
+  return raise(comm, call, team != nullptr ? state.job->fail(*team, status) : status);
 }
 
 }  // namespace tutti::mpi

@@ -14,10 +14,10 @@ int error_class(const Status& status) noexcept;
 /// Thread-safe.
 int raise(Comm& comm, const char* call, const Status& status) noexcept;
 
-/// The same for a call that fails on this rank before it begins, for a reason of this rank's own
-/// (no memory): the others are, or will be, in that call, and whatever tells them belongs here.
-/// Thread-safe.
-int refuse(Comm& comm, const char* call, const Status& status) noexcept;
+/// The same for a collective that fails on this rank before it begins, for a reason of this rank's
+/// own (no memory): the other members of `team` are, or will be, in it, and are told. nullptr: there
+/// is no team yet. Thread-safe.
+int refuse(Comm& comm, Team* team, const char* call, const Status& status) noexcept;
 
 /// The message alone.
 void explain(Comm& comm, const char* call, const Status& status) noexcept;

@@ -97,7 +97,7 @@ Reason read_receive(const Comm* comm, const End& end, Data* data) noexcept {
 /// waits for it in tutti.
 template <class NativeFunction>
 int pass_on(const char* call, Comm* comm, Reason reason, NativeFunction&& call_native) {
-  if (reason == Reason::no_memory) return refuse(*comm, call, kNoMemory);
+  if (reason == Reason::no_memory) return raise(*comm, call, kNoMemory);
   return pass(call, reason, call_native);
 }
 
@@ -124,7 +124,7 @@ int send(const char* call, SendMode mode, const Comm* comm, const End& end, cons
   Packed packed;
   if (!packed.set(data)) return raise(const_cast<Comm&>(*comm), call, kNoMemory);
   if (const Status packs = packed.pack(); !packs.ok())
-    return refuse(const_cast<Comm&>(*comm), call, packs);
+    return raise(const_cast<Comm&>(*comm), call, packs);
   const Status status = counted(call, way_of(data.bytes), data.bytes, [&] {
     return state.messages->send(*comm->team, packed.bytes(), packed.size(), end.peer, end.tag,
                                 mode);
@@ -181,7 +181,7 @@ int run_sendrecv(const char* call, const End& out, const End& in, bool copied, M
   Packed packed_out, packed_in;
   if (!packed_out.set(sent, copied) || !packed_in.set(received))
     return raise(*comm, call, kNoMemory);
-  if (const Status packs = packed_out.pack(); !packs.ok()) return refuse(*comm, call, packs);
+  if (const Status packs = packed_out.pack(); !packs.ok()) return raise(*comm, call, packs);
   const Receipt receipt = counted(call, way_of(sent.bytes), sent.bytes, [&] {
     return state.messages->exchange(*comm->team, packed_out.bytes(), packed_out.size(), out.peer,
                                     out.tag, packed_in.bytes(), packed_in.size(),
@@ -512,7 +512,7 @@ int message_Mrecv(void* buf, MPI_Count count, MPI_Datatype type, MPI_Message* me
   Data data;
   Packed packed;
   const Reason reason = read_data(buf, count, type, &data);
-  if (reason == Reason::no_memory) return refuse(comm, "MPI_Mrecv", kNoMemory);
+  if (reason == Reason::no_memory) return raise(comm, "MPI_Mrecv", kNoMemory);
   if (reason != Reason::none) {
     native.Comm_call_errhandler(comm.handle, MPI_ERR_ARG);
     return MPI_ERR_ARG;
@@ -540,7 +540,7 @@ int message_Imrecv(void* buf, MPI_Count count, MPI_Datatype type, MPI_Message* m
   Comm& comm = *request->comm;
   Data data;
   const Reason reason = read_data(buf, count, type, &data);
-  if (reason == Reason::no_memory) return refuse(comm, "MPI_Imrecv", kNoMemory);
+  if (reason == Reason::no_memory) return raise(comm, "MPI_Imrecv", kNoMemory);
   if (reason != Reason::none) {
     native.Comm_call_errhandler(comm.handle, MPI_ERR_ARG);
     return MPI_ERR_ARG;
