@@ -323,7 +323,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
                    : connect_and_run(team, call, ticket, choice);
       },
       guard);
-  return status.ok() ? status : engine_.fail(team.membership(), status);
+  return status.ok() ? status : tell_failure(team, status);
+}
+
+/// The other members are told, unless each sees it for itself. Gives what all of them report.
+Status JobImpl::tell_failure(Team& team, const Status& why) noexcept {
+  return team.lacks_a_member() ? why : engine_.fail(team.membership(), why);
 }
 
 Status JobImpl::fail(Team& team, const Status& why) noexcept {
@@ -344,7 +349,7 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
     status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
                                                        operation.choice->parameters);
   }
-  if (!status.ok()) status = engine_.fail(team.membership(), status);
+  if (!status.ok()) status = tell_failure(team, status);
   operation.outcome = status;
   operation.active.store(false, std::memory_order_release);
   if (offloaded) {

@@ -93,6 +93,7 @@ class JobImpl final : public Job {
           const HostPump& pump, bool threads);
   Status make_team(const TeamSpec& spec, Team::Use use, Team** out);
   Status make_team_of(Team& team, Team** out);
+  Status tell_failure(Team& team, const Status& why) noexcept;
   Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
   Shape shape_of(const Team& team, const Call& call) const noexcept;

@@ -37,7 +37,7 @@ bool makes_sense(const Header& header) noexcept {
     case PacketKind::clear_to_send:
       return header.payload == sizeof(Clearance);
     default:
-      return header.kind <= PacketKind::more;
+      return header.kind <= PacketKind::last;
   }
 }
 

@@ -105,6 +105,8 @@ class Team {
   /// This rank cannot take part. Before announce().
   void decline() noexcept { declined_ = true; }
   bool declined() const noexcept { return declined_; }
+  /// Whether some member takes no part, as far as this one has seen: all of them see it.
+  bool lacks_a_member() const noexcept { return decliner_ >= 0; }
   ~Team();
   /// Teams lie among the engine's frames, which outlives them: those of a million simulated ranks
   /// side by side. Under the engine's lock.
