@@ -1,7 +1,7 @@
-/* What making communicators costs: `communicators`. Rank 0 prints, in this order and the slowest rank's:
- * microseconds to make and to free a duplicate; microseconds to split, use for eight collectives and
- * free; KiB of each rank (its share of what is shared) for each of 1,000 duplicates that are alive, made and then
- * used for a blocking and a non-blocking collective. */
+/* What making communicators costs: `communicators`. Rank 0 prints, in this order and the slowest
+ * rank's: microseconds to make and to free a duplicate; microseconds to split, use for eight
+ * collectives and free; KiB of each rank (its share of what is shared) for each of 1,000 duplicates
+ * that are alive, made and then used for a blocking and a non-blocking collective. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
   keep_alive(&mine[3], &mine[4]);
   MPI_Reduce(mine, slowest, 5, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   if (rank == 0)
-    printf("communicators %.2f %.2f %.2f %.2f %.2f\n", slowest[0], slowest[1], slowest[2], slowest[3], slowest[4]);
+    printf("communicators %.2f %.2f %.2f %.2f %.2f\n", slowest[0], slowest[1], slowest[2],
+           slowest[3], slowest[4]);
   MPI_Finalize();
   return 0;
 }

@@ -3,8 +3,8 @@
  * forked child, which shares the job's sockets but not its memory; the kernel takes everything back
  * anyway. This definition is the one that the library's own objects bind to, so that it also covers
  * what is added later. */
-int __attribute__((visibility("hidden"))) __cxa_atexit(void (*function)(void*), void* argument,
-                                                       void* library);
+int __attribute__((visibility("hidden")))
+__cxa_atexit(void (*function)(void*), void* argument, void* library);
 
 int __cxa_atexit(void (*function)(void*), void* argument, void* library) {
   (void)function, (void)argument, (void)library;

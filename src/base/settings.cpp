@@ -224,7 +224,7 @@ bool parse_value(std::string_view text, bool* out) {
 }
 
 template <class Enum>
-  requires std::is_enum_v<Enum>
+requires std::is_enum_v<Enum>
 bool parse_value(std::string_view text, Enum* out) {
   const auto found = std::ranges::find(kWords<Enum>, lower(trim(text)));
   if (found == kWords<Enum>.end()) return false;
@@ -242,7 +242,7 @@ bool parse_value(std::string_view text, Switch* out) {
 }
 
 template <class Number>
-  requires std::is_same_v<Number, int> || std::is_same_v<Number, double>
+requires std::is_same_v<Number, int> || std::is_same_v<Number, double>
 bool parse_value(std::string_view text, Number* out) {
   text = trim(text);
   Number number{};
@@ -317,12 +317,12 @@ std::string expected_value(const Row& row) {
 template <class Function>
 auto with_member(const Row& row, Function&& function) {
   return std::visit(
-      [&]<class T>(T Settings::* member) { return function(std::type_identity<T>{}, member); },
+      [&]<class T>(T Settings::*member) { return function(std::type_identity<T>{}, member); },
       row.member);
 }
 
 bool assign(const Row& row, std::string_view text, Settings* settings) {
-  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::* member) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
     T value{};
     if (!parse_value(text, &value) || !allowed(row, value)) return false;
     settings->*member = std::move(value);
@@ -336,7 +336,7 @@ std::string expected(const Row& row) {
 }
 
 std::string format(const Row& row, const Settings& settings) {
-  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::* member) {
+  return with_member(row, [&]<class T>(std::type_identity<T>, T Settings::*member) {
     return format_value(settings.*member);
   });
 }

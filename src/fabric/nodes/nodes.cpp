@@ -68,8 +68,13 @@ void NodesFabric::withdraw(Region& region) noexcept {
 
 Status NodesFabric::arena_of(std::int32_t peer, Remote* out) noexcept {
   if (peer < 0 || peer >= size_) return Status::error(Code::invalid_argument, "no such rank");
-  if (!is_remote(peer)) return shm_->arena_of(peer, out);
   Remote remote;
+  if (!is_remote(peer)) {
+    TUTTI_TRY(shm_->arena_of(peer, &remote));
+    remote.bytes = arena_.bytes;  // less the boxes of breakages
+    *out = remote;
+    return Status::success();
+  }
   remote.peer = peer;
   remote.bytes = arena_.bytes;
   remote.handle = peer_at(peer).address;

@@ -54,6 +54,8 @@ class NodesFabric final : public Fabric {
   Region& arena() noexcept override { return arena_; }
   Status arena_of(std::int32_t peer, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override {
+    if (offset > arena_.bytes || bytes > arena_.bytes - offset)
+      return Status::error(Code::no_memory, "beyond the arena");
     return shm_->reserve(offset, bytes);
   }
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;

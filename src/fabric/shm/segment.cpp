@@ -145,7 +145,7 @@ Status Segment::adopt(int descriptor, std::unique_ptr<Segment>* out) {
 namespace {
 
 struct flock lock_of(int local) noexcept {
-  struct flock lock{};
+  struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_start = local;

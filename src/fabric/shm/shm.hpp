@@ -166,7 +166,7 @@ class ShmFabric final : public Fabric {
   std::vector<std::int32_t> local_of_;  // by job rank: index on this node, or -1
   Region arena_;
   NodeSlot* slot_ = nullptr;
-  std::vector<int> doorbells_;  // by local index
+  std::vector<int> doorbells_;                  // by local index
   std::vector<std::uint8_t> shares_processes_;  // by local index
   Secret secret_;
   Losses losses_;

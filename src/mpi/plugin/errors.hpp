@@ -15,8 +15,8 @@ int error_class(const Status& status) noexcept;
 int raise(Comm& comm, const char* call, const Status& status) noexcept;
 
 /// The same for a collective that fails on this rank before it begins, for a reason of this rank's
-/// own (no memory): the other members of `team` are, or will be, in it, and are told. nullptr: there
-/// is no team yet. Thread-safe.
+/// own (no memory): the other members of `team` are, or will be, in it, and are told. nullptr:
+/// there is no team yet. Thread-safe.
 int refuse(Comm& comm, Team* team, const char* call, const Status& status) noexcept;
 
 /// The message alone.

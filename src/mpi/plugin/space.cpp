@@ -49,7 +49,7 @@ thread_local Range stack;
 int read_program(dl_phdr_info* info, std::size_t, void* out) {
   auto* range = static_cast<Range*>(out);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr) & header = info->dlpi_phdr[i];
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
     range->begin = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
     range->end = range->begin + header.p_memsz;

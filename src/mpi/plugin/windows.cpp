@@ -1,5 +1,6 @@
-// Windows and files: the MPI's own, but while some are open other ranks may need this one's progress
-// at any time, so waits in tutti go on as the MPI's own do (Host::host_serves). They are counted.
+// Windows and files: the MPI's own, but while some are open other ranks may need this one's
+// progress at any time, so waits in tutti go on as the MPI's own do (Host::host_serves). They are
+// counted.
 #include "mpi/plugin/windows.hpp"
 
 #include <atomic>

@@ -371,7 +371,7 @@ static void first(void* in, void* inout, int* count, MPI_Datatype* type) {
   combine(in, inout, count, 1);
 }
 
-enum operator { kSum, kOwnSum, kFirst, kOperators };
+enum operator{ kSum, kOwnSum, kFirst, kOperators };
 static MPI_Op ops[kOperators];
 
 static void fill_result(struct side* s, enum operator op, int at_block, int block) {

@@ -1,5 +1,6 @@
-/* Rank 1 dies, or stays away for ever, before the first communication; the others only poll for it, with the function
- * that the first argument names. They exit with status 7 when they are told.   polled FUNCTION [away] */
+/* Rank 1 dies, or stays away for ever, before the first communication; the others only poll for it,
+ * with the function that the first argument names. They exit with status 7 when they are told.
+ * polled FUNCTION [away] */
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,7 +8,8 @@
 
 static int poll_once(const char* what, MPI_Request* requests, int* flag) {
   int index, indices[2], count = 0, error;
-  if (strcmp(what, "testany") == 0) return MPI_Testany(2, requests, &index, flag, MPI_STATUS_IGNORE);
+  if (strcmp(what, "testany") == 0)
+    return MPI_Testany(2, requests, &index, flag, MPI_STATUS_IGNORE);
   if (strcmp(what, "testall") == 0) return MPI_Testall(2, requests, flag, MPI_STATUSES_IGNORE);
   if (strcmp(what, "testsome") == 0) {
     error = MPI_Testsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
@@ -44,6 +46,7 @@ int main(int argc, char** argv) {
   }
   while (error == MPI_SUCCESS && !flag) error = poll_once(what, requests, &flag);
   MPI_Error_class(error, &class);
-  fprintf(stderr, "rank %d was told after %.1f s: error class %d\n", rank, MPI_Wtime() - began, class);
+  fprintf(stderr, "rank %d was told after %.1f s: error class %d\n", rank, MPI_Wtime() - began,
+          class);
   _exit(7);
 }

@@ -1,5 +1,5 @@
-/* Rank 1 is stopped for some seconds in the middle (as by a debugger), while the others wait for it: nobody may take
-   it for dead.   stopped SECONDS WHAT   (WHAT: bcast, allreduce, alltoall) */
+/* Rank 1 is stopped for some seconds in the middle (as by a debugger), while the others wait for
+   it: nobody may take it for dead.   stopped SECONDS WHAT   (WHAT: bcast, allreduce, alltoall) */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
