@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-mpi4py test-asan test-tsan check fuzz build format format-check tidy clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ test:  ## every test; ends with the counts and with what was skipped and why
 	@tools/setup test
 	@$(TUTTI_PYTHON) tools/run_tests.py all
 
-test-mpi4py test-asan test-tsan:  ## the long suites, by themselves
+test-mpi4py test-repeats test-asan test-tsan:  ## the long suites, by themselves
 	@tools/setup test
 	@$(TUTTI_PYTHON) tools/run_tests.py $(@:test-%=%)
 

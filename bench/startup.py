@@ -23,12 +23,12 @@ from tutti.bench import peers
 MODES = {"alone": {}, "tutti": {}, "disabled": {"TUTTI_DISABLE": "1"}}
 
 
-def compile_for(mpi: mpis.Mpi, folder: Path) -> Path:
+def compile_for(mpi: mpis.Mpi, folder: Path, source: str = "startup.c") -> Path:
     """The program for this MPI; Intel's runtime has no compiler, and runs MPICH's programs."""
     owner = mpi if mpi.compiler else mpis.find("mpich")
-    program = folder / f"startup-{owner.name}"
+    program = folder / f"{Path(source).stem}-{owner.name}"
     if not program.exists():
-        subprocess.run([str(owner.compiler), "-O1", "-o", str(program), str(Path(__file__).parent / "startup.c")], check=True)
+        subprocess.run([str(owner.compiler), "-O1", "-o", str(program), str(Path(__file__).parent / source)], check=True)
     return program
 
 

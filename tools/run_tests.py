@@ -190,12 +190,13 @@ def sanitizer_suite(preset: str) -> Outcome:
     return run_ctests(preset, build, "unsanitized", SANITIZER_OPTIONS[preset])
 
 
-def pytest_suite(name: str, folder: str, limit_s: float, quick: bool, *more: str) -> Outcome:
+def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str) -> Outcome:
+    """`marked`: which tests, as an expression of pytest's about their marks; empty: all."""
     results, log = RESULTS / f"{name}.xml", RESULTS / f"{name}.txt"
     results.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pytest", folder, "-v", "--tb=short", "--color=no", f"--junitxml={results}",
                "-p", "no:cacheprovider"]
-    command += [*more, *(["-m", "not slow"] if quick else [])]
+    command += [*more, *(["-m", marked] if marked else [])]
 
     def echo(line: str) -> None:
         if re.search(r"(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)", line) or line.startswith(("E ", "tests/")):
@@ -210,18 +211,19 @@ def pytest_suite(name: str, folder: str, limit_s: float, quick: bool, *more: str
 
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 1500, quick, "-k", "not mpi4py"),
-    "python": lambda quick: pytest_suite("python", "tests/python", 600, quick),
-    "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, quick),
-    "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, quick, "--timeout=1700"),
-    "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi", 5400, quick, "-k", "mpi4py"),
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 1800, "not long", "-k", "not mpi4py"),
+    "python": lambda quick: pytest_suite("python", "tests/python", 600, "not slow" if quick else ""),
+    "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, ""),
+    "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, "", "--timeout=1700"),
+    "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi", 5400, "", "-k", "mpi4py"),
+    "repeats": lambda quick: pytest_suite("repeats", "tests/mpi", 5400, "long"),
     "asan": lambda quick: sanitizer_suite("asan"),
     "tsan": lambda quick: sanitizer_suite("tsan"),
 }
 QUICK = ("core", "python")
 ALL = ("core", "mpi", "python", "lab", "verbs")
 # Suites that take longer than all the others together: by name.
-LONG = ("mpi4py", "asan", "tsan")
+LONG = ("mpi4py", "repeats", "asan", "tsan")
 
 
 def main() -> int:

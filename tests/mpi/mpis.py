@@ -12,6 +12,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 ENVS = Path(os.environ.get("TUTTI_TEST_ENVS", ROOT / ".envs"))
@@ -73,6 +75,11 @@ MPIS = {mpi.name: mpi for mpi in (
     _impi())}
 # Debian's MPICH 4.0 hangs by itself in some of the programs (requests.c without tutti): for tests that name it.
 ANY = {**MPIS, "mpich-debian": _mpich_debian()}
+
+
+def first(*always: str) -> list:
+    """The names of all MPIs as parameters of a test; those not named here are left to `make test-repeats`."""
+    return [name if name in always else pytest.param(name, marks=pytest.mark.long) for name in MPIS]
 
 
 @dataclass

@@ -147,7 +147,7 @@ def leave(program, mpi_name: str, case: str, way: str, size: int, settings: dict
 
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 @pytest.mark.parametrize("first", range(WAYS))
 def test_polling(program, libraries, mpi, first):
     """Whoever polls for messages of anybody gets them, also a rank that has addressed nobody yet."""
@@ -160,8 +160,8 @@ def test_polling(program, libraries, mpi, first):
 
 @pytest.mark.mpi
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("mpi", ALL)
-@pytest.mark.parametrize("size", [8, 300000])
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
+@pytest.mark.parametrize("size", [pytest.param(8, marks=pytest.mark.long), 300000])
 def test_leaving(program, libraries, mpi, size):
     for case in LEAVING:
         leave(program, mpi, case, "world", size)
@@ -170,7 +170,7 @@ def test_leaving(program, libraries, mpi, size):
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("size", [8, 300000])
 @pytest.mark.parametrize("way", ["free", "disconnect"])
@@ -181,7 +181,7 @@ def test_leaving_a_communicator(program, libraries, mpi, way, size):
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("protocol", [*PROTOCOLS, "cma=off"])
 def test_leaving_by_protocol(program, libraries, protocol):
@@ -192,7 +192,7 @@ def test_leaving_by_protocol(program, libraries, protocol):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("size", ["8", "300000"])
-@pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 def test_first_probe(program, libraries, mpi, size):
     """The race that this looks for is lost seldom, so there are many ranks and several runs."""
     description = mpis.MPIS[mpi]

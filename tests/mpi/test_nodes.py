@@ -57,7 +57,7 @@ MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}
 @pytest.mark.parametrize("placement", ["apart", "pairs"])
 @pytest.mark.parametrize("source,argument", [("messages.c", "0"), ("progress.c", "0"), ("first_probe.c", "300000"),
                                              *(("polling.c", str(way)) for way in (0, 2, 4, 5, 7, 11))])
-@pytest.mark.parametrize("mpi", list(mpis.MPIS))
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 def test_messages(program, libraries, mpi, source, argument, placement):
     """Messages between nodes and inside of them: what tests/mpi/test_messages.py runs on one."""
     description = mpis.MPIS[mpi]
@@ -70,7 +70,7 @@ def test_messages(program, libraries, mpi, source, argument, placement):
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("placement", ["apart", "pairs"])
 @pytest.mark.parametrize("size", [8, 300000])

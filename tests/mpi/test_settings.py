@@ -38,7 +38,8 @@ def test_every_setting_is_tried():
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("name", sorted(OTHER))
-@pytest.mark.parametrize("mpi,nodes", [("mpich", False), ("mpich", True), ("openmpi", False), ("impi", False)],
+@pytest.mark.parametrize("mpi,nodes", [("mpich", False), *(pytest.param(mpi, nodes, marks=pytest.mark.long) for mpi, nodes in
+                                                (("mpich", True), ("openmpi", False), ("impi", False)))],
                          ids=["mpich", "mpich-nodes", "openmpi", "impi"])
 def test_one_rank_differs(program, libraries, tmp_path, mpi, name, nodes):
     """Never a hang, an abort or a wrong result; and of what must be equal one line that names it."""

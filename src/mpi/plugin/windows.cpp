@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "mpi/plugin/report.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -26,40 +27,39 @@ int closed(int code) noexcept {
 
 int handle_Win_create(void* base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm,
                       MPI_Win* win) {
-  const NativeCall inside;
-  return opened(native.Win_create(base, size, unit, info, comm, win));
+  return opened(pass("MPI_Win_create", Reason::one_sided,
+                     [&] { return native.Win_create(base, size, unit, info, comm, win); }));
 }
 
 int handle_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void* base,
                         MPI_Win* win) {
-  const NativeCall inside;
-  return opened(native.Win_allocate(size, unit, info, comm, base, win));
+  return opened(pass("MPI_Win_allocate", Reason::one_sided,
+                     [&] { return native.Win_allocate(size, unit, info, comm, base, win); }));
 }
 
 int handle_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void* base,
                                MPI_Win* win) {
-  const NativeCall inside;
-  return opened(native.Win_allocate_shared(size, unit, info, comm, base, win));
+  return opened(pass("MPI_Win_allocate_shared", Reason::one_sided, [&] {
+    return native.Win_allocate_shared(size, unit, info, comm, base, win);
+  }));
 }
 
 int handle_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
-  const NativeCall inside;
-  return opened(native.Win_create_dynamic(info, comm, win));
+  return opened(pass("MPI_Win_create_dynamic", Reason::one_sided,
+                     [&] { return native.Win_create_dynamic(info, comm, win); }));
 }
 
 int handle_Win_free(MPI_Win* win) {
-  const NativeCall inside;
-  return closed(native.Win_free(win));
+  return closed(pass("MPI_Win_free", Reason::one_sided, [&] { return native.Win_free(win); }));
 }
 
 int handle_File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {
-  const NativeCall inside;
-  return opened(native.File_open(comm, name, mode, info, file));
+  return opened(pass("MPI_File_open", Reason::files,
+                     [&] { return native.File_open(comm, name, mode, info, file); }));
 }
 
 int handle_File_close(MPI_File* file) {
-  const NativeCall inside;
-  return closed(native.File_close(file));
+  return closed(pass("MPI_File_close", Reason::files, [&] { return native.File_close(file); }));
 }
 
 }  // namespace

@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Open MPI 5 has them, though it calls itself 3.1. */
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define HAVE_PERSISTENT_COLLECTIVES 1
+#endif
+
 static int failures = 0;
 
 #define CHECK(condition, ...)                                                                \

@@ -3,10 +3,6 @@
  * itself. */
 #include "check.h"
 
-#if MPI_VERSION >= 4
-#define HAVE_PERSISTENT 1
-#endif
-
 enum form { kBlocking, kNonblocking, kPersistent, kForms };
 
 static int rank, size;
@@ -20,7 +16,7 @@ static enum form form;
 
 /* Runs one collective in the form under test; a persistent one twice, the buffers reset in between.
  */
-#ifdef HAVE_PERSISTENT
+#ifdef HAVE_PERSISTENT_COLLECTIVES
 #define RUN(reset, name, iname, ...)                           \
   do {                                                         \
     MPI_Request request = MPI_REQUEST_NULL;                    \
@@ -347,7 +343,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   for (int f = 0; f < kForms; f++) {
-#ifndef HAVE_PERSISTENT
+#ifndef HAVE_PERSISTENT_COLLECTIVES
     if (f == kPersistent) continue;
 #endif
     if (f == kPersistent && !served && is_intel()) continue;
