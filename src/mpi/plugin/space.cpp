@@ -26,7 +26,8 @@ std::timed_mutex mutex;
 // The last object that was looked at, and what keeps it loaded. Written under `mutex`.
 std::atomic<const link_map*> watched{&never};
 void* pinned = nullptr;
-int failures = 0;  // in a row, to have it; guarded by `mutex`
+void* outgoing = nullptr;  // what was pinned before
+int failures = 0;          // in a row, to have it; guarded by `mutex`
 // Libraries that are there. An entry is written under `mutex` before `driver_count` says so.
 const Driver* drivers[kMost];
 void* libraries[kMost];
@@ -113,19 +114,20 @@ int read_name(dl_phdr_info* info, std::size_t, void*) {
   return 0;
 }
 
-// Reads the list, and watches its last object, which is kept from being unloaded meanwhile.
-bool watch_last() noexcept {
+// Reads the list, and keeps its last object from being unloaded: nullptr where it cannot be had.
+const link_map* pin_last() noexcept {
   for (int attempt = 0; attempt < 4; ++attempt) {
     seen = {};
     dl_iterate_phdr(&read_name, nullptr);
     void* const object = dlopen(seen.last.text, RTLD_LAZY | RTLD_NOLOAD);
     link_map* map = nullptr;
     if (object == nullptr || dlinfo(object, RTLD_DI_LINKMAP, &map) != 0) continue;
-    watched.store(map, std::memory_order_release);
-    if (void* const before = std::exchange(pinned, object)) dlclose(before);
-    return true;
+    // Readers may still look at the one that is watched now, so it goes with the next.
+    if (void* const before = std::exchange(outgoing, std::exchange(pinned, object)))
+      dlclose(before);
+    return map;
   }
-  return false;  // somebody loads and unloads at the same time, or it cannot be had by its name
+  return nullptr;  // somebody loads and unloads at the same time, or it cannot be had by its name
 }
 
 void add_driver(const Driver& driver, const char* name) noexcept {
@@ -155,7 +157,12 @@ void look_again() noexcept {
   const std::unique_lock lock(mutex, std::chrono::milliseconds(100));
   if (!lock.owns_lock()) return;
   if (watched.load(std::memory_order_relaxed)->l_next == nullptr) return;
-  if (!watch_last()) {
+  // Whoever sees the new object watched relies on the drivers: these first.
+  const link_map* const last = pin_last();
+  for (int i = 0; i < kMost; ++i) {
+    if (seen.of_driver[i].text[0] != '\0') add_driver(*kDrivers[i], seen.of_driver[i].text);
+  }
+  if (last == nullptr) {
     // The next call looks again; but not for ever, for a look takes as long as many calls.
     constexpr int kMostFailures = 100;
     if (++failures == kMostFailures && driver_count.load(std::memory_order_relaxed) == 0)
@@ -163,9 +170,7 @@ void look_again() noexcept {
     return;
   }
   failures = 0;
-  for (int i = 0; i < kMost; ++i) {
-    if (seen.of_driver[i].text[0] != '\0') add_driver(*kDrivers[i], seen.of_driver[i].text);
-  }
+  watched.store(last, std::memory_order_release);
   const bool some = driver_count.load(std::memory_order_relaxed) != 0;
   newest_object.store(some ? &always : watched.load(std::memory_order_relaxed),
                       std::memory_order_release);
@@ -210,7 +215,9 @@ void forget_spaces() noexcept {
   const std::lock_guard lock(mutex);
   newest_object.store(&never, std::memory_order_release);
   watched.store(&never, std::memory_order_release);
-  if (void* const object = std::exchange(pinned, nullptr)) dlclose(object);
+  for (void** object : {&pinned, &outgoing}) {
+    if (void* const last = std::exchange(*object, nullptr)) dlclose(last);
+  }
   for (int i = driver_count.exchange(0, std::memory_order_acq_rel); i-- > 0;) dlclose(libraries[i]);
 }
 
