@@ -1,12 +1,12 @@
 /* What making communicators costs: `communicators`. Rank 0 prints, in this order and the slowest
  * rank's: microseconds to make and to free a duplicate; microseconds to split, use for eight
- * collectives and free; KiB of each rank (its share of what is shared) for each of 1,000 duplicates
+ * collectives and free; KiB of each rank (its share of what is shared) for each of 400 duplicates
  * that are alive, made and then used for a blocking and a non-blocking collective. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kMade = 10000, kBatch = 200, kSplit = 1000, kAlive = 1000 };
+enum { kMade = 10000, kBatch = 200, kSplit = 1000, kAlive = 400 };
 
 static double memory_kib(void) {
   char line[256];

@@ -45,7 +45,7 @@ def run(words: list[str], options: dict[str, str]) -> int:
         elif plan.preload and status == 0 and note is None and not plan.elsewhere:
             say("no calls seen: no rank started an MPI that tutti could take over (a program without MPI, "
                 "an MPI linked in statically or opened in a way that cannot be intercepted, or containers whose "
-                f"{Path(folder).parent} is their own, so that they cannot tell)")
+                f"{os.path.dirname(folder)} is their own, so that they cannot tell)")
         return status
 
 
