@@ -150,11 +150,13 @@ static int rank_in(const char* name) {
   return end != name + length && *end == '-' && rank >= 0 && rank < local_size() ? (int)rank : -1;
 }
 
-/* Returns 0 where its queue is full, which has room again at the next attempt. */
+/* Returns 0 where its queue is full, which has room again at the next attempt. Who has closed its
+ * socket needs no greeting any more: it has heard everybody. */
 static int greet(const struct sockaddr_un* to, socklen_t length) {
   const int own = local_rank();
   return sendto(own_socket, &own, sizeof own, MSG_NOSIGNAL, (const struct sockaddr*)to, length) ==
-         sizeof own;
+             sizeof own ||
+         errno == ECONNREFUSED || errno == ENOENT;
 }
 
 static void answer(struct member* member) {
