@@ -118,7 +118,8 @@ Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   }
   if (const Status announced = team.announce(); !announced.ok()) {
     if (client_) client_->remove(team);
-    released_.push_back(std::move(entry));  // members on this node learn it from the directory
+    // Members on this node learn it from the directory, and are told when it is released.
+    if (announced.code != Code::invalid_argument) released_.push_back(std::move(entry));
     return tell_missing(spec, announced);
   }
   Layers* const layers = team.layers();

@@ -89,14 +89,17 @@ Status Team::announce() noexcept {
 }
 
 Status Team::announce_mapped() noexcept {
+  bool exists = false;  // one of this id: the other's entry is not this one's affair
   if (!declined_) {
     const Status entered = resources_.directory.enter(id_, own_offset_, &entry_);
-    if (entered.code == Code::invalid_argument) {
-      resources_.heap.free(own_offset_, Board::bytes(cell_counts_));
-      return entered;
-    }
     declined_ = !entered.ok();
+    exists = entered.code == Code::invalid_argument;
   }
+  if (declined_ && own_board_ != nullptr) {  // nobody will ever see it
+    resources_.heap.free(own_offset_, Board::bytes(cell_counts_));
+    own_board_ = nullptr;
+  }
+  if (exists) return Status::error(Code::invalid_argument, "the team exists");
   if (declined_) resources_.directory.decline(id_, &entry_);
   ring_members();
   if (!declined_) return Status::success();

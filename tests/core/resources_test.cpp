@@ -140,6 +140,31 @@ TEST(Resources, AMemberWithoutRoomIsKnownToAllOfThem) {
   });
 }
 
+TEST(Resources, ATeamThatExistsIsLeftAloneByASecondOfItsId) {
+  Settings settings;
+  settings.arena = 16 * kMiB;
+  settings.deadline_s = 30;
+  test::run_threads(2, settings, [](Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    for (int round = 0; round < 200; ++round) {  // boards that are lost would fill the arena
+      Team *team = nullptr, *again = nullptr;
+      const TeamSpec spec{{9, static_cast<std::uint64_t>(round)}, r.rank, 2, members};
+      ASSERT_TRUE(r.job.create_team(spec, &team).ok());
+      for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(r.job.create_team(spec, &again).code, Code::invalid_argument);
+      ASSERT_TRUE(r.job.run(*team, Call{}).ok());
+      if (r.rank == 0) r.job.release_team(team);
+      ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+      // Still this member's: the other's release alone does not give it back.
+      if (r.rank == 1) {
+        EXPECT_EQ(r.job.create_team(spec, &again).code, Code::invalid_argument);
+        r.job.release_team(team);
+      }
+      ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    }
+  });
+}
+
 TEST(Resources, AFullTableOfTeamsIsKnownToAllMembers) {
   Settings settings;
   settings.arena = std::size_t{1} << 30;
