@@ -1,10 +1,12 @@
 /* MPI_Init and MPI_Init_thread: the MPI first, then the plugin, on all ranks or on none. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mpi/preload/preload.h"
@@ -13,6 +15,15 @@ static int is_disabled(void) {
   const char* text = getenv("TUTTI_DISABLE");
   return text != NULL && (strcmp(text, "1") == 0 || strcasecmp(text, "true") == 0 ||
                           strcasecmp(text, "on") == 0 || strcasecmp(text, "yes") == 0);
+}
+
+/* The fabric of a node registers its process for barriers that others ask the kernel for. That
+ * takes microseconds in a process of one thread and a grace period of the kernel, 15 ms, in one of
+ * several, so it is done while there is one: an MPI may start its threads in MPI_Init, and Python
+ * those of numpy before. A second registration costs nothing, and a missing one is noticed there.
+ */
+__attribute__((constructor)) static void register_for_barriers(void) {
+  if (!is_disabled()) syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
 /* The plugin lies beside the preload. */
