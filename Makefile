@@ -29,7 +29,7 @@ test-mpi4py test-repeats test-asan test-tsan:  ## the long suites, by themselves
 test-faults:  ## inject failures into small jobs, and see that all members are told in time
 	@tools/setup test
 	@TEST_LIBFABRIC=$(CURDIR)/.envs/mpich/lib/mpich/libfabric.so.1 timeout 1800 \
-	  build/release/tests/faults/test_faults --count 330 $(FAULTS)
+	  build/release/tests/faults/test_faults --count 300 $(FAULTS)
 
 check:  ## the quick part of the tests, under three minutes
 	@tools/setup test
