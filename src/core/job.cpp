@@ -234,13 +234,24 @@ void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
   entry.job->choose_algorithms(lane, *entry.lane, false);
 }
 
-void JobImpl::collect_blocks(void* self) noexcept {
+/// Asked by every collective that waits for memory, of which there may be thousands: one of them
+/// looks for all.
+bool JobImpl::collect_blocks(void* self) noexcept {
+  constexpr std::uint64_t kPauseNs = 50'000;
   auto& job = *static_cast<JobImpl*>(self);
-  for (const auto& entry : job.teams_) {
-    entry->team->collect_blocks();
-    if (const Layers* const layers = entry->team->layers(); layers != nullptr && layers->node)
-      layers->node->collect_blocks();
+  const std::uint64_t now = job.fabric_->now_ns();
+  if (now - job.collected_ns_ < kPauseNs) return job.blocks_coming_;
+  job.collected_ns_ = now;
+  job.blocks_coming_ = false;
+  for (const auto* entries : {&job.teams_, &job.released_}) {
+    for (const auto& entry : *entries) {
+      if (entry->team->collect_blocks()) job.blocks_coming_ = true;
+      const Layers* const layers = entry->team->layers();
+      if (layers != nullptr && layers->node && layers->node->collect_blocks())
+        job.blocks_coming_ = true;
+    }
   }
+  return job.blocks_coming_;
 }
 
 void JobImpl::release_team(Team* team) noexcept {

@@ -116,7 +116,7 @@ class JobImpl final : public Job {
   void choose_algorithms(Team& team, TeamEntry& entry, bool say);
   void say_where_not_forced(Choices& choices);
   static Task run_layer(Team& team, const Call& call) noexcept;
-  static void collect_blocks(void* self) noexcept;
+  static bool collect_blocks(void* self) noexcept;
   static void adopt_lane(Team& whole, Team& lane) noexcept;
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
@@ -131,6 +131,8 @@ class JobImpl final : public Job {
   Directory directory_;
   p2p::Messages messages_;
   BlockPool blocks_;
+  std::uint64_t collected_ns_ = 0;  // when collect_blocks() looked last
+  bool blocks_coming_ = false;      // what it saw
   TeamResources resources_;
   std::vector<std::unique_ptr<TeamEntry>> teams_;
   std::vector<std::unique_ptr<TeamEntry>>

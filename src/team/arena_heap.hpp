@@ -25,6 +25,9 @@ class ArenaHeap {
   void free(std::size_t offset, std::size_t bytes) noexcept;
 
   std::size_t used() const noexcept { return used_; }
+  /// Bytes of the arena that are not in use.
+  std::size_t left() const noexcept { return fabric_.arena().bytes - used_; }
+  std::size_t capacity() const noexcept { return fabric_.arena().bytes; }
   std::size_t reserved() const noexcept { return reserved_; }
   static std::size_t rounded(std::size_t bytes) noexcept { return (bytes + 127) / 128 * 128; }
 

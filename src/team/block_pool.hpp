@@ -60,13 +60,16 @@ class BlockPool {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // Chunks at multiples of a power of two would all fall into the same sets of the caches.
   static constexpr std::size_t kStagger = 4096 + 2 * kCacheLine;
+  /// The part of the arena that messages leave to what later communicators and requests need:
+  /// blocks can be waited for, those cannot.
+  static constexpr std::size_t kLeftPart = 4;
 
   Status next_chunk() noexcept {
     const std::uint32_t before = current_;
     if (before != kNone && chunks_[before].pieces == 0) put_free(before);
     if (chunks_.size() < ring_chunks_ || first_free_ == kNone) {
       std::size_t offset = 0;
-      const Status status = heap_.allocate(block_bytes_ + kStagger, &offset);
+      const Status status = allocate(&offset);
       if (status.ok()) {
         current_ = static_cast<std::uint32_t>(chunks_.size());
         chunks_.push_back({offset, block_bytes_, 0, kNone});
@@ -78,6 +81,12 @@ class BlockPool {
     first_free_ = chunks_[current_].next_free;
     chunks_[current_].left = block_bytes_;
     return Status::success();
+  }
+  Status allocate(std::size_t* offset) noexcept {
+    const std::size_t bytes = block_bytes_ + kStagger;
+    if (chunks_.size() >= ring_chunks_ && heap_.left() < heap_.capacity() / kLeftPart + bytes)
+      return Status::error(Code::no_memory, "the arena is full of messages");
+    return heap_.allocate(bytes, offset);
   }
   /// Behind the others: a chunk is used again as late as possible.
   void put_free(std::uint32_t chunk) noexcept {

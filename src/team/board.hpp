@@ -48,6 +48,7 @@ struct alignas(2 * kCacheLine) Board {
   alignas(kCacheLine) Word done;  // all collectives of epochs below this have finished here
   Word drained;                   // all stream items below this have been read here
   Word inbox;                     // 1 + offset of the inbox in the owner's arena; 0: none yet
+  Word starved;                   // 1 while the owner waits for memory for its next stream item
   StreamLine stream[kStreamLines];
 
   SmallCell& small_cell(const CellCounts& counts, std::uint64_t epoch) noexcept {

@@ -7,7 +7,7 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kBlockPatience = 300'000'000;  // ns that memory may be short
+constexpr std::uint64_t kBlockPatience = 300'000'000;  // ns without hope of memory
 constexpr std::uint64_t kBlockPause = 100'000;         // ns between attempts then
 const Word kNever{0};
 
@@ -383,37 +383,42 @@ bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes
   return true;
 }
 
-void Team::collect_blocks() noexcept {
-  if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return;
+bool Team::collect_blocks() noexcept {
+  if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return false;
   std::uint64_t floor = ~std::uint64_t{0};
+  bool starved = false;
   for (int member = 0; member < size_; ++member) {
-    if (member != rank_)
-      floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
+    if (member == rank_) continue;
+    floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
+    starved = starved || board(member)->starved.load(std::memory_order_acquire) != 0;
   }
   drained_floor_ = std::max(drained_floor_, floor);
   recycle_blocks();
+  return !starved && outstanding_head_ != outstanding_.size();
 }
 
 Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
                       std::byte** block) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
-  // Memory that runs short comes back while collectives that were started earlier go on; who waits
-  // for its own collective's blocks to be drained may wait for ever, though.
+  // Memory that runs short comes back when the others have read what is out, however late they
+  // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
   Status status;
-  const std::uint64_t until = fabric().now_ns() + kBlockPatience;
+  std::uint64_t until = fabric().now_ns() + kBlockPatience;
+  own_board_->starved.store(1, std::memory_order_release);
   while (!try_block(ticket, item, bytes, block, &status)) {
     if (!line_free(ticket.first_item + item))
       co_return Status::error(Code::internal, "a stream line is not free");
-    if (resources_.collect_blocks != nullptr) {
-      resources_.collect_blocks(resources_.core);
-    } else {
-      collect_blocks();
-    }
+    const bool lent = resources_.blocks.lent();  // before they are collected: then it tries again
+    const bool coming = resources_.collect_blocks != nullptr
+                            ? resources_.collect_blocks(resources_.core)
+                            : collect_blocks();
     const std::uint64_t now = fabric().now_ns();
-    if (!resources_.blocks.lent() || now > until)
+    if (coming) until = now + kBlockPatience;
+    if (!lent || now > until)
       co_return Status::error(Code::no_memory, "no shared memory for a block");
     TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
   }
+  own_board_->starved.store(0, std::memory_order_relaxed);
   co_return Status::success();
 }
 

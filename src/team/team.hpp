@@ -58,8 +58,8 @@ struct TeamResources {
   Task (*run_layer)(Team& team, const Call& call) = nullptr;
   /// A lane of `whole` has been made: whoever runs it gets it ready. Set by the core.
   void (*adopt_lane)(Team& whole, Team& lane) = nullptr;
-  /// Lets every team of the process give back what is drained: memory is short. Set by the core.
-  void (*collect_blocks)(void* core) = nullptr;
+  /// Team::collect_blocks() of every team of the process: memory is short. Set by the core.
+  bool (*collect_blocks)(void* core) = nullptr;
   void* core = nullptr;
   int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
   /// Symmetric teams have layers too, where some nodes have several members.
@@ -295,8 +295,9 @@ class Team {
   // ---- end
   // -----------------------------------------------------------------------------------------
 
-  /// Gives back the blocks that all members have drained since somebody looked last.
-  void collect_blocks() noexcept;
+  /// Gives back the blocks that all members have drained since somebody looked last. True when the
+  /// others are sure to come: some are out, and no other member waits for memory itself.
+  bool collect_blocks() noexcept;
 
   /// This rank is through with the collective. Every algorithm calls it last, on success.
   void finish(const Ticket& ticket) noexcept {

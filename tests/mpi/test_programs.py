@@ -67,6 +67,15 @@ def test_persistent_collectives_started_in_any_order(program, libraries, mpi, tu
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("operation", ["bcast", "allreduce", "allgather"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_more_under_way_than_memory_holds(program, libraries, mpi, operation):
+    """60 MB of 16: who comes first waits for the others to read, and a late rank still has room for its communicators."""
+    check(program, libraries, mpi, 3, "outstanding.c", ["60", "1000000", "700", operation], True,
+          {"TUTTI_ARENA": "16M", "TUTTI_RING": "1M"})
+
+
+@pytest.mark.mpi
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("source", ["collectives.c", "requests.c", "deadlock.c", "datatypes.c", "reductions.c",
                                     "communicators.c", "threads.c"])
