@@ -124,12 +124,13 @@ def start(mpi: Mpi, ranks: int, command: list[str], tutti: bool, settings: dict[
 def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_S) -> Result:
     """Runs a command in a session of its own, which goes with it when the limit is reached."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    # Apart: launchers forward a long report in pieces, and what another rank prints would come in between.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                errors="replace", env={**clean, **environment}, start_new_session=True)
     try:
-        text, _ = process.communicate(timeout=limit_s)
-        return Result(process.returncode, text)
+        printed, said = process.communicate(timeout=limit_s)
+        return Result(process.returncode, printed + said)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        text, _ = process.communicate()
-        return Result(None, text)
+        printed, said = process.communicate()
+        return Result(None, printed + said)
