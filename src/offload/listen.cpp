@@ -94,21 +94,9 @@ void Server::report_taken(App& app) noexcept {
 /// Numbers and sizes that this side would use as they are: an index, an amount of memory.
 bool Server::makes_sense(const App& app, const Request& request) const noexcept {
   const std::size_t known = app.groups.size();
-  if (request.kind == kOpenGroup) {
-    const std::size_t longest = sizeof(GroupHeader) + map_.size() * 4;
-    const bool here = request.place == Place::cell && request.bytes <= kCellBytes;
-    // An APP numbers its groups one after the other.
-    return request.group <= known && request.bytes >= sizeof(GroupHeader) &&
-           request.bytes <= longest && (here || request.place == Place::memory);
-  }
+  if (request.kind == kOpenGroup) return opens_soundly(request, known, map_.size());
   if (request.group >= known || app.groups[request.group].group == nullptr) return false;
-  if (request.kind == kCloseGroup) return true;
-  const int size = app.groups[request.group].group->size;
-  const auto coll = static_cast<Coll>(request.kind);
-  return can_offload(coll) && request.place <= Place::memory && request.root >= 0 &&
-         request.root < size &&
-         (request.place == Place::memory ||
-          fits_cells(coll, static_cast<std::size_t>(request.bytes), size));
+  return request.kind == kCloseGroup || is_sound(request, app.groups[request.group].group->size);
 }
 
 Task Server::refuse(App& app, Request request) noexcept {
@@ -146,7 +134,7 @@ Task Server::open_group(App& app, Request request, const std::byte* data) noexce
 void Server::make_group(App& app, std::uint32_t number, const std::byte* list, std::size_t bytes) {
   GroupHeader header;
   std::memcpy(&header, list, sizeof header);
-  if (!is_list(app, header, list + sizeof header, bytes - sizeof header)) {
+  if (!is_sound(header, list + sizeof header, bytes - sizeof header, app.rank, map_.size())) {
     log(LogLevel::error, "a group of rank %d for its dedicated processor is damaged", app.rank);
     return;
   }
@@ -157,21 +145,6 @@ void Server::make_group(App& app, std::uint32_t number, const std::byte* list, s
   if (found == locals.end() || *found != header.rank) return;  // of another list of this name
   if (app.groups.size() <= number) app.groups.resize(number + 1);
   app.groups[number] = {place.get(), static_cast<int>(found - locals.begin())};
-}
-
-/// The members are APPs, and the one that sends the list is the one that it says to be.
-bool Server::is_list(const App& app, const GroupHeader& header, const std::byte* members,
-                     std::size_t bytes) const noexcept {
-  if (header.size <= 0 || header.rank < 0 || header.rank >= header.size ||
-      bytes != static_cast<std::size_t>(header.size) * 4)
-    return false;
-  for (std::int32_t member = 0; member < header.size; ++member) {
-    std::int32_t rank = -1;
-    std::memcpy(&rank, members + static_cast<std::size_t>(member) * 4, 4);
-    if (rank < 0 || static_cast<std::size_t>(rank) >= map_.size()) return false;
-    if (member == header.rank && rank != app.rank) return false;
-  }
-  return true;
 }
 
 Server::Group* Server::new_group(const GroupHeader& header, const std::byte* members) {

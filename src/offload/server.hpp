@@ -63,8 +63,6 @@ class Server {
   bool makes_sense(const App& app, const Request& request) const noexcept;
   Task refuse(App& app, Request request) noexcept;
   Task open_group(App& app, Request request, const std::byte* data) noexcept;
-  bool is_list(const App& app, const GroupHeader& header, const std::byte* members,
-               std::size_t bytes) const noexcept;
   void make_group(App& app, std::uint32_t number, const std::byte* list, std::size_t bytes);
   Group* new_group(const GroupHeader& header, const std::byte* members);
   void close_group(App& app, std::uint32_t number) noexcept;

@@ -113,4 +113,15 @@ bool fits_cells(Coll coll, std::size_t bytes, int size) noexcept;
 /// The collectives that are offloaded.
 bool can_offload(Coll coll) noexcept;
 
+// What a DCP asks before it uses a number that an APP has written as an index or a size.
+
+/// A request for a group to be opened: `known` groups of this APP are, `apps` APPs are in the job.
+bool opens_soundly(const Request& request, std::size_t known, std::size_t apps) noexcept;
+/// A request for a collective of a group of `size` members.
+bool is_sound(const Request& request, int size) noexcept;
+/// `bytes` of members behind a header that `sender` (a job rank) has sent: they are APPs, and the
+/// sender is the one that it says to be.
+bool is_sound(const GroupHeader& header, const std::byte* members, std::size_t bytes,
+              std::int32_t sender, std::size_t apps) noexcept;
+
 }  // namespace tutti::offload

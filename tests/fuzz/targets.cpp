@@ -15,7 +15,10 @@
 #include "fabric/groups/groups.hpp"
 #include "fabric/key.hpp"
 #include "fabric/shm/shm.hpp"
+#include "fabric/sim/network.hpp"
+#include "fabric/wrap/fault.hpp"
 #include "offload/mapping.hpp"
+#include "offload/wire.hpp"
 #include "p2p/peer.hpp"
 #include "select/select.hpp"
 #include "select/tuned.hpp"
@@ -178,6 +181,77 @@ std::vector<Bytes> messages() {
   return all;
 }
 
+// ---- dedicated processors
+
+constexpr std::size_t kApps = 6;
+
+/// A request of an APP that has opened three groups of four members, then what its data would be.
+void run_request(const Bytes& input) {
+  const auto request = value_of<offload::Request>(input);
+  if (request.kind == offload::kOpenGroup) {
+    if (!offload::opens_soundly(request, 3, kApps)) return;
+    require(request.group <= 3, "a group that leaves others out");
+    const std::size_t longest = sizeof(offload::GroupHeader) + kApps * 4;
+    require(request.bytes >= sizeof(offload::GroupHeader) && request.bytes <= longest,
+            "a list that is not as long as one");
+    return;
+  }
+  if (!offload::is_sound(request, 4)) return;
+  require(request.root >= 0 && request.root < 4, "a root that is no member");
+  Call call;
+  call.coll = static_cast<Coll>(request.kind);
+  call.root = request.root;
+  call.bytes = static_cast<std::size_t>(request.bytes);
+  if (request.place == offload::Place::memory) return;
+  for (int rank = 0; rank < 4; ++rank) {
+    require(offload::sent_bytes(call, rank, 4) <= offload::kCellBytes &&
+                offload::received_bytes(call, rank, 4) <= offload::kCellBytes,
+            "data that fits into no cell");
+  }
+}
+
+std::vector<Bytes> requests() {
+  std::vector<Bytes> all;
+  for (const Coll coll : {Coll::barrier, Coll::bcast, Coll::allreduce, Coll::alltoall}) {
+    offload::Request request;
+    request.kind = static_cast<std::uint8_t>(coll);
+    request.place = offload::Place::here;
+    request.bytes = 8;
+    all.push_back(bytes_of(request));
+  }
+  offload::Request open;
+  open.kind = offload::kOpenGroup;
+  open.group = 3;
+  open.place = offload::Place::cell;
+  open.bytes = sizeof(offload::GroupHeader) + 4 * 4;
+  all.push_back(bytes_of(open));
+  return all;
+}
+
+/// The list of a group in memory of its exact size, as APP 2 of six sends it.
+void run_group(const Bytes& input) {
+  if (input.size() < sizeof(offload::GroupHeader)) return;
+  const auto header = value_of<offload::GroupHeader>(input);
+  const std::size_t rest = input.size() - sizeof header;
+  const std::unique_ptr<std::byte[]> members(new std::byte[rest]);
+  if (rest != 0) std::memcpy(members.get(), input.data() + sizeof header, rest);
+  if (!offload::is_sound(header, members.get(), rest, 2, kApps)) return;
+  for (int member = 0; member < header.size; ++member) {
+    std::uint32_t rank;
+    std::memcpy(&rank, members.get() + static_cast<std::size_t>(member) * 4, 4);
+    require(rank < kApps, "a member that is no APP");
+  }
+}
+
+std::vector<Bytes> groups_of_apps() {
+  Bytes out = bytes_of(offload::GroupHeader{{1, 2}, 1, 3});
+  for (const std::int32_t rank : {0, 2, 5}) {
+    const Bytes one = bytes_of(rank);
+    out.insert(out.end(), one.begin(), one.end());
+  }
+  return {out};
+}
+
 // ---- text
 
 /// A file of its own that has the bytes, and its path.
@@ -217,6 +291,25 @@ void run_algorithms(const Bytes& input) {
   static_cast<void>(parse_bytes(text, &size));
 }
 
+void run_faults(const Bytes& input) {
+  wrap::FaultSpec spec;
+  std::string message;
+  if (!wrap::FaultSpec::parse(text_of(input), &spec, &message))
+    require(!message.empty(), "faults are refused without a word");
+}
+
+std::vector<Bytes> faults() {
+  const std::string text = "kill:op=signal:at=40:rank=1,delay:op=put:us=200:count=0,nocma";
+  return {Bytes(text.begin(), text.end())};
+}
+
+void run_profile(const Bytes& input) {
+  sim::Network network;
+  std::string message;
+  if (!sim::load_network(file_of(input), &network, &message).ok())
+    require(!message.empty(), "a profile is refused without a word");
+}
+
 }  // namespace
 
 const std::vector<Target> kTargets = {
@@ -224,6 +317,10 @@ const std::vector<Target> kTargets = {
     {"trailer", run_trailer, trailers},
     {"key", run_key, keys},
     {"message", run_message, messages},
+    {"request", run_request, requests},
+    {"group", run_group, groups_of_apps},
+    {"faults", run_faults, faults},
+    {"profile", run_profile, nothing},
     {"settings", run_settings, nothing},
     {"choices", run_choices, nothing},
     {"algorithms", run_algorithms, nothing},
