@@ -44,8 +44,11 @@ class BlockPool {
   }
   /// True while pieces have been taken that may come back.
   bool lent() const noexcept { return lent_ != 0; }
+  /// Pieces given back so far.
+  std::uint64_t given() const noexcept { return given_; }
   void give(const Piece& piece) noexcept {
     --lent_;
+    ++given_;
     Chunk& chunk = chunks_[piece.chunk];
     if (--chunk.pieces == 0 && piece.chunk != current_) put_free(piece.chunk);
   }
@@ -99,6 +102,7 @@ class BlockPool {
   std::size_t block_bytes_;
   std::size_t ring_chunks_;
   std::size_t lent_ = 0;
+  std::uint64_t given_ = 0;
   std::uint32_t current_ = kNone;
   std::vector<Chunk> chunks_;
   std::uint32_t first_free_ = kNone;  // a list through Chunk::next_free

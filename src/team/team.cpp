@@ -7,8 +7,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kBlockPatience = 300'000'000;  // ns without hope of memory
-constexpr std::uint64_t kBlockPause = 100'000;         // ns between attempts then
+constexpr std::uint64_t kBlockPatience = 1'000'000'000;  // ns without hope of memory
+constexpr std::uint64_t kBlockPause = 100'000;           // ns between attempts then
 const Word kNever{0};
 
 /// The job ranks of those that have one place on their nodes, in node order.
@@ -386,7 +386,7 @@ bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes
 bool Team::collect_blocks() noexcept {
   if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return false;
   std::uint64_t floor = ~std::uint64_t{0};
-  bool starved = false;
+  bool starved = starved_for_more_;
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
     floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
@@ -398,13 +398,14 @@ bool Team::collect_blocks() noexcept {
 }
 
 Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                      std::byte** block) noexcept {
+                      std::byte** block, Drains drains) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
   // Memory that runs short comes back when the others have read what is out, however late they
   // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
   Status status;
-  std::uint64_t until = fabric().now_ns() + kBlockPatience;
+  std::uint64_t until = fabric().now_ns() + kBlockPatience, given = 0;
   own_board_->starved.store(1, std::memory_order_release);
+  starved_for_more_ = drains == Drains::with_more;
   while (!try_block(ticket, item, bytes, block, &status)) {
     if (!line_free(ticket.first_item + item))
       co_return Status::error(Code::internal, "a stream line is not free");
@@ -413,12 +414,14 @@ Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t byte
                             ? resources_.collect_blocks(resources_.core)
                             : collect_blocks();
     const std::uint64_t now = fabric().now_ns();
-    if (coming) until = now + kBlockPatience;
+    if (coming || resources_.blocks.given() != given) until = now + kBlockPatience;
+    given = resources_.blocks.given();
     if (!lent || now > until)
       co_return Status::error(Code::no_memory, "no shared memory for a block");
     TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
   }
   own_board_->starved.store(0, std::memory_order_relaxed);
+  starved_for_more_ = false;
   co_return Status::success();
 }
 

@@ -81,6 +81,8 @@ struct Layers : NodeMap {
 
 class Team {
  public:
+  /// Whether the readers of a posted item give it back although nothing more is posted.
+  enum class Drains : std::uint8_t { by_itself, with_more };
   /// What a team is for: any collectives in its order, or one at a time, which needs less memory.
   enum class Use : std::uint8_t { any, one_at_a_time };
 
@@ -234,8 +236,9 @@ class Team {
   /// from ticket.first_item). False: not yet (or no memory at present): use wait_block().
   bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
                  Status* status) noexcept;
-  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                  std::byte** block) noexcept;
+  /// `drains`: of the items that the collective has posted by then.
+  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
+                  Drains drains = Drains::by_itself) noexcept;
   /// Publishes a block obtained from try_block/wait_block as item `item`.
   void post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
             std::size_t bytes) noexcept;
@@ -296,7 +299,7 @@ class Team {
   // -----------------------------------------------------------------------------------------
 
   /// Gives back the blocks that all members have drained since somebody looked last. True when the
-  /// others are sure to come: some are out, and no other member waits for memory itself.
+  /// others are sure to come: some are out, and no member waits for memory before it reads them.
   bool collect_blocks() noexcept;
 
   /// This rank is through with the collective. Every algorithm calls it last, on success.
@@ -440,6 +443,7 @@ class Team {
   Word stream_turn_{0};              // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
+  bool starved_for_more_ = false;  // waits for a block that the readers of others wait for
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
   std::size_t segment_place_ = NodeSegment::kNone;  // of a symmetric team's, in every arena

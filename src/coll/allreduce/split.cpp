@@ -33,7 +33,7 @@ Task contribute(Team& t, const Call& call, const Ticket& k, const Chunk& chunk,
   Status status;
   if (!t.try_block(k, item, below + above, &block, &status)) {
     TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item, below + above, &block));
+    TUTTI_CO_TRY(co_await t.wait_block(k, item, below + above, &block, Team::Drains::with_more));
   }
   place_shared(t, block, at(call.send, chunk.offset), below);
   place_shared(t, block + below, at(call.send, chunk.offset + parts.begin(t.rank() + 1)), above);
@@ -54,7 +54,7 @@ Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, s
   Status status;
   if (!t.try_block(k, item + 1, bytes, &block, &status)) {
     TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, bytes, &block));
+    TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, bytes, &block, Team::Drains::with_more));
   }
   // Folding in the receive buffer leaves the result in this core's cache, except where the own
   // operand lies there and is not among the first two.

@@ -24,7 +24,8 @@ static void start(const char* operation, int number, int count, int* send, int* 
   }
 }
 
-static int is_right(const char* operation, int number, int count, const int* send, const int* recv) {
+static int is_right(const char* operation, int number, int count, const int* send,
+                    const int* recv) {
   const int bcast = strcmp(operation, "bcast") == 0, sums = strcmp(operation, "allreduce") == 0;
   int sum = 0;
   for (int member = 0; member < size; member++) sum += value(number, member);
