@@ -44,6 +44,11 @@ class BlockPool {
   }
   /// True while pieces have been taken that may come back.
   bool lent() const noexcept { return lent_ != 0; }
+  /// More than half of all that there can be is in use.
+  bool scarce() const noexcept {
+    return in_use_ > ring_chunks_ &&
+           in_use_ > (heap_.capacity() - left_to_others()) / chunk_bytes() / 2;
+  }
   /// Pieces given back so far.
   std::uint64_t given() const noexcept { return given_; }
   void give(const Piece& piece) noexcept {
@@ -67,6 +72,9 @@ class BlockPool {
   /// blocks can be waited for, those cannot.
   static constexpr std::size_t kLeftPart = 4;
 
+  std::size_t chunk_bytes() const noexcept { return block_bytes_ + kStagger; }
+  std::size_t left_to_others() const noexcept { return heap_.capacity() / kLeftPart; }
+
   Status next_chunk() noexcept {
     const std::uint32_t before = current_;
     if (before != kNone && chunks_[before].pieces == 0) put_free(before);
@@ -76,6 +84,7 @@ class BlockPool {
       if (status.ok()) {
         current_ = static_cast<std::uint32_t>(chunks_.size());
         chunks_.push_back({offset, block_bytes_, 0, kNone});
+        ++in_use_;
         return Status::success();
       }
       if (first_free_ == kNone) return status;
@@ -83,16 +92,17 @@ class BlockPool {
     current_ = first_free_;
     first_free_ = chunks_[current_].next_free;
     chunks_[current_].left = block_bytes_;
+    ++in_use_;
     return Status::success();
   }
   Status allocate(std::size_t* offset) noexcept {
-    const std::size_t bytes = block_bytes_ + kStagger;
-    if (chunks_.size() >= ring_chunks_ && heap_.left() < heap_.capacity() / kLeftPart + bytes)
+    if (chunks_.size() >= ring_chunks_ && heap_.left() < left_to_others() + chunk_bytes())
       return Status::error(Code::no_memory, "the arena is full of messages");
-    return heap_.allocate(bytes, offset);
+    return heap_.allocate(chunk_bytes(), offset);
   }
   /// Behind the others: a chunk is used again as late as possible.
   void put_free(std::uint32_t chunk) noexcept {
+    --in_use_;
     chunks_[chunk].next_free = kNone;
     (first_free_ == kNone ? first_free_ : chunks_[last_free_].next_free) = chunk;
     last_free_ = chunk;
@@ -103,6 +113,7 @@ class BlockPool {
   std::size_t ring_chunks_;
   std::size_t lent_ = 0;
   std::uint64_t given_ = 0;
+  std::size_t in_use_ = 0;  // chunks with pieces that are out, and the current one
   std::uint32_t current_ = kNone;
   std::vector<Chunk> chunks_;
   std::uint32_t first_free_ = kNone;  // a list through Chunk::next_free

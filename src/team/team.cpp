@@ -370,12 +370,15 @@ void Team::give_scratch(const Piece& piece) noexcept {
   if (!elided_) resources_.blocks.give(piece);
 }
 
-bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
-                     Status*) noexcept {
+bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
+                     std::byte** block) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   if (!line_free(n)) return false;
   recycle_blocks();
   Piece piece;
+  // Each team has one before another has many, so that none of them waits for ever.
+  const bool has_one = outstanding_head_ != outstanding_.size();
+  if (has_one && resources_.blocks.scarce()) return false;
   // Where there is none: wait_block() says whether that lasts.
   if (!resources_.blocks.take(bytes, &piece).ok()) return false;
   outstanding_.push_back({n, piece});
@@ -386,7 +389,7 @@ bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes
 bool Team::collect_blocks() noexcept {
   if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return false;
   std::uint64_t floor = ~std::uint64_t{0};
-  bool starved = starved_for_more_;
+  bool starved = false;
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
     floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
@@ -398,15 +401,13 @@ bool Team::collect_blocks() noexcept {
 }
 
 Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                      std::byte** block, Drains drains) noexcept {
+                      std::byte** block) noexcept {
   TUTTI_CO_TRY(co_await wait_line(ticket, item));
   // Memory that runs short comes back when the others have read what is out, however late they
   // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
-  Status status;
   std::uint64_t until = fabric().now_ns() + kBlockPatience, given = 0;
   own_board_->starved.store(1, std::memory_order_release);
-  starved_for_more_ = drains == Drains::with_more;
-  while (!try_block(ticket, item, bytes, block, &status)) {
+  while (!try_block(ticket, item, bytes, block)) {
     if (!line_free(ticket.first_item + item))
       co_return Status::error(Code::internal, "a stream line is not free");
     const bool lent = resources_.blocks.lent();  // before they are collected: then it tries again
@@ -421,7 +422,6 @@ Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t byte
     TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
   }
   own_board_->starved.store(0, std::memory_order_relaxed);
-  starved_for_more_ = false;
   co_return Status::success();
 }
 

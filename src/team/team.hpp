@@ -81,8 +81,6 @@ struct Layers : NodeMap {
 
 class Team {
  public:
-  /// Whether the readers of a posted item give it back although nothing more is posted.
-  enum class Drains : std::uint8_t { by_itself, with_more };
   /// What a team is for: any collectives in its order, or one at a time, which needs less memory.
   enum class Use : std::uint8_t { any, one_at_a_time };
 
@@ -234,11 +232,12 @@ class Team {
   }
   /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted
   /// from ticket.first_item). False: not yet (or no memory at present): use wait_block().
-  bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
-                 Status* status) noexcept;
-  /// `drains`: of the items that the collective has posted by then.
-  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes, std::byte** block,
-                  Drains drains = Drains::by_itself) noexcept;
+  bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
+                 std::byte** block) noexcept;
+  /// What the collective has posted must be readable without this item: its blocks may be what is
+  /// waited for.
+  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
+                  std::byte** block) noexcept;
   /// Publishes a block obtained from try_block/wait_block as item `item`.
   void post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
             std::size_t bytes) noexcept;
@@ -443,7 +442,6 @@ class Team {
   Word stream_turn_{0};              // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
-  bool starved_for_more_ = false;  // waits for a block that the readers of others wait for
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
   std::size_t segment_place_ = NodeSegment::kNone;  // of a symmetric team's, in every arena

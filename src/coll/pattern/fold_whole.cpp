@@ -42,9 +42,7 @@ Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void
       const std::size_t length = std::min(block, published - offset);
       if (member == t.rank()) {
         std::byte* own = nullptr;
-        Status status;
-        if (!t.try_block(k, item, length, &own, &status)) {
-          TUTTI_CO_TRY(status);
+        if (!t.try_block(k, item, length, &own)) {
           TUTTI_CO_TRY(co_await t.wait_block(k, item, length, &own));
         }
         place_shared(t, own, at(send, offset), length);

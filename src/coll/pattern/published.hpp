@@ -100,9 +100,7 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
       const std::size_t total = length(t.rank());
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
       std::byte* block = nullptr;
-      Status status;
-      if (!t.try_block(k, item, bytes, &block, &status)) {
-        TUTTI_CO_TRY(status);
+      if (!t.try_block(k, item, bytes, &block)) {
         TUTTI_CO_TRY(co_await t.wait_block(k, item, bytes, &block));
       }
       place_shared(t, block, own + offset, bytes);
