@@ -455,7 +455,7 @@ def collective_args(functions):
     lines = [f"// {BANNER}", "// Arguments of each collective; counts are wide enough for both forms."]
     for f in functions:
         if f.section == "collective" and f.form == "blocking" and not f.large:
-            lines += ["", f"struct {f.name}Args {{"]
+            lines += ["", f"struct {f.name}Args {{", f"  static constexpr Coll kColl = Coll::{f.name.lower()};"]
             lines += [f"  {argument_type(p)} {p.name};" for p in f.parameters]
             lines += ["};"]
     return "\n".join(lines) + "\n"

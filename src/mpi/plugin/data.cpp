@@ -1,16 +1,9 @@
 #include "mpi/plugin/data.hpp"
 
-#include <new>
-
 #include "mpi/plugin/native.hpp"
 
 namespace tutti::mpi {
 namespace {
-
-// Null is an address for types of absolute addresses, and for nothing.
-bool is_buffer(const void* buffer, const Data& data) {
-  return (buffer != nullptr || data.count == 0 || !data.type->predefined) && buffer != MPI_IN_PLACE;
-}
 
 // Whether this MPI calls a send buffer that is the receive buffer an error, by collective. Written
 // inside MPI_Init.
@@ -18,36 +11,12 @@ bool alias_is_error[kColls] = {};
 
 }  // namespace
 
-Reason read_data(const void* buffer, MPI_Count count, MPI_Datatype type, Data* out) noexcept {
-  if (count < 0) return Reason::arguments;
-  try {
-    out->type = find_type(type);
-  } catch (const std::bad_alloc&) {
-    return Reason::no_memory;
-  }
-  if (out->type == nullptr) return Reason::arguments;
-  // Without elements any type will do: other ranks may have described nothing by another one.
-  if (out->type->layout == nullptr && count != 0) return Reason::arguments;
-  out->user = const_cast<char*>(static_cast<const char*>(buffer));
-  out->count = static_cast<std::size_t>(count);
-  if (__builtin_mul_overflow(out->count, out->type->size, &out->bytes)) return Reason::arguments;
-  if (!is_buffer(buffer, *out)) return Reason::arguments;
-  out->locate();
-  return Reason::none;
-}
-
 bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept {
   *out = like;
   out->user = const_cast<char*>(static_cast<const char*>(buffer));
   if (!is_buffer(buffer, like)) return false;
   out->locate();
   return true;
-}
-
-bool many(const Data& block, int count, Data* out) noexcept {
-  *out = block;
-  return !__builtin_mul_overflow(block.count, static_cast<std::size_t>(count), &out->count) &&
-         !__builtin_mul_overflow(block.bytes, static_cast<std::size_t>(count), &out->bytes);
 }
 
 bool aliased(Coll coll, const Data& send, const Data& recv) noexcept {
