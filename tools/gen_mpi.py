@@ -4,7 +4,7 @@
 Usage: gen_mpi.py [--check] [--output ROOT]
 
 Writes, below ROOT (the repository by default):
-  src/mpi/abi/{mpich,standard,openmpi}.h        our own ABI headers: types, handles, constants
+  src/mpi/generated/abi_{mpich,standard,openmpi}.hpp  types, handles and constants of each ABI
   src/mpi/generated/function_index.h            one number per exported function
   src/mpi/generated/preload_abis.h              what the preload needs to know about each ABI
   src/mpi/generated/preload_functions.c         the exported wrappers
@@ -186,7 +186,7 @@ def abi_header(abi, constants):
         lines += [f"  X({s}) \\" for s in symbols[:-1]] + [f"  X({symbols[-1]})",
                   "struct tutti_openmpi_symbols {", "#define TUTTI_FIELD(symbol) void* symbol;",
                   "  TUTTI_OPENMPI_SYMBOLS(TUTTI_FIELD)", "#undef TUTTI_FIELD", "};",
-                  "extern struct tutti_openmpi_symbols tutti_openmpi_symbols;", ""]
+                  "inline struct tutti_openmpi_symbols tutti_openmpi_symbols;", ""]
     absent = -1000001
     for constant in constants:
         value = constant.values[abi]
@@ -619,7 +619,7 @@ def generate():
     functions = read_functions(source / "functions.txt")
     world = read_functions(source / "world.txt")
     signature = zlib.crc32(repr([(f.name, f.abstract()) for f in exported(functions)]).encode())
-    files = {f"src/mpi/abi/{abi}.h": abi_header(abi, constants) for abi in ABIS}
+    files = {f"src/mpi/generated/abi_{abi}.hpp": abi_header(abi, constants) for abi in ABIS}
     files |= {f"tests/mpi/generated/check_{abi}.c": check_program(abi, constants, functions + world)
               for abi in ABIS}
     files |= {

@@ -10,10 +10,10 @@ namespace tutti::mpi {
 class CountList {
  public:
   explicit CountList(const int* narrow) : narrow_(narrow) {}
-  explicit CountList(const MPI_Count* wide) : wide_(reinterpret_cast<const long long*>(wide)) {}
-#if !defined(TUTTI_ABI_STANDARD)
-  explicit CountList(const MPI_Aint* wide) : wide_(reinterpret_cast<const long long*>(wide)) {}
-#endif
+  /// MPI_Count or MPI_Aint, which some ABIs make one type.
+  template <class Wide>
+  requires(sizeof(Wide) == sizeof(long long)) explicit CountList(const Wide* wide)
+      : wide_(reinterpret_cast<const long long*>(wide)) {}
   bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
   long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
 

@@ -23,9 +23,9 @@ enum class Reason : unsigned char {
 };
 
 /// Returns the reason if there is one.
-#define TUTTI_PLAN_TRY(expression)                                             \
-  if (const ::tutti::mpi::Reason reason_try_ = (expression);                   \
-      reason_try_ != ::tutti::mpi::Reason::none) [[unlikely]]                  \
+#define TUTTI_PLAN_TRY(expression)                            \
+  if (const ::tutti::mpi::Reason reason_try_ = (expression);  \
+      reason_try_ != ::tutti::mpi::Reason::none) [[unlikely]] \
   return reason_try_
 
 }  // namespace tutti::mpi

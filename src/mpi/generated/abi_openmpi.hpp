@@ -127,7 +127,7 @@ struct tutti_openmpi_symbols {
   TUTTI_OPENMPI_SYMBOLS(TUTTI_FIELD)
 #undef TUTTI_FIELD
 };
-extern struct tutti_openmpi_symbols tutti_openmpi_symbols;
+inline struct tutti_openmpi_symbols tutti_openmpi_symbols;
 
 #define MPI_COMM_NULL ((MPI_Comm)tutti_openmpi_symbols.ompi_mpi_comm_null)
 #define MPI_COMM_WORLD ((MPI_Comm)tutti_openmpi_symbols.ompi_mpi_comm_world)
