@@ -32,8 +32,8 @@ struct Abi : UsualAbi {
   /// One that this version lacks stays null and equals no handle.
   template <class Find>
   static void find_objects(Find&& find) noexcept {
-#define TUTTI_FIND(symbol) tutti_openmpi_symbols.symbol = find(#symbol);
-    TUTTI_OPENMPI_SYMBOLS(TUTTI_FIND)
+#define TUTTI_FIND(symbol) tutti_symbols.symbol = find(#symbol);
+    TUTTI_SYMBOLS(TUTTI_FIND)
 #undef TUTTI_FIND
   }
 };
