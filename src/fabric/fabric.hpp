@@ -138,6 +138,12 @@ struct Traits {
 
 class Datagrams;
 
+/// What a fabric or network says of itself, for `tutti info`. Static strings.
+struct FabricDescription {
+  const char* name;
+  const char* reach;  // whom it reaches, and by what
+};
+
 class Fabric {
  public:
   virtual ~Fabric() = default;

@@ -33,6 +33,9 @@ class OfiNetwork final : public QueuedNetwork {
   /// `*message` says in one line what is missing.
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
+  static constexpr FabricDescription describe() noexcept {
+    return {"ofi", "ranks of different nodes, by libfabric (opened when a job has several nodes)"};
+  }
   const char* name() const noexcept override { return name_.c_str(); }
   bool bypasses_kernel() const noexcept override {
     return name_.find("tcp") == std::string::npos && name_.find("sockets") == std::string::npos &&

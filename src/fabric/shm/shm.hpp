@@ -61,6 +61,10 @@ class ShmFabric final : public Fabric {
   static Status create_threads(int ranks, const Settings& settings,
                                std::vector<std::unique_ptr<ShmFabric>>* out);
 
+  static constexpr FabricDescription describe() noexcept {
+    return {"shm", "ranks of one node, by shared memory and cross-memory attach"};
+  }
+
   /// Job ranks on this node, ascending.
   const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
   /// Cores that the ranks of this machine may use together, and how many ranks they are: those of

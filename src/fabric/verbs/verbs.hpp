@@ -31,7 +31,10 @@ class VerbsNetwork final : public QueuedNetwork {
   /// with an address. On failure `*message` says in one line what is missing.
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
-  const char* name() const noexcept override { return "verbs"; }
+  static constexpr FabricDescription describe() noexcept {
+    return {"verbs", "ranks of different nodes, by RDMA devices (where a job's nodes have them)"};
+  }
+  const char* name() const noexcept override { return describe().name; }
   bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
