@@ -144,6 +144,9 @@ class ShmFabric final : public Fabric {
   static std::int32_t find_separated(const std::vector<Introduction>& all,
                                      const std::vector<std::int32_t>& leaders,
                                      std::int32_t* other) noexcept;
+  Status find_neighbours(Bootstrap& bootstrap, Meeting& meeting,
+                         const std::vector<Introduction>& all);
+  Status join_segment(const Settings& settings, Meeting& meeting);
   Code try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
                         const Introduction& me) const noexcept;
   void note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept;
