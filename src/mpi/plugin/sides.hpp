@@ -27,6 +27,7 @@ struct SidesOf {
   InPlace in_place;
 };
 
+// Of each collective: who sends how many blocks, and who receives how many.
 inline constexpr auto kSides = [] {
   using enum Coll;
   using enum Who;
