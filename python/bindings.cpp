@@ -20,6 +20,7 @@
 #include "base/status.hpp"
 #include "bindings_sim.hpp"
 #include "core/core.hpp"
+#include "core/network.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "select/select.hpp"
 #include "team/inbox.hpp"
@@ -113,8 +114,10 @@ std::vector<std::map<std::string, std::size_t>> memory_between_nodes() {
 
 /// The fabrics of this build: name, and whom they reach.
 std::vector<std::tuple<std::string, std::string>> fabrics() {
-  return {{"shm", "ranks of one node, by shared memory and cross-memory attach"},
-          {"ofi", "ranks of different nodes, by libfabric (opened when a job has several nodes)"}};
+  std::vector<std::tuple<std::string, std::string>> rows;
+  for (const tutti::FabricDescription& fabric : tutti::describe_fabrics())
+    rows.emplace_back(fabric.name, fabric.reach);
+  return rows;
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ class Job {
   static Status create(const Host& host, bool threads, std::unique_ptr<Job>* out);
   virtual ~Job() = default;
 
-  /// Ranks of the job that this process can reach with tutti (one node for now): a team can be
-  /// created only among them. Bit by job rank.
+  /// True for ranks of the job that this process can reach with tutti, on its node or over a
+  /// network: a team can be created only among them.
   virtual bool reachable(std::int32_t job_rank) const noexcept = 0;
 
   /// Creates the local end of a team. Local: no communication; members find each other on the

@@ -62,10 +62,10 @@ struct Tail {
   std::uint64_t value = 0;
 };
 
-/// Signals that an operation is over on this side: `pending` falls to 0. Lives at the caller until
-/// then. One Completion may collect many operations.
 class Fabric;
 
+/// Signals that operations are over on this side: `finished` reaches `posted`. Lives at the caller
+/// until then. One Completion may collect many operations.
 struct Completion {
   Completion() = default;
   Completion(const Completion&) = delete;
@@ -138,6 +138,12 @@ struct Traits {
 
 class Datagrams;
 
+/// What a fabric or network says of itself, for `tutti info`. Static strings.
+struct FabricDescription {
+  const char* name;
+  const char* reach;  // whom it reaches, and by what
+};
+
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -157,7 +163,7 @@ class Fabric {
   virtual void withdraw(Region& region) noexcept = 0;
 
   /// The memory of this rank that was set up at creation, zeroed, already exposed. Where
-  /// peers_map() is true a peer maps it. Physical memory is reserved by reserve().
+  /// maps() is true of this rank a peer maps it. Physical memory is reserved by reserve().
   virtual Region& arena() noexcept = 0;
   /// The arena of a peer. The result stays valid as long as the fabric.
   virtual Status arena_of(std::int32_t peer, Remote* out) noexcept = 0;

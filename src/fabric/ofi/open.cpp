@@ -109,12 +109,12 @@ Status OfiNetwork::choose(const Settings& settings, std::string* message) {
 Status OfiNetwork::open_objects(const Settings& settings, std::string* message) {
   TUTTI_TRY(choose(settings, message));
   version_ = library_.version();
-  timeout_ns_ = static_cast<std::uint64_t>(settings.net_timeout_s * 1e9);
   one_write_ = info_->tx_attr->rma_iov_limit >= 2 && info_->tx_attr->iov_limit >= 2;
   virtual_addresses_ = (info_->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
   const bool provider_keys = (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
   tags_notices_ = info_->domain_attr->cq_data_size >= sizeof(std::uint64_t);
   registers_sources_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+  registers_operations_ = registers_sources_;
 
   fi_av_attr vector{};
   vector.type = FI_AV_TABLE;
@@ -142,7 +142,7 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   if (error == 0) {
     if (!registrar_.open(domain_, provider_keys, info_->domain_attr->mr_key_size).ok())
       return refuse(message, name_ + ": the kernel gives no random numbers for its keys");
-    memory_.open(&registrar_);
+    start(&registrar_, settings.net_timeout_s);
     if (!registers_sources_ || memory_.add_pool()) return Status::success();
     return refuse(message, name_ +
                                " cannot register memory: raise the limit of locked memory "
@@ -165,6 +165,7 @@ Status OfiNetwork::open(const Settings& settings, std::unique_ptr<Network>* out,
 
 void OfiNetwork::abort() noexcept {
   const std::lock_guard lock(mutex_);
+  stop();
   const auto close = [](auto*& object) {
     if (object != nullptr) fi_close(&object->fid);
     object = nullptr;
@@ -176,10 +177,7 @@ void OfiNetwork::abort() noexcept {
 
 OfiNetwork::~OfiNetwork() {
   abort();
-  memory_.close();
-  for (const Slab& slab : slabs_) {
-    if (slab.registration.region != nullptr) registrar_.remove(slab.registration);
-  }
+  close_memory();
   if (domain_ != nullptr) fi_close(&domain_->fid);
   if (fabric_ != nullptr) fi_close(&fabric_->fid);
   if (info_ != nullptr) library_.freeinfo(info_);

@@ -79,6 +79,27 @@ Introduction introduce(const Settings& settings, int core_limit) {
   return me;
 }
 
+/// Who is there: what every rank says of itself. Fails on all of them where one cannot take part.
+Status introduce_all(Bootstrap& bootstrap, const Settings& settings, Meeting& meeting,
+                     std::vector<Introduction>* out) {
+  Introduction me = introduce(settings, available_cores());
+  Status status = bootstrap.rank() == 0 ? draw_secret(&me.secret) : Status::success();
+  if (status.ok()) status = meeting.open(&me.listens_at);
+  me.code = static_cast<std::uint8_t>(status.code);
+  std::vector<Introduction> all(static_cast<std::size_t>(bootstrap.size()));
+  TUTTI_TRY(bootstrap.allgather(&me, all.data(), sizeof me));
+  TUTTI_TRY(status);
+  for (std::size_t peer = 0; peer < all.size(); ++peer) {
+    const auto rank = static_cast<std::int32_t>(peer);
+    if (all[peer].version != me.version)
+      return {Code::version_mismatch, rank, "the ranks run different versions of tutti"};
+    if (all[peer].code != 0)
+      return {static_cast<Code>(all[peer].code), rank, "another rank failed"};
+  }
+  *out = std::move(all);
+  return Status::success();
+}
+
 /// Cores that the ranks of a node may use together: the union of their affinity masks, within the
 /// quota of the cgroup.
 int cores_of(const std::vector<Introduction>& all, const std::vector<std::int32_t>& ranks) {
@@ -178,60 +199,49 @@ std::int32_t ShmFabric::find_separated(const std::vector<Introduction>& all,
   return -1;
 }
 
-Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
-                          std::unique_ptr<ShmFabric>* out) {
-  const int rank = bootstrap.rank();
-  const auto size = static_cast<std::size_t>(bootstrap.size());
-  std::unique_ptr<ShmFabric> fabric(new (std::nothrow) ShmFabric(rank, bootstrap.size()));
-  if (!fabric) return Status::error(Code::no_memory, "out of memory");
-
-  // Who is there?
-  std::vector<Introduction> all(size);
-  Introduction me = introduce(settings, available_cores());
-  Meeting meeting(rank);
-  Status status = rank == 0 ? draw_secret(&me.secret) : Status::success();
-  if (status.ok()) status = meeting.open(&me.listens_at);
-  me.code = static_cast<std::uint8_t>(status.code);
-  TUTTI_TRY(bootstrap.allgather(&me, all.data(), sizeof me));
-  TUTTI_TRY(status);
-  for (std::size_t peer = 0; peer < size; ++peer) {
-    if (all[peer].version != me.version) {
-      return {Code::version_mismatch, static_cast<std::int32_t>(peer),
-              "the ranks run different versions of tutti"};
-    }
-    if (all[peer].code != 0) {
-      return {static_cast<Code>(all[peer].code), static_cast<std::int32_t>(peer),
-              "another rank failed"};
-    }
-  }
-  fabric->secret_ = all.front().secret;  // of all ranks, the first one's
-  meeting.adopt(fabric->secret_);
-
-  // Who is on this node, and on this machine?
+/// Who is on this node, and on this machine.
+Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting,
+                                  const std::vector<Introduction>& all) {
+  const auto rank = static_cast<std::size_t>(rank_);
+  const Introduction& me = all[rank];
   std::vector<std::int32_t> leaders, machine;
   TUTTI_TRY(find_leaders(bootstrap, meeting, all, &leaders));
-  fabric->local_of_.assign(size, -1);
-  for (std::size_t peer = 0; peer < size; ++peer) {
+  local_of_.assign(all.size(), -1);
+  for (std::size_t peer = 0; peer < all.size(); ++peer) {
     if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
-    if (leaders[peer] != leaders[static_cast<std::size_t>(rank)]) continue;
-    fabric->local_of_[peer] = static_cast<std::int32_t>(fabric->neighbours_.size());
-    fabric->neighbours_.push_back(static_cast<std::int32_t>(peer));
-    fabric->shares_processes_.push_back(all[peer].processes == me.processes);
+    if (leaders[peer] != leaders[rank]) continue;
+    local_of_[peer] = static_cast<std::int32_t>(neighbours_.size());
+    neighbours_.push_back(static_cast<std::int32_t>(peer));
+    shares_processes_.push_back(all[peer].processes == me.processes);
   }
-  fabric->node_cores_ = cores_of(all, machine);
-  fabric->machine_ranks_ = static_cast<int>(machine.size());
-  fabric->losses_.separated = find_separated(all, leaders, &fabric->losses_.from);
+  node_cores_ = cores_of(all, machine);
+  machine_ranks_ = static_cast<int>(machine.size());
+  losses_.separated = find_separated(all, leaders, &losses_.from);
+  return Status::success();
+}
 
+/// The node's segment, which its first rank makes.
+Status ShmFabric::join_segment(const Settings& settings, Meeting& meeting) {
   std::unique_ptr<Segment> segment;
-  status = share_segment(settings, fabric->neighbours_, fabric->neighbours_[0] == rank, meeting,
-                         &segment);
-  if (status.ok()) {
-    fabric->attach_segment(std::move(segment), fabric->local_of_[static_cast<std::size_t>(rank)]);
-    fabric->slot_->probe = ~static_cast<std::uint64_t>(rank);
-    if (!fabric->segment_->hold(fabric->local_))
-      status = Status::error(Code::not_permitted, "the system does not lock the shared segment");
-  }
-  TUTTI_TRY(agree(bootstrap, status));
+  TUTTI_TRY(share_segment(settings, neighbours_, neighbours_[0] == rank_, meeting, &segment));
+  attach_segment(std::move(segment), local_of_[static_cast<std::size_t>(rank_)]);
+  slot_->probe = ~static_cast<std::uint64_t>(rank_);
+  if (segment_->hold(local_)) return Status::success();
+  return Status::error(Code::not_permitted, "the system does not lock the shared segment");
+}
+
+Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
+                          std::unique_ptr<ShmFabric>* out) {
+  std::unique_ptr<ShmFabric> fabric(new (std::nothrow)
+                                        ShmFabric(bootstrap.rank(), bootstrap.size()));
+  if (!fabric) return Status::error(Code::no_memory, "out of memory");
+  Meeting meeting(bootstrap.rank());
+  std::vector<Introduction> all;
+  TUTTI_TRY(introduce_all(bootstrap, settings, meeting, &all));
+  fabric->secret_ = all.front().secret;  // of all ranks, the first one's
+  meeting.adopt(fabric->secret_);
+  TUTTI_TRY(fabric->find_neighbours(bootstrap, meeting, all));
+  TUTTI_TRY(agree(bootstrap, fabric->join_segment(settings, meeting)));
   TUTTI_TRY(fabric->find_abilities(bootstrap, settings, all));
   *out = std::move(fabric);
   return Status::success();

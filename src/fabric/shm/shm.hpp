@@ -61,6 +61,10 @@ class ShmFabric final : public Fabric {
   static Status create_threads(int ranks, const Settings& settings,
                                std::vector<std::unique_ptr<ShmFabric>>* out);
 
+  static constexpr FabricDescription describe() noexcept {
+    return {"shm", "ranks of one node, by shared memory and cross-memory attach"};
+  }
+
   /// Job ranks on this node, ascending.
   const std::vector<std::int32_t>& neighbours() const noexcept { return neighbours_; }
   /// Cores that the ranks of this machine may use together, and how many ranks they are: those of
@@ -140,6 +144,9 @@ class ShmFabric final : public Fabric {
   static std::int32_t find_separated(const std::vector<Introduction>& all,
                                      const std::vector<std::int32_t>& leaders,
                                      std::int32_t* other) noexcept;
+  Status find_neighbours(Bootstrap& bootstrap, Meeting& meeting,
+                         const std::vector<Introduction>& all);
+  Status join_segment(const Settings& settings, Meeting& meeting);
   Code try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
                         const Introduction& me) const noexcept;
   void note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept;

@@ -17,6 +17,7 @@ constexpr std::uint64_t kLookForEvents =
 constexpr std::uint8_t kForEver =
     7;  // of a receiver that is not ready: its pool is full again soon
 constexpr std::uint8_t kRetries = 7;
+constexpr const char* kBroken = "the connection is broken";
 constexpr int kMostReads = 16;  // under way on a connection
 
 /// The context of an own connection names the peer; those that others made have none.
@@ -30,11 +31,11 @@ std::int32_t rank_of(const rdma_cm_id& id) noexcept {
 }  // namespace
 
 /// Sees to it that there is, or will be, a connection. Fails where that is known to be in vain.
-Status VerbsNetwork::start_connecting(std::int32_t rank) noexcept {
+Status VerbsNetwork::reach(std::int32_t rank) noexcept {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.link == Link::broken) {
     // Nobody was told while nothing was under way: the peer may have left in good order.
-    const Status status = Status::peer_lost(rank, "the connection is broken");
+    const Status status = Status::peer_lost(rank, kBroken);
     if (!peer.told) finished_.push_back({nullptr, status});
     peer.told = true;
     return status;
@@ -146,7 +147,7 @@ void VerbsNetwork::handle_own(std::int32_t rank, const rdma_cm_event& event) noe
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   switch (event.event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      if (rdma_resolve_route(event.id, kResolveMs) != 0) break_link(rank);
+      if (rdma_resolve_route(event.id, kResolveMs) != 0) break_link(rank, kBroken);
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED: {
       const Introduction shown = introduction(rank_, rank);
@@ -154,7 +155,7 @@ void VerbsNetwork::handle_own(std::int32_t rank, const rdma_cm_event& event) noe
       wanted.private_data = &shown;
       wanted.private_data_len = sizeof shown;
       if (!make_queue_pair(event.id, kSends) || rdma_connect(event.id, &wanted) != 0)
-        break_link(rank);
+        break_link(rank, kBroken);
       return;
     }
     case RDMA_CM_EVENT_ESTABLISHED:
@@ -167,7 +168,7 @@ void VerbsNetwork::handle_own(std::int32_t rank, const rdma_cm_event& event) noe
       return;
     default:         // rejected, unreachable, disconnected, the device is gone
       read_queue();  // what arrived before, a goodbye perhaps, counts first
-      break_link(rank);
+      break_link(rank, kBroken);
   }
 }
 
@@ -187,7 +188,7 @@ void VerbsNetwork::accept(rdma_cm_id* id, bool known) noexcept {
 
 /// Nothing goes to this peer any more: what the device has comes back with errors, what waits
 /// fails.
-void VerbsNetwork::break_link(std::int32_t rank) noexcept {
+void VerbsNetwork::break_link(std::int32_t rank, const char* why) noexcept {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.link == Link::broken) return;
   if (peer.link == Link::connecting) --connecting_;
@@ -199,7 +200,7 @@ void VerbsNetwork::break_link(std::int32_t rank) noexcept {
     failed.qp_state = IBV_QPS_ERR;
     ibv_modify_qp(peer.id->qp, &failed, IBV_QP_STATE);
   }
-  fail_queue(peer, rank, "the connection is broken");
+  fail_queue(rank, why);
 }
 
 }  // namespace tutti::verbs

@@ -15,8 +15,6 @@ inline constexpr std::uint32_t kLeastInline = 16;
 inline constexpr int kBacklog = 1024;  // connections that wait to be accepted
 inline constexpr std::uint64_t kReceiveId =
     0;  // work request number of every receive; others are addresses
-inline constexpr std::uint32_t kArrival =
-    0x8000'0000;  // immediate data of a counter; others are notices
 
 inline constexpr std::uint32_t kRouteHeader = 40;     // bytes in front of a datagram
 inline constexpr std::uint32_t kGroupSends = 64;      // datagrams under way out, of all groups

@@ -62,13 +62,13 @@ Status VerbsNetwork::open(const Settings& settings, std::unique_ptr<Network>* ou
 }
 
 Status VerbsNetwork::open_objects(const Settings& settings, std::string* message) {
-  timeout_ns_ = static_cast<std::uint64_t>(settings.net_timeout_s * 1e9);
   events_ = rdma_create_event_channel();
   if (events_ == nullptr)
     return refuse(message, "this machine has no RDMA connection manager (/dev/infiniband/rdma_cm)");
   do_not_block(events_->fd);
   TUTTI_TRY(open_device(settings, message));
-  return open_queues(message);
+  TUTTI_TRY(open_queues(message));
+  return open_memory(settings, message);
 }
 
 /// Listens on the first address that belongs to an RDMA device; IPv4 before IPv6.
@@ -127,13 +127,6 @@ Status VerbsNetwork::open_queues(std::string* message) {
   if (queue_ == nullptr || receives_ == nullptr || !post_receives(receives_, kReceives)) {
     return refuse(message, "the RDMA device has no queues left");
   }
-  registrar_.open(domain_);
-  memory_.open(&registrar_);
-  if (!memory_.add_pool()) {
-    return refuse(
-        message,
-        "the RDMA device cannot register memory: raise the limit of locked memory (ulimit -l)");
-  }
   descriptor_ = epoll_create1(EPOLL_CLOEXEC);
   for (const int source : {channel_->fd, events_->fd}) {
     epoll_event event{};
@@ -143,6 +136,15 @@ Status VerbsNetwork::open_queues(std::string* message) {
       return refuse(message, "no descriptors left");
   }
   return Status::success();
+}
+
+Status VerbsNetwork::open_memory(const Settings& settings, std::string* message) {
+  registrar_.open(domain_);
+  start(&registrar_, settings.net_timeout_s);
+  if (memory_.add_pool()) return Status::success();
+  return refuse(
+      message,
+      "the RDMA device cannot register memory: raise the limit of locked memory (ulimit -l)");
 }
 
 Status VerbsNetwork::open_datagrams(int rank, const Secret& secret,
@@ -156,6 +158,7 @@ Status VerbsNetwork::open_datagrams(int rank, const Secret& secret,
 }
 
 void VerbsNetwork::close_all() noexcept {
+  stop();
   for (Peer& peer : peers_) {
     if (peer.id == nullptr) continue;
     if (peer.id->qp != nullptr) rdma_destroy_qp(peer.id);
@@ -168,8 +171,7 @@ void VerbsNetwork::close_all() noexcept {
     rdma_destroy_id(id);
   }
   accepted_.clear();
-  for (const auto& operation : operations_) memory_.release(operation->memory, nullptr, 0, false);
-  memory_.close();
+  close_memory();
   if (receives_ != nullptr) ibv_destroy_srq(receives_);
   if (queue_ != nullptr) {
     ibv_cq* queue = nullptr;

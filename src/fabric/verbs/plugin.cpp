@@ -1,10 +1,14 @@
-// The plugin libtutti-net-verbs.so: the one thing that it shows: how it is opened.
+// The plugin libtutti-net-verbs.so: what it shows.
 #include "base/log.hpp"
 #include "fabric/verbs/verbs.hpp"
 
 /// Whoever opens the plugin must be of the same version.
 extern "C" [[gnu::visibility("default")]] const char* tutti_verbs_version() {
   return TUTTI_VERSION;
+}
+
+extern "C" [[gnu::visibility("default")]] tutti::FabricDescription tutti_describe_verbs() {
+  return tutti::verbs::VerbsNetwork::describe();
 }
 
 /// Opens the network for whoever has opened the plugin (src/core/network.cpp), which was built from

@@ -12,20 +12,18 @@
 #include <rdma/rdma_cma.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/settings.hpp"
-#include "fabric/network.hpp"
+#include "fabric/queued/queued.hpp"
 #include "fabric/verbs/memory.hpp"
 
 namespace tutti::verbs {
 
-class VerbsNetwork final : public Network {
+class VerbsNetwork final : public QueuedNetwork {
  public:
   ~VerbsNetwork() override;
 
@@ -33,92 +31,52 @@ class VerbsNetwork final : public Network {
   /// with an address. On failure `*message` says in one line what is missing.
   static Status open(const Settings& settings, std::unique_ptr<Network>* out, std::string* message);
 
-  const char* name() const noexcept override { return "verbs"; }
+  static constexpr FabricDescription describe() noexcept {
+    return {"verbs", "ranks of different nodes, by RDMA devices (where a job's nodes have them)"};
+  }
+  const char* name() const noexcept override { return describe().name; }
   bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
-  Status meet(const NetworkAddress* all, int size, int rank,
-              const Secret& secret) noexcept override;
-  Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept override;
-  void withdraw(const NetworkMemory& memory) noexcept override;
-  Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
-             const NetworkTarget* counter, std::uint64_t value,
-             Completion* completion) noexcept override;
-  Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
-             Completion* completion) noexcept override;
-  Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept override;
-  bool progress(bool wait) noexcept override;
-  std::size_t finished(NetworkFinished* out, std::size_t most) noexcept override;
-  std::size_t notices(std::uint32_t* out, std::size_t most) noexcept override;
-  std::size_t forget(Completion* completion) noexcept override;
-  std::size_t pending() noexcept override;
-  void drop(std::int32_t peer) noexcept override;
   int descriptor() const noexcept override { return descriptor_; }
-  bool may_sleep() noexcept override;
-  bool blocked() noexcept override;
   bool has_datagrams() const noexcept override { return true; }
   Status open_datagrams(int rank, const Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
                         std::string* message) override;
-  NetworkUse use() noexcept override;
   void abort() noexcept override;
 
  private:
-  enum class Kind : std::uint8_t { put, get, notice };
   enum class Link : std::uint8_t { none, connecting, ready, broken };
-  enum class Posted : std::uint8_t { all, later, failed };
-
-  /// An operation from its posting until the device has completed all its parts.
-  struct Operation {
-    Operation* next = nullptr;  // in its peer's queue or in the free list
-    Completion* completion = nullptr;
-    Completion* abandoned =
-        nullptr;                 // of a read that nobody waits for any more, but that still writes
-    std::byte* local = nullptr;  // source or destination
-    std::size_t bytes = 0;
-    std::size_t posted = 0;  // bytes that the device has taken
-    NetworkTarget target;
-    NetworkTarget counter;
-    std::uint64_t value = 0;  // of the counter; a notice
-    std::unique_ptr<std::byte[]> copy;
-    LocalMemory::Use memory;  // how the device reaches `local`
-    std::uint32_t parts = 0;  // work requests that the device has taken and not completed
-    Kind kind = Kind::put;
-    bool counts = false;  // has a counter that the device has not taken yet
-    bool queued = false;
-    Status status;
-  };
   struct Peer {
     rdma_cm_id* id = nullptr;
-    Operation* first = nullptr;  // waiting for a connection or for room, in order
-    Operation* last = nullptr;
-    std::uint64_t waiting_since_ns = 0;
     std::uint32_t taken = 0;  // places of the send queue
     Link link = Link::none;
-    bool listed = false;  // in blocked_
-    bool told = false;    // that it is lost
+    bool told = false;  // that it is lost
   };
 
   VerbsNetwork() = default;
   Status open_objects(const Settings& settings, std::string* message);
   Status open_device(const Settings& settings, std::string* message);
   Status open_queues(std::string* message);
+  Status open_memory(const Settings& settings, std::string* message);
   void close_all() noexcept;
 
   // Operations.
-  Operation* make(Kind kind, const NetworkTarget& target, Completion* completion) noexcept;
-  Status submit(Operation& operation) noexcept;
-  Posted post(Peer& peer, Operation& operation) noexcept;
+  Status prepare_for_peers() noexcept override;
+  Status register_for_peers(void* base, std::size_t bytes, Registration* region,
+                            NetworkMemory* out) noexcept override;
+  Posted post(Operation& operation) noexcept override;
+  bool poll(bool surely) noexcept override;
+  bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
+  bool arm() noexcept override;
+  Posted post_data(Peer& peer, Operation& operation) noexcept;
+  Posted post_counter(Peer& peer, Operation& operation) noexcept;
   bool post_part(Peer& peer, Operation& operation, ibv_send_wr& request) noexcept;
-  void enqueue(Peer& peer, Operation& operation) noexcept;
-  void end(Operation& operation) noexcept;
-  void part_over(Operation& operation, bool good) noexcept;
+  void request_over(Operation& operation, bool good) noexcept;
   bool read_queue() noexcept;
-  bool retry(Peer& peer, std::int32_t rank) noexcept;
-  void retry_all() noexcept;
-  void fail_queue(Peer& peer, std::int32_t rank, const char* why) noexcept;
 
   // Connections.
-  Status start_connecting(std::int32_t rank) noexcept;
+  Status reach(std::int32_t rank) noexcept override;
+  void give_up(std::int32_t rank, const char* why) noexcept override { break_link(rank, why); }
   bool handle_events(bool surely) noexcept;
   /// What a rank shows when it connects: who it is, and that it knows the job's secret.
   struct Introduction {
@@ -132,14 +90,13 @@ class VerbsNetwork final : public Network {
   void accept(rdma_cm_id* id, bool known) noexcept;
   bool make_queue_pair(rdma_cm_id* id, std::uint32_t sends) noexcept;
   rdma_conn_param parameters() const noexcept;
-  void break_link(std::int32_t rank) noexcept;
+  void break_link(std::int32_t rank, const char* why) noexcept;
 
   NetworkAddress address_;
   sockaddr_storage source_{};  // of this rank, without a port
-  std::uint64_t timeout_ns_ = 0;
-  int descriptor_ = -1;  // epoll: the two channels below
+  int descriptor_ = -1;        // epoll: the two channels below
 
-  std::mutex mutex_;  // of everything below
+  // Under the mutex.
   rdma_event_channel* events_ = nullptr;
   rdma_cm_id* listener_ = nullptr;
   ibv_context* device_ = nullptr;  // librdmacm's
@@ -152,21 +109,10 @@ class VerbsNetwork final : public Network {
   std::uint32_t inline_bytes_ = 0;
   bool on_demand_ = false;  // registered memory is not pinned
   Registrar registrar_;
-  LocalMemory memory_;
-  std::vector<NetworkAddress> addresses_;
-  std::int32_t rank_ = -1;
-  Secret secret_;
   std::vector<Peer> peers_;
-  std::vector<std::int32_t> blocked_;  // peers with a queue
-  std::set<rdma_cm_id*> accepted_;     // connections that others made
+  std::set<rdma_cm_id*> accepted_;  // connections that others made
   std::uint64_t events_seen_ns_ = 0;
   int connecting_ = 0;
-  Operation* free_ = nullptr;
-  std::vector<std::unique_ptr<Operation>> operations_;
-  std::deque<NetworkFinished> finished_;
-  std::deque<std::uint32_t> notices_;
-  std::size_t pending_ = 0;
-  NetworkUse use_;
 };
 
 }  // namespace tutti::verbs

@@ -91,8 +91,8 @@ bool find_what_is_wrong(bool loaded, const std::string& message) {
       say_once(state.settings.disable, "some ranks have TUTTI_DISABLE, and others have not");
     return false;
   }
-  if (!all_ranks(!is_fault_tolerant())) {
-    say_once(is_fault_tolerant(),
+  if (!all_ranks(!Abi::is_fault_tolerant())) {
+    say_once(Abi::is_fault_tolerant(),
              "Open MPI runs with fault tolerance (--with-ft), of which the program's calls are a "
              "part; the program runs on its own MPI");
     return false;
@@ -122,7 +122,7 @@ bool agree_on_settings(const tutti_preload& preload, const char* missing) {
   const bool loaded = load_settings(&state.settings, &message).ok();
   log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
   const bool mine = preload.signature == TUTTI_MPI_TABLE_SIGNATURE && missing == nullptr &&
-                    loaded && !state.settings.disable && !is_fault_tolerant();
+                    loaded && !state.settings.disable && !Abi::is_fault_tolerant();
   if (!all_is_well(mine) && !(fits(preload, missing) && find_what_is_wrong(loaded, message)))
     return false;
   offload::Ratio ratio;
@@ -184,22 +184,19 @@ bool create_job(const std::string& folder) {
   return created;
 }
 
-#if defined(TUTTI_ABI_OPENMPI)
 void* on_revoke(void* comm) {
-  auto* revoked = static_cast<MPI_Comm>(comm);
+  auto revoked = handle_from<MPI_Comm>(key(comm));
   if (split_off() && revoked == MPI_COMM_WORLD) revoked = world_handle;
   forget(revoked);
-  return revoked;
+  return handle_from<void*>(key(revoked));
 }
 
 // libtutti-revoke is there when `tutti run` found an MPI that has MPIX_Comm_revoke.
 void watch_revocations(bool watch) {
+  if constexpr (!Abi::kRevokes) return;
   auto* const set = find_exported<tutti_set_revoked_function>(TUTTI_SET_REVOKED);
   if (set != nullptr) set(watch ? &on_revoke : nullptr);
 }
-#else
-void watch_revocations(bool) {}
-#endif
 
 void free_world_copies() {
   if (state.world_group != MPI_GROUP_NULL) native.Group_free(&state.world_group);

@@ -126,18 +126,11 @@ int reduce_type(Class type_class, std::size_t size, std::ptrdiff_t extent) {
   return kNotReducible;
 }
 
-#if defined(TUTTI_ABI_MPICH)
-/// MPICH ends the program that asks about a predefined type that it does not know. MPI-5 brought
-/// MPI_LOGICAL1 and its siblings, whose numbers are the last.
-bool is_known(MPI_Datatype handle) {
-  constexpr int kNumbersBeforeMpi5 = 0x47;
+bool may_ask_about(MPI_Datatype handle) {
   int version = 0, subversion = 0;
   native.Get_version(&version, &subversion);
-  return version >= 5 || (static_cast<int>(handle) & 0xff) < kNumbersBeforeMpi5;
+  return Abi::may_ask_about(handle, version);
 }
-#else
-bool is_known(MPI_Datatype) { return true; }
-#endif
 
 /// False for a type that this MPI was built without. Only a question that names a communicator has
 /// its error handled there; others end in the handler of MPI_COMM_SELF or of the world, which are
@@ -150,7 +143,7 @@ bool is_supported(MPI_Datatype handle) {
 void add_predefined(MPI_Datatype handle, Class type_class) {
   int size = 0;
   MPI_Aint lb = 0, extent = 0;
-  if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL) || !is_known(handle)) return;
+  if (key(handle) == 0 || key(handle) == key(MPI_DATATYPE_NULL) || !may_ask_about(handle)) return;
   if (!is_supported(handle)) return;
   if (native.Type_size(handle, &size) != MPI_SUCCESS || size <= 0) return;
   if (native.Type_get_extent(handle, &lb, &extent) != MPI_SUCCESS || lb != 0) return;
@@ -200,7 +193,7 @@ TypeInfo* build(MPI_Datatype handle) {
 
 const TypeInfo* find_derived(MPI_Datatype type) {
   if (TypeInfo* found = derived.find(key(type))) return found;
-  if (!plausible_type(type)) return nullptr;
+  if (!Abi::plausible_type(type)) return nullptr;
   std::lock_guard lock(build_mutex);
   if (TypeInfo* found = derived.find(key(type))) return found;
   return build(type);

@@ -19,26 +19,6 @@ constexpr Status kNoMemory = Status::error(Code::no_memory, "no memory for a mes
 
 int largest_tag = INT_MAX;  // MPI_TAG_UB; written once, before the handlers are in place
 
-void set_count(MPI_Status* status, std::size_t bytes, bool cancelled) noexcept {
-#if defined(TUTTI_ABI_MPICH)
-  status->count_lo = static_cast<int>(static_cast<unsigned>(bytes));
-  status->count_hi_and_cancelled = static_cast<int>((bytes >> 32) << 1 | cancelled);
-#elif defined(TUTTI_ABI_OPENMPI)
-  status->ucount = bytes;
-  status->cancelled = cancelled;
-#else
-  // What the standard's status holds of this is the MPI's own affair.
-  const int error = status->MPI_ERROR;
-  if (native.Status_set_elements_x != nullptr) {
-    native.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
-  } else {
-    native.Status_set_elements(status, MPI_BYTE, static_cast<int>(bytes));
-  }
-  native.Status_set_cancelled(status, cancelled);
-  status->MPI_ERROR = error;
-#endif
-}
-
 void set_received(MPI_Status* status, const Receipt& receipt) noexcept {
   if (status != MPI_STATUS_IGNORE)
     set_status(status, receipt.source, receipt.tag, receipt.bytes, receipt.cancelled);
@@ -354,17 +334,12 @@ int run_iprobe(const char* call, int source, int tag, MPI_Comm handle, int* flag
 
 // ---- matched messages: their handles are those of requests
 
-#if defined(TUTTI_ABI_MPICH)
-MPI_Request as_request(MPI_Message message) noexcept { return message; }
-MPI_Message as_message(MPI_Request request) noexcept { return request; }
-#else
 MPI_Request as_request(MPI_Message message) noexcept {
-  return reinterpret_cast<MPI_Request>(message);
+  return handle_from<MPI_Request>(key(message));
 }
 MPI_Message as_message(MPI_Request request) noexcept {
-  return reinterpret_cast<MPI_Message>(request);
+  return handle_from<MPI_Message>(key(request));
 }
-#endif
 
 Request* own_message(const MPI_Message* message) noexcept {
   if (message == nullptr || !is_own(as_request(*message))) return nullptr;
@@ -587,7 +562,7 @@ MPI_Message message_Message_fromint(int index, NativeFunction&& call_native) {
 
 void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
                 bool cancelled) noexcept {
-  set_count(status, bytes, cancelled);
+  Abi::set_count(native, status, bytes, cancelled);
   status->MPI_SOURCE = source;
   status->MPI_TAG = tag;
 }

@@ -1,9 +1,5 @@
 #include "mpi/plugin/native.hpp"
 
-#if defined(TUTTI_ABI_OPENMPI)
-struct tutti_openmpi_symbols tutti_openmpi_symbols;
-#endif
-
 namespace tutti::mpi {
 
 Native native;
@@ -31,12 +27,7 @@ const char* load_native(const tutti_preload& preload) noexcept {
     if (function == nullptr && !entry.optional) missing = entry.name;
     __builtin_memcpy(entry.place, &function, sizeof function);
   }
-#if defined(TUTTI_ABI_OPENMPI)
-  // An object that this version lacks stays null and equals no handle.
-#define TUTTI_FIND(symbol) tutti_openmpi_symbols.symbol = preload.find(#symbol);
-  TUTTI_OPENMPI_SYMBOLS(TUTTI_FIND)
-#undef TUTTI_FIND
-#endif
+  Abi::find_objects([&preload](const char* name) { return preload.find(name); });
   return missing;
 }
 

@@ -2,43 +2,31 @@
 #include <algorithm>
 #include <limits>
 
-#include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/plan_sides.hpp"
 
 namespace tutti::mpi {
 namespace {
 
-/// The arguments that MPI_Reduce, MPI_Allreduce and MPI_Reduce_scatter_block have in common.
-struct Arguments {
-  MPI_Op op;
-  MPI_Datatype type;
-  MPI_Count count;  // per block
-  int blocks;       // in the send buffer
-  const void* send;
-  void* recv;
-  bool result;  // is wanted on this rank; `recv` means nothing where it is not
-};
-
-/// The same, understood.
+/// The arguments, understood.
 struct Operands {
-  Data block, recv;  // what is sent (one block of it), and where the result goes
-  int blocks = 1;
-  bool result = false;
+  Data block, recv{};   // what is sent (one block of it), and where the result goes
+  int blocks = 1;       // that are sent
+  bool result = false;  // is wanted on this rank; the receive buffer means nothing where it is not
 };
 
-Reason read_operands(Coll coll, const Arguments& args, Operands* out) {
-  const bool own = args.result && args.send == MPI_IN_PLACE;
+template <class Args>
+Reason read_operands(const Args& args, Operands* out) {
+  const Elements sent = sent_by(args);
+  const bool own = out->result && sent.buffer == MPI_IN_PLACE;
   if (args.op == MPI_OP_NULL) return Reason::arguments;
-  const Reason reason = read_data(own ? args.recv : args.send, args.count, args.type, &out->block);
-  if (reason != Reason::none) return reason;
-  out->blocks = args.blocks;
-  out->result = args.result;
-  if (!args.result) return Reason::none;
+  TUTTI_PLAN_TRY(read_data(own ? args.recvbuf : sent.buffer, sent.count, sent.type, &out->block));
+  if (!out->result) return Reason::none;
   if (own) {
     out->recv = out->block;
     return Reason::none;
   }
-  if (!elsewhere(out->block, args.recv, &out->recv)) return Reason::arguments;
-  return aliased(coll, out->block, out->recv) ? Reason::arguments : Reason::none;
+  if (!elsewhere(out->block, args.recvbuf, &out->recv)) return Reason::arguments;
+  return aliased(Args::kColl, out->block, out->recv) ? Reason::arguments : Reason::none;
 }
 
 // The processor folds: what lies in a GPU's memory is copied, operands and result apart.
@@ -63,7 +51,7 @@ Reason copy_operands(const Operands& operands, Plan* plan) {
 }
 
 // Reductions of predefined operators work on elements in place, whatever their padding.
-Reason plan_predefined(const Reduction* reduction, const Operands& operands, Plan* plan) {
+inline Reason plan_predefined(const Reduction* reduction, const Operands& operands, Plan* plan) {
   const Data& block = operands.block;
   plan->call.send = block.user;
   plan->call.recv = operands.recv.user;  // null where none is wanted
@@ -95,64 +83,41 @@ Reason describe_operator(MPI_Op op, const TypeInfo* type, Plan* plan) {
 
 // User-defined operators see packed data between ranks (the others may have another type of the
 // same signature) and their own type in memory (fold_user).
-Reason plan_user(MPI_Op op, const Operands& operands, Plan* plan) {
-  Data whole;
-  if (!many(operands.block, operands.blocks, &whole)) return Reason::arguments;
+Reason plan_user(MPI_Op op, const Comm& comm, const Operands& operands, Plan* plan) {
+  Sides sides;
+  sides.sent = {operands.block, operands.block.bytes, true};
+  Data& sent = sides.sent.all;
+  if (!many(&sent, operands.blocks)) return Reason::arguments;
+  sides.received = {operands.recv, operands.recv.bytes, operands.result};
   plan->staging = std::make_unique<Staging>();
-  Staging& stage = *plan->staging;
-  if (const Reason reason = describe_operator(op, whole.type, plan); reason != Reason::none)
-    return reason;
+  TUTTI_PLAN_TRY(describe_operator(op, operands.block.type, plan));
   plan->call.bytes = operands.block.bytes;
-  plan->call.send = whole.user;
+  plan->call.send = sent.user;
   plan->call.recv = operands.recv.user;
-  if (whole.dense() && (!operands.result || operands.recv.dense())) return Reason::none;
-  if (!stage.reserve(2 * whole.bytes)) return Reason::no_memory;
-  char* const packed_send = stage.take(whole.bytes);
-  stage.pack_before(whole, packed_send);
-  plan->call.send = packed_send;
-  if (!operands.result) return Reason::none;
-  char* const packed_recv = stage.take(whole.bytes);
-  stage.unpack_after(operands.recv, packed_recv);
-  plan->call.recv = packed_recv;
-  return Reason::none;
+  if (!sides.sent.packs() && !sides.received.packs()) return Reason::none;
+  return pack_sides(sides, comm, plan);
 }
 
-Reason plan_reduction(const Arguments& args, bool blocking, Plan* plan) {
+}  // namespace
+
+template <class Args>
+Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
+  constexpr SidesOf of = sides_of(Args::kColl);
   Operands operands;
-  if (const Reason reason = read_operands(plan->call.coll, args, &operands); reason != Reason::none)
-    return reason;
+  operands.blocks = of.sent.blocks == Blocks::each ? comm.size : 1;
+  operands.result = has(of.received, comm.rank == plan->call.root);
+  TUTTI_PLAN_TRY(read_operands(args, &operands));
   if (is_predefined(args.op)) [[likely]] {
     const Reduction* reduction = find_predefined_reduction(args.op, *operands.block.type);
     if (reduction == nullptr) return Reason::no_kernel;
     return plan_predefined(reduction, operands, plan);
   }
   if (!blocking) return Reason::user_operator;
-  return plan_user(args.op, operands, plan);
+  return plan_user(args.op, comm, operands, plan);
 }
 
-}  // namespace
-
-Reason make_plan(const AllreduceArgs& args, const Comm&, bool blocking, Plan* plan) {
-  plan->call.coll = Coll::allreduce;
-  return plan_reduction({args.op, args.datatype, args.count, 1, args.sendbuf, args.recvbuf, true},
-                        blocking, plan);
-}
-
-Reason make_plan(const ReduceArgs& args, const Comm& comm, bool blocking, Plan* plan) {
-  if (args.root < 0 || args.root >= comm.size) return Reason::arguments;
-  plan->call.coll = Coll::reduce;
-  plan->call.root = args.root;
-  return plan_reduction(
-      {args.op, args.datatype, args.count, 1, args.sendbuf, args.recvbuf, comm.rank == args.root},
-      blocking, plan);
-}
-
-Reason make_plan(const Reduce_scatter_blockArgs& args, const Comm& comm, bool blocking,
-                 Plan* plan) {
-  plan->call.coll = Coll::reduce_scatter_block;
-  return plan_reduction(
-      {args.op, args.datatype, args.recvcount, comm.size, args.sendbuf, args.recvbuf, true},
-      blocking, plan);
-}
+template Reason plan_reduction(const ReduceArgs&, const Comm&, bool, Plan*);
+template Reason plan_reduction(const AllreduceArgs&, const Comm&, bool, Plan*);
+template Reason plan_reduction(const Reduce_scatter_blockArgs&, const Comm&, bool, Plan*);
 
 }  // namespace tutti::mpi

@@ -26,12 +26,6 @@ std::uint32_t free_list = kNone;  // guarded by mutex
 std::vector<Request*> abandoned;  // guarded by mutex
 std::mutex mutex;
 
-#if defined(TUTTI_ABI_OPENMPI)
-constexpr std::uint32_t kFortranBase = 0x40000000;
-#else
-constexpr std::uint32_t kFortranBase = 0x2c000001;
-#endif
-
 /// Requests are shared by threads only where the program has asked for that.
 class Lock {
  public:
@@ -49,22 +43,21 @@ class Lock {
 };
 
 // Makes the handles of one more chunk addressable. Nothing to do where handles are numbers.
-bool create_handles([[maybe_unused]] std::uint32_t chunk) {
-#if !defined(TUTTI_ABI_MPICH)
-  if (handle_base == 0) {
+bool create_handles(std::uint32_t chunk) {
+  if constexpr (kHandlesAreNumbers) return true;
+  if (handle_range == 0) {
     void* range = mmap(nullptr, kMostRequests * kHandleBytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return false;
-    handle_base = key(range);
+    handle_range = key(range);
   }
-  auto* words =
-      reinterpret_cast<std::uint32_t*>(handle_base + std::uintptr_t{chunk} * kChunk * kHandleBytes);
+  auto* words = reinterpret_cast<std::uint32_t*>(handle_range +
+                                                 std::uintptr_t{chunk} * kChunk * kHandleBytes);
   if (mprotect(words, kChunk * kHandleBytes, PROT_READ | PROT_WRITE) != 0) return false;
   constexpr std::size_t kWords = kHandleBytes / sizeof(std::uint32_t);
   for (std::uint32_t i = 0; i < kChunk; ++i) {
-    std::fill_n(words + i * kWords, kWords, kFortranBase + chunk * kChunk + i);
+    std::fill_n(words + i * kWords, kWords, Abi::kFirstRequest + chunk * kChunk + i);
   }
-#endif
   return true;
 }
 
@@ -119,9 +112,7 @@ void for_each_request(Visit&& visit) {
 
 }  // namespace
 
-#if !defined(TUTTI_ABI_MPICH)
-std::uintptr_t handle_base = 0;
-#endif
+std::uintptr_t handle_range = 0;
 
 Request* allocate_request() noexcept {
   if (!abandoned.empty()) reap();
@@ -157,27 +148,19 @@ void free_request(Request* request) noexcept {
 }
 
 Request* request_of(MPI_Request handle) noexcept {
-#if defined(TUTTI_ABI_MPICH)
-  return at(static_cast<unsigned>(handle) - kFirstHandle);
-#else
-  return at(static_cast<std::uint32_t>((key(handle) - handle_base) / kHandleBytes));
-#endif
+  return at(static_cast<std::uint32_t>((key(handle) - first_handle()) / kHandleBytes));
 }
 
 MPI_Request handle_of(const Request& request) noexcept {
-#if defined(TUTTI_ABI_MPICH)
-  return static_cast<MPI_Request>(kFirstHandle + request.index);
-#else
-  return reinterpret_cast<MPI_Request>(handle_base + request.index * kHandleBytes);
-#endif
+  return handle_from<MPI_Request>(first_handle() + request.index * kHandleBytes);
 }
 
 int fortran_index(const Request& request) noexcept {
-  return static_cast<int>(kFortranBase + request.index);
+  return static_cast<int>(Abi::kFirstRequest + request.index);
 }
 
 Request* request_of_fortran(int index) noexcept {
-  const std::uint32_t offset = static_cast<std::uint32_t>(index) - kFortranBase;
+  const std::uint32_t offset = static_cast<std::uint32_t>(index) - Abi::kFirstRequest;
   if (offset >= kMostRequests) return nullptr;
   return chunks[offset / kChunk].load(std::memory_order_acquire) != nullptr ? at(offset) : nullptr;
 }

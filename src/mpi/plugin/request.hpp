@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/core.hpp"
 #include "mpi/plugin/comm.hpp"
@@ -35,21 +36,18 @@ struct Request {
 };
 
 inline constexpr std::uint32_t kMostRequests = std::uint32_t{1} << 22;
-#if defined(TUTTI_ABI_MPICH)
-/// A request kind with invalid "kind" bits: one that leaks into the MPI gives a clean error there.
-inline constexpr unsigned kFirstHandle = 0x2c000001;
-inline bool is_own(MPI_Request request) noexcept {
-  return static_cast<unsigned>(request) - kFirstHandle < kMostRequests;
+/// Handles are numbers in a row, or addresses in one reserved range. The memory there holds the
+/// Fortran index of the handle in every word, because Open MPI's Fortran layer reads it from inside
+/// the handle.
+inline constexpr bool kHandlesAreNumbers = std::is_integral_v<MPI_Request>;
+inline constexpr std::size_t kHandleBytes = kHandlesAreNumbers ? 1 : 256;
+extern std::uintptr_t handle_range;  // 0 until the first request; written once under a lock
+inline std::uintptr_t first_handle() noexcept {
+  return kHandlesAreNumbers ? Abi::kFirstRequest : handle_range;
 }
-#else
-/// Handles are addresses in one reserved range. The memory there holds the Fortran index of the
-/// handle in every word, because Open MPI's Fortran layer reads it from inside the handle.
-inline constexpr std::size_t kHandleBytes = 256;
-extern std::uintptr_t handle_base;  // 0 until the first request; written once under a lock
 inline bool is_own(MPI_Request request) noexcept {
-  return key(request) - handle_base < kMostRequests * kHandleBytes && handle_base != 0;
+  return key(request) - first_handle() < kMostRequests * kHandleBytes && first_handle() != 0;
 }
-#endif
 
 /// A request without operation, or nullptr when there is no more memory. Thread-safe.
 Request* allocate_request() noexcept;

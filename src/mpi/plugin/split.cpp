@@ -128,11 +128,10 @@ void call_native(const tutti_preload& preload, const char* name, Arguments... ar
   if (function != nullptr) function(arguments...);
 }
 
-#if defined(TUTTI_ABI_OPENMPI)
 /// Open MPI 5 duplicates the world of the whole job when a process first asks for partitioned
 /// communication, which the dedicated ones never would. So all do now: a message to itself.
 void begin_partitioned(const tutti_preload& preload) {
-  if (preload.find("PMPI_Psend_init") == nullptr) return;
+  if (!Abi::kPartitionedCopiesWorld || preload.find("PMPI_Psend_init") == nullptr) return;
   char from = 0, to = 0;
   MPI_Request requests[2];
   call_native(preload, "PMPI_Psend_init", &from, 1, MPI_Count{1}, MPI_BYTE, 0, 0, MPI_COMM_SELF,
@@ -146,14 +145,11 @@ void begin_partitioned(const tutti_preload& preload) {
     call_native(preload, "PMPI_Request_free", &request);
   }
 }
-#else
-void begin_partitioned(const tutti_preload&) {}
-#endif
 
 /// What exit() does for the MPI's library, and for nothing else: MPICH tells its launcher in an
 /// exit handler that the process ends in good order. Only that library's handlers hang on its end.
 void run_exit_handlers(const tutti_preload& preload) {
-#if !defined(TUTTI_ABI_OPENMPI)
+  if constexpr (!Abi::kEndsInExitHandler) return;
   Dl_info info;
   link_map* library = nullptr;
   if (dladdr1(preload.find("PMPI_Finalize"), &info, reinterpret_cast<void**>(&library),
@@ -168,9 +164,6 @@ void run_exit_handlers(const tutti_preload& preload) {
   }
   for (std::size_t i = ends == nullptr ? 0 : bytes / sizeof *ends; i-- > 0;)
     reinterpret_cast<void (*)()>(ends[i])();
-#else
-  static_cast<void>(preload);
-#endif
 }
 
 /// A dedicated processor's life. It ends like a process whose program has called MPI_Finalize, but

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/staging.hpp"
 
 namespace tutti::mpi {
 namespace {

@@ -1,0 +1,112 @@
+// Queues of what the network cannot take yet, and progress.
+#include <vector>
+
+#include "fabric/queued/queued.hpp"
+
+namespace tutti {
+
+void QueuedNetwork::enqueue(Operation& operation) noexcept {
+  Queue& queue = queue_of(operation.target.peer);
+  operation.queued = true;
+  if (queue.first == nullptr) {
+    queue.first = &operation;
+    queue.blocked_since_ns = now_ns();
+  } else {
+    queue.last->next = &operation;
+  }
+  queue.last = &operation;
+  if (!queue.listed) {
+    queue.listed = true;
+    blocked_.push_back(operation.target.peer);
+  }
+}
+
+void QueuedNetwork::take_first(Queue& queue) noexcept {
+  Operation& operation = *queue.first;
+  queue.first = operation.next;
+  operation.next = nullptr;
+  operation.queued = false;
+}
+
+// Of what waits only the first may have been taken in part.
+void QueuedNetwork::part_over(Operation& operation, const Status& status) noexcept {
+  --operation.parts;
+  if (!status.ok()) {
+    if (operation.status.ok()) operation.status = status;
+    if (operation.queued) take_first(queue_of(operation.target.peer));
+  }
+  if (operation.parts == 0 && !operation.queued) end(operation);
+}
+
+void QueuedNetwork::fail_queue(std::int32_t peer, const char* why) noexcept {
+  Queue& queue = queue_of(peer);
+  while (queue.first != nullptr) {
+    Operation& operation = *queue.first;
+    take_first(queue);
+    if (operation.status.ok()) operation.status = Status::peer_lost(peer, why);
+    if (operation.parts == 0) end(operation);
+  }
+}
+
+/// Posts what waits for `peer`. False when something still waits.
+bool QueuedNetwork::retry(std::int32_t peer, std::uint64_t now) noexcept {
+  Queue& queue = queue_of(peer);
+  while (queue.first != nullptr) {
+    Operation& operation = *queue.first;
+    const Posted posted = post(operation);
+    if (posted == Posted::blocked) {
+      if (patient(peer, queue, now)) return false;
+      give_up(peer, "the connection is broken");
+      return true;
+    }
+    queue.blocked_since_ns = now;
+    if (posted == Posted::no_room) return false;
+    take_first(queue);
+    if (posted != Posted::failed) continue;
+    // What waits behind it is not waited for again.
+    queue.blocked_since_ns = now - timeout_ns_;
+    if (operation.parts == 0) end(operation);
+  }
+  return true;
+}
+
+void QueuedNetwork::retry_all() noexcept {
+  if (blocked_.empty()) return;
+  const std::uint64_t now = now_ns();
+  std::erase_if(blocked_, [&](std::int32_t peer) {
+    if (!retry(peer, now)) return false;
+    queue_of(peer).listed = false;
+    return true;
+  });
+}
+
+bool QueuedNetwork::progress(bool wait) noexcept {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return false;
+  }
+  if (!open_) return false;
+  const std::size_t before = finished_.size();
+  const bool any = poll(wait);
+  retry_all();
+  return any || finished_.size() != before;
+}
+
+void QueuedNetwork::drop(std::int32_t peer) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (open_) give_up(peer, "the peer is lost");
+}
+
+bool QueuedNetwork::may_sleep() noexcept {
+  const std::lock_guard lock(mutex_);
+  return open_ && arm();
+}
+
+bool QueuedNetwork::blocked() noexcept {
+  const std::lock_guard lock(mutex_);
+  return !blocked_.empty();
+}
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// The arguments of collectives, plain and large.
+#pragma once
+
+#include "coll/call.hpp"
+#include "mpi/plugin/native.hpp"
+
+namespace tutti::mpi {
+
+/// The count or displacement array of Allgatherv, plain or large.
+class CountList {
+ public:
+  explicit CountList(const int* narrow) : narrow_(narrow) {}
+  /// MPI_Count or MPI_Aint, which some ABIs make one type.
+  template <class Wide>
+  requires(sizeof(Wide) == sizeof(long long)) explicit CountList(const Wide* wide)
+      : wide_(reinterpret_cast<const long long*>(wide)) {}
+  bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
+  long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
+
+ private:
+  const int* narrow_ = nullptr;
+  const long long* wide_ = nullptr;
+};
+
+#include "mpi/generated/collective_args.inc"
+
+/// A buffer as arguments describe it.
+struct Elements {
+  const void* buffer;
+  MPI_Count count;
+  MPI_Datatype type;
+};
+
+template <class Args>
+Elements sent_by(const Args& args) noexcept {
+  if constexpr (requires { args.buffer; }) {
+    return {args.buffer, args.count, args.datatype};
+  } else if constexpr (requires { args.sendcount; }) {
+    return {args.sendbuf, args.sendcount, args.sendtype};
+  } else if constexpr (requires { args.recvcount; }) {
+    return {args.sendbuf, args.recvcount, args.datatype};
+  } else {
+    return {args.sendbuf, args.count, args.datatype};
+  }
+}
+
+template <class Args>
+Elements received_by(const Args& args) noexcept {
+  if constexpr (requires { args.recvtype; }) {
+    return {args.recvbuf, args.recvcount, args.recvtype};
+  } else {
+    Elements elements = sent_by(args);
+    if constexpr (requires { args.recvbuf; }) elements.buffer = args.recvbuf;
+    return elements;
+  }
+}
+
+}  // namespace tutti::mpi

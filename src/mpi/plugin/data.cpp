@@ -1,0 +1,47 @@
+#include "mpi/plugin/data.hpp"
+
+#include "mpi/plugin/native.hpp"
+
+namespace tutti::mpi {
+namespace {
+
+// Whether this MPI calls a send buffer that is the receive buffer an error, by collective. Written
+// inside MPI_Init.
+bool alias_is_error[kColls] = {};
+
+}  // namespace
+
+bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept {
+  *out = like;
+  out->user = const_cast<char*>(static_cast<const char*>(buffer));
+  if (!is_buffer(buffer, like)) return false;
+  out->locate();
+  return true;
+}
+
+bool aliased(Coll coll, const Data& send, const Data& recv) noexcept {
+  // With another type the elements may be others: columns of one matrix, absolute addresses.
+  return send.user == recv.user && send.bytes != 0 && send.type == recv.type &&
+         send.count == recv.count && alias_is_error[static_cast<int>(coll)];
+}
+
+void learn_argument_checks() noexcept {
+  int x = 0;
+  const auto learn = [](Coll coll, int code) {
+    alias_is_error[static_cast<int>(coll)] = code != MPI_SUCCESS;
+  };
+  // A communicator of its own, so that the program's error handlers are left alone.
+  MPI_Comm self = MPI_COMM_NULL;
+  if (native.Comm_dup(MPI_COMM_SELF, &self) != MPI_SUCCESS) return;
+  native.Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+  learn(Coll::reduce, native.Reduce(&x, &x, 1, MPI_INT, MPI_SUM, 0, self));
+  learn(Coll::allreduce, native.Allreduce(&x, &x, 1, MPI_INT, MPI_SUM, self));
+  learn(Coll::reduce_scatter_block, native.Reduce_scatter_block(&x, &x, 1, MPI_INT, MPI_SUM, self));
+  learn(Coll::allgather, native.Allgather(&x, 1, MPI_INT, &x, 1, MPI_INT, self));
+  learn(Coll::gather, native.Gather(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
+  learn(Coll::scatter, native.Scatter(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
+  learn(Coll::alltoall, native.Alltoall(&x, 1, MPI_INT, &x, 1, MPI_INT, self));
+  native.Comm_free(&self);
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,31 @@
+// Why a call goes to the MPI.
+#pragma once
+
+namespace tutti::mpi {
+
+/// The order is that of kReasonNames in report.cpp.
+enum class Reason : unsigned char {
+  none,           // it does not: tutti takes it
+  communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
+  user_operator,  // a user-defined operator in a non-blocking or persistent call
+  no_kernel,      // a predefined operator on a type for which tutti has no kernel
+  nobody,         // a message to or from MPI_PROC_NULL
+  arguments,      // something is wrong with them, and the MPI shall say what
+  no_memory,      // not passed on, for the other ranks would wait: an error of the call
+  // For the report only: of `communicator`, what it is where that can be told; and calls that are
+  // the MPI's in any case.
+  one_rank,
+  intercommunicator,
+  not_served,
+  one_sided,
+  files,
+  count_
+};
+
+/// Returns the reason if there is one.
+#define TUTTI_PLAN_TRY(expression)                            \
+  if (const ::tutti::mpi::Reason reason_try_ = (expression);  \
+      reason_try_ != ::tutti::mpi::Reason::none) [[unlikely]] \
+  return reason_try_
+
+}  // namespace tutti::mpi

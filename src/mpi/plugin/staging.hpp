@@ -1,0 +1,65 @@
+// Packed data of a call, and what else it needs beyond the user's own buffers.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "mpi/plugin/data.hpp"
+#include "mpi/plugin/scratch.hpp"
+
+namespace tutti::mpi {
+
+/// Data that must be packed before the call or unpacked after it. `type` is null for as many bytes
+/// as `count` says, which are only copied.
+struct Transfer {
+  const TypeInfo* type;
+  char* user;
+  std::size_t count;
+  char* packed;
+  const Space* space;
+};
+
+/// What a user-defined operator needs; the context of its Reduction.
+struct UserReduction {
+  MPI_Op op{};
+  const TypeInfo* type = nullptr;
+  int error = MPI_SUCCESS;  // the first that the operator met
+  Reduction reduction;
+};
+
+/// Whatever of a call goes beyond the user's own buffers. Holds references to its types.
+struct Staging {
+  Scratch scratch;
+  std::size_t used = 0;
+  std::vector<Transfer> before, after;
+  std::vector<std::size_t> counts, displs;
+  std::unique_ptr<UserReduction> user;
+
+  Staging() = default;
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging();
+  void hold(const TypeInfo* type);
+  /// Memory for everything that take() will be asked for. False: there is none.
+  bool reserve(std::size_t bytes);
+  /// Room for `bytes` of packed data.
+  char* take(std::size_t bytes);
+  void pack_before(const Data& data, char* packed);
+  void unpack_after(const Data& data, char* packed);
+  /// The same without regard to the type: `bytes` at the beginning of data in a GPU's memory.
+  void copy_before(const Data& data, std::size_t bytes, char* copy);
+  void copy_after(const Data& data, std::size_t bytes, char* copy);
+  /// Carries them out. Fails when a GPU's library does.
+  Status pack() const noexcept;
+  Status unpack() const noexcept;
+
+ private:
+  std::vector<const TypeInfo*> held_;
+};
+
+/// The fold of a user-defined operator, through PMPI_Reduce_local. Only on threads of the program.
+void fold_user(const void* left, const void* right, void* out, std::size_t count,
+               const Reduction& reduction);
+
+}  // namespace tutti::mpi
