@@ -653,16 +653,19 @@ MPI_Comm meeting_place() noexcept {
 }
 
 /// A barrier of the MPI's, beside which messages move on.
-bool meet(void*) noexcept {
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (native.Ibarrier(meeting_place(), &request) != MPI_SUCCESS) return false;
-  int over = 0;
-  for (std::uint32_t round = 0;; ++round) {
-    if (native.Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (over) return true;
-    state.job->relax(round);
+class Barrier final : public p2p::Meeting {
+ public:
+  bool meet() noexcept override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (native.Ibarrier(meeting_place(), &request) != MPI_SUCCESS) return false;
+    int over = 0;
+    for (std::uint32_t round = 0;; ++round) {
+      if (native.Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (over) return true;
+      state.job->relax(round);
+    }
   }
-}
+};
 
 }  // namespace
 
@@ -671,7 +674,9 @@ void finish_buffered(const Comm& comm) noexcept {
 }
 
 void conclude_messages() noexcept {
-  if (state.messages != nullptr) state.messages->conclude(&meet, nullptr);
+  if (state.messages == nullptr) return;
+  Barrier barrier;
+  state.messages->conclude(barrier);
 }
 
 void install_messages(void** handlers) noexcept {
