@@ -1,5 +1,5 @@
-// Requests of messages: what completion (Wait, Test, ...) needs of them. The entry points of sends,
-// receives and probes are in messages.cpp.
+// Requests of messages: what completion (Wait, Test, ...) needs of them. What the entry points of
+// sends, receives and probes share is in message_calls.hpp.
 #pragma once
 
 #include "mpi/plugin/request.hpp"
