@@ -20,11 +20,7 @@ bool makes_sense(const Header& header) noexcept {
 
 }  // namespace
 
-bool Delivery::poll(Peer* peer) noexcept {
-  if (peer != nullptr) {
-    if (!peer->accepted() || !peer->arrived()) return false;
-    return drain(*peer);
-  }
+bool Delivery::poll_all() noexcept {
   bool any = false;
   const auto& inbound = peers_.inbound();
   for (std::size_t i = 0; i < inbound.size(); ++i) {
@@ -32,11 +28,6 @@ bool Delivery::poll(Peer* peer) noexcept {
     any = drain(*inbound[i]) || any;
   }
   return any;
-}
-
-void Delivery::wait_for(const Transfer& transfer, Engine::Guard& guard) noexcept {
-  if (transfer.active())
-    wait_until([&transfer] { return !transfer.active(); }, transfer.peer, guard);
 }
 
 bool Delivery::drain(Peer& peer) noexcept {

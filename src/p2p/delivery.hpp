@@ -32,7 +32,10 @@ class Delivery {
   /// where it is, and nothing behind it can be found.
   bool drain(Peer& peer) noexcept;
   /// Takes what has arrived, from one peer or (nullptr) from any. True when there was something.
-  bool poll(Peer* peer) noexcept;
+  bool poll(Peer* peer) noexcept {
+    if (peer == nullptr) return poll_all();
+    return peer->accepted() && peer->arrived() && drain(*peer);
+  }
   /// Waits until `done()`: looks at the flags itself for a while, then leaves it to the engine.
   /// `peer`: whom it depends on; nullptr: more than one.
   template <class Done>
@@ -47,9 +50,13 @@ class Delivery {
     }
     engine_.wait_until(done, guard);
   }
-  void wait_for(const Transfer& transfer, Engine::Guard& guard) noexcept;
+  void wait_for(const Transfer& transfer, Engine::Guard& guard) noexcept {
+    if (transfer.active())
+      wait_until([&transfer] { return !transfer.active(); }, transfer.peer, guard);
+  }
 
  private:
+  bool poll_all() noexcept;
   void handle(Peer& peer, const Packet& packet) noexcept;
   void handle_envelope(Peer& peer, const Packet& packet) noexcept;
   void handle_answer(Transfer& transfer, Peer& peer, const Packet& packet) noexcept;

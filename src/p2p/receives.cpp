@@ -43,19 +43,23 @@ void Receives::cancel(Transfer& receive) noexcept {
 }
 
 void Receives::consume(Arrival* arrival, Transfer& receive) noexcept {
+  if (Transfer* send = arrival->local) return consume_local(arrival, *send, receive);
+  if (arrival->header.kind != PacketKind::request_to_send)
+    return eager_.receive_kept(receive, arrival);
   const Header header = arrival->header;
-  if (Transfer* send = arrival->local) {
-    FramePool::release(arrival);
-    receive.match(header);
-    copy_bytes(receive.buffer, send->buffer, receive.wanted);
-    transfers_.complete(receive, Status::success());
-    return transfers_.complete(*send, Status::success());
-  }
-  if (header.kind != PacketKind::request_to_send) return eager_.receive_kept(receive, arrival);
   Peer& peer = *arrival->from;
   const Key key = arrival->key;
   FramePool::release(arrival);
   rendezvous_.accept(receive, peer, header, key);
+}
+
+/// A message to oneself that is still where it was sent from.
+void Receives::consume_local(Arrival* arrival, Transfer& send, Transfer& receive) noexcept {
+  receive.match(arrival->header);
+  FramePool::release(arrival);
+  copy_bytes(receive.buffer, send.buffer, receive.wanted);
+  transfers_.complete(receive, Status::success());
+  transfers_.complete(send, Status::success());
 }
 
 }  // namespace tutti::p2p

@@ -31,6 +31,7 @@ class Receives {
 
  private:
   void consume(Arrival* arrival, Transfer& receive) noexcept;
+  void consume_local(Arrival* arrival, Transfer& send, Transfer& receive) noexcept;
 
   Contexts& contexts_;
   Peers& peers_;
