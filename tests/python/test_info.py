@@ -2,7 +2,7 @@
 
 import json
 
-from tutti import machine
+from tutti.host import machine
 
 
 def test_json(tutti, tmp_path):

@@ -9,7 +9,7 @@ from tutti.errors import UserError
 
 def folders() -> list[Path]:
     """Beside this package where it is installed; in the source tree otherwise."""
-    package = Path(__file__).absolute().parent
+    package = Path(__file__).absolute().parent.parent
     return [folder for folder in (package / "profiles", package.parent.parent / "profiles") if folder.is_dir()]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutti import native, networks
+from tutti import native
 from tutti.errors import UserError
+from tutti.sim import networks
 
 REPEAT = 10
 DOUBLE = 8  # bytes

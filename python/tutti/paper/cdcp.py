@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tutti import dcp_sim
-from tutti.sim import simulate
+from tutti.sim.dedicated import simulate as simulate_dedicated
+from tutti.sim.run import simulate
 
 NET, CORES = "opteron2008", 4
 NO_NBC = "NBC polls in the computation, at a cost that is not published and not modelled"
@@ -23,7 +23,7 @@ HIDING = 1000.0  # us of computation that hide everything
 @cache
 def dedicated(apps: int, dcps: int, size: int = 8, compute: float = 0.0) -> float:
     """Start and wait, us."""
-    return dcp_sim.simulate("allreduce", f"dcp:count={dcps}", NET, apps // CORES, CORES, size, compute=compute)["us"]
+    return simulate_dedicated("allreduce", f"dcp:count={dcps}", NET, apps // CORES, CORES, size, compute=compute)["us"]
 
 
 @cache

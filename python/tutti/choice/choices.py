@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import track
 
-from tutti import explain, native
+from tutti import native
+from tutti.choice import explain
 from tutti.errors import UserError
 
 OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall")

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tutti import native, networks
+from tutti import native
+from tutti.sim import networks
 
 REAL = 8  # bytes
 Action = tuple[str, int, int, int, float]

@@ -9,10 +9,13 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from tutti import choices, machine, native
+from tutti import native
+from tutti.arguments import numbers
 from tutti.bench import options
+from tutti.choice import choices
 from tutti.errors import Failure, UserError
-from tutti.sim import numbers, write_json, write_text
+from tutti.host import machine
+from tutti.report.files import write_json, write_text
 
 
 def measure() -> dict[str, float]:
@@ -105,16 +108,16 @@ def command(
     if in_lab is not None and in_lab.nodes != 2:
         raise UserError(f"--lab {in_lab.nodes}: the network is measured between two nodes; say --lab 2")
     if dcp:
-        from tutti import tune_dcp
+        from tutti.tune import dcp as dedicated
 
-        tune_dcp.run(mpi, _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
+        dedicated.run(mpi, _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
         return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")
     if in_lab is not None:
-        from tutti import tune_network
+        from tutti.tune import network
 
-        tune_network.run(out, mpi, in_lab, rounds)
+        network.run(out, mpi, in_lab, rounds)
         return
     if choices_path is None and (ranks or nodes or net):
         raise UserError("--np, --nodes and --net go with --choices FILE")

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import extrapolate, native, networks
+from tutti import native
 from tutti.errors import UserError
-from tutti.sim import simulate, write_json
+from tutti.report.files import write_json
+from tutti.sim import extrapolate, networks
+from tutti.sim.run import simulate
 
 VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "chords": (1, 32)}
 MOST_DATAGRAMS = 5_000_000  # that arrive: more are not simulated, since that takes longer than anybody waits

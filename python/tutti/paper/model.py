@@ -10,9 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tutti import native, networks
+from tutti import native
+from tutti.arguments import numbers
 from tutti.errors import UserError
-from tutti.sim import numbers, write_json
+from tutti.report.files import write_json
+from tutti.sim import networks
 
 BLOCKS = (1024, 2048, 3072, 4096, 5120)
 DEGREES = (1, 3, 7, 15)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tutti import mpis, native, sim
+from tutti import native, sim
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import Failure
-from tutti.sim import write_text
+from tutti.host import mpis
+from tutti.report.files import write_text
 
 SMALL, LOW, HIGH = 8, 65536, 262144
 FORCED = {"barrier": "dissemination", "allgather": "exchange"}  # one put each way; simulated for the fit, too

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tutti import native, networks
-from tutti.outcome import POINTS, Outcome
-from tutti.sim import simulate
+from tutti import native
+from tutti.paper.outcome import POINTS, Outcome
+from tutti.sim import networks
+from tutti.sim.run import simulate
 
 PPN = 2
 PACKET = 5120

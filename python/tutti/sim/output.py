@@ -6,9 +6,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tutti.bench.plot import check  # noqa: F401  (the same formats, the same message without matplotlib)
-from tutti.bench.table import size_text
 from tutti.errors import UserError
+from tutti.report.files import write_text
+from tutti.report.table import size_text
 
 MOST_RANKS = 256      # of a timeline that can still be read
 Message = tuple[int, int, int, float, float]  # from, to, bytes, posted, visible (us)
@@ -96,6 +96,4 @@ def goal(messages: list[Message], ranks: int) -> str:
 
 
 def write_goal(messages: list[Message], ranks: int, path: Path) -> None:
-    from tutti.sim import write_text
-
     write_text(path, goal(messages, ranks))

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 import tutti
-from tutti import library_folder, machine, mpis, native
+from tutti import library_folder, native
+from tutti.host import machine, mpis
 from tutti.launch.elf import Abi
 from tutti.launch.plan import LIBRARY
 

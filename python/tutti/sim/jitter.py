@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tutti import dcp_sim
-from tutti.sim import PROGRESS, Surroundings, numbers, parse_noise, simulate, write_json
+from tutti.arguments import numbers
+from tutti.report.files import write_json
+from tutti.sim.dedicated import simulate as simulate_dedicated
+from tutti.sim.run import PROGRESS, Surroundings, parse_noise, simulate
 
 ITERATIONS = 50
 DEDICATED = "dcp:ratio=8"
@@ -47,7 +49,7 @@ def measure(net: str, alg: str, ranks: int, size: int, compute: float, noise: tu
 def dedicated(net: str, ranks: int, size: int, compute: float, noise: tuple[float, float] = (0.0, 0.0),
               skew: float = 0.0, seed: int = 1) -> float:
     """An iteration with one dedicated processor to eight ranks, each on a node of its own, which has noise too."""
-    return dcp_sim.simulate("allreduce", DEDICATED, net, ranks, 1, max(8, size // 8 * 8), ITERATIONS, compute, noise,
+    return simulate_dedicated("allreduce", DEDICATED, net, ranks, 1, max(8, size // 8 * 8), ITERATIONS, compute, noise,
                             skew, seed)["iteration_us"]
 
 

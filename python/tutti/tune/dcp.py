@@ -9,20 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tutti import mpis
 from tutti.bench import coll
 from tutti.bench import dcp as bench
-from tutti.dcp import (
-    Application,
-    Measured,
-    break_even,
-    fewest_for_overlap,
-    lowest_latency,
-    options_of,
-    read_profile,
-)
 from tutti.errors import UserError
-from tutti.sim import write_json
+from tutti.host import mpis
+from tutti.launch.dcp import Application, Measured, break_even, fewest_for_overlap, lowest_latency, options_of, read_profile
+from tutti.report.files import write_json
 
 
 def _measured(rows: list[dict[str, Any]], size: int) -> list[Measured]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tutti import applications, native, networks
-from tutti.outcome import POINTS, Outcome, benefit
+from tutti import native
+from tutti.paper.outcome import POINTS, Outcome, benefit
+from tutti.sim import applications, networks
 
 PROTOCOLS = ("write", "read", "read_interrupt")
 NEARLY_COMPLETE, POOR = 0.9, 0.5  # of the shorter of computation and communication; the slides give no figures

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
-from tutti.bench.table import size_text
 from tutti.errors import UserError
+from tutti.report.table import size_text
 
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = {"mpich": "#1b6ca8", "openmpi": "#d1772f", "impi": "#4d8b31"}
@@ -17,10 +18,8 @@ def check(path: Path) -> None:
     """Raises UserError when nothing can be drawn there, before hours are spent measuring."""
     if path.suffix not in FORMATS:
         raise UserError(f"--plot {path}: expected a name that ends in {', '.join(FORMATS)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UserError("--plot needs matplotlib: pip install 'tutti[plot]'") from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("--plot needs matplotlib: pip install 'tutti[plot]'")
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
