@@ -223,20 +223,19 @@ void Messages::cancel(Transfer& transfer) noexcept {
 bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  const Wish wish = Wish::probe(team, source, tag);
-  if (const Status status = check(wish); !status.ok()) {
+  if (const Status status = check(Wish::probe(team, source, tag)); !status.ok()) {
     *out = {.status = status};
     return true;
   }
-  return probes_.take_now(wish, out, message);
+  return probes_.take_now(team, source, tag, out, message);
 }
 
 Receipt Messages::take(Team& team, int source, int tag, Arrival** message) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  const Wish wish = Wish::probe(team, source, tag);
-  if (const Status status = check(wish); !status.ok()) return {.status = status};
-  return probes_.take(wish, message, guard);
+  const Status status = check(Wish::probe(team, source, tag));
+  if (!status.ok()) return {.status = status};
+  return probes_.take(team, source, tag, message, guard);
 }
 
 bool Messages::probe_now(Team& team, int source, int tag, Receipt* out) noexcept {

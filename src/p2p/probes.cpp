@@ -17,43 +17,44 @@ Receipt found(Matcher& matcher, Arrival& arrival, Arrival** message) noexcept {
 
 /// Nothing waits for the message that a probe looks for: whether it can still come is looked up
 /// here, now and then. True when it cannot.
-bool Probes::in_vain(const Wish& probe, Receipt* out) noexcept {
+bool Probes::in_vain(Team& team, int source, Receipt* out) noexcept {
   if (!engine_.glance()) return false;
-  const bool any = probe.rank == kAnySource;
-  const std::int32_t rank = any ? -1 : probe.team.job_rank(probe.rank);
+  const bool any = source == kAnySource;
+  const std::int32_t rank = any ? -1 : team.job_rank(source);
   const Membership one{&rank, 1, {}};
-  const Status status = engine_.health(any ? contexts_.of(probe.team).members : one);
+  const Status status = engine_.health(any ? contexts_.of(team).members : one);
   if (status.ok()) return false;
   *out = {.status = status};
   return true;
 }
 
-bool Probes::take_now(const Wish& probe, Receipt* out, Arrival** message) noexcept {
-  Matcher& matcher = contexts_.of(probe.team).matcher;
-  Arrival* arrival = matcher.find(probe.rank, probe.tag);
+bool Probes::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
+  Matcher& matcher = contexts_.of(team).matcher;
+  Arrival* arrival = matcher.find(source, tag);
   if (arrival == nullptr) {
     delivery_.poll(nullptr);
     while (engine_.poll()) {
     }
-    arrival = matcher.find(probe.rank, probe.tag);
+    arrival = matcher.find(source, tag);
   }
-  if (arrival == nullptr) return in_vain(probe, out);
+  if (arrival == nullptr) return in_vain(team, source, out);
   *out = found(matcher, *arrival, message);
   return true;
 }
 
-Receipt Probes::take(const Wish& probe, Arrival** message, Engine::Guard& guard) noexcept {
-  Context& context = contexts_.of(probe.team);
+Receipt Probes::take(Team& team, int source, int tag, Arrival** message,
+                     Engine::Guard& guard) noexcept {
+  Context& context = contexts_.of(team);
   Matcher& matcher = context.matcher;
-  Arrival* arrival = matcher.find(probe.rank, probe.tag);
+  Arrival* arrival = matcher.find(source, tag);
   if (arrival == nullptr) {
     // Stands for the probe where it is looked up who still waits for a peer.
     Transfer probing;
-    probing.want(context, probe);
+    probing.want(context, Wish::probe(team, source, tag));
     receives_.begin(probing, false);
     delivery_.wait_until(
         [&] {
-          arrival = matcher.find(probe.rank, probe.tag);
+          arrival = matcher.find(source, tag);
           return arrival != nullptr || !probing.active();
         },
         probing.peer, guard);

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "mpi/plugin/errors.hpp"
+#include "mpi/plugin/message_status.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/packed.hpp"
 #include "mpi/plugin/report.hpp"
@@ -87,13 +88,6 @@ auto counted(const char* call, const char* way, std::size_t bytes, Function&& fu
   count_taken(call, way, bytes, now() - begin);
   return result;
 }
-
-// ---- statuses
-
-/// What a receive or probe has found, and that of one from MPI_PROC_NULL. `status` may be
-/// MPI_STATUS_IGNORE.
-void set_received(MPI_Status* status, const Receipt& receipt) noexcept;
-void set_nobody(MPI_Status* status) noexcept;
 
 // ---- blocking calls whose arguments are tutti's
 

@@ -1,7 +1,7 @@
 // Messages of communicators whose messages are tutti's, besides the calls themselves
-// (message_calls.hpp): their requests, their statuses, and their end. All of such a communicator's
-// messages are tutti's; all others are the MPI's, and so is whatever concerns MPI_PROC_NULL or has
-// wrong arguments.
+// (message_calls.hpp): their requests and their end. All of such a communicator's messages are
+// tutti's; all others are the MPI's, and so is whatever concerns MPI_PROC_NULL or has wrong
+// arguments.
 #include "mpi/plugin/messages.hpp"
 
 #include <algorithm>
@@ -13,48 +13,6 @@
 namespace tutti::mpi {
 
 int largest_tag = INT_MAX;
-
-// ---- statuses
-
-namespace {
-
-void set_count(MPI_Status* status, std::size_t bytes, bool cancelled) noexcept {
-#if defined(TUTTI_ABI_MPICH)
-  status->count_lo = static_cast<int>(static_cast<unsigned>(bytes));
-  status->count_hi_and_cancelled = static_cast<int>((bytes >> 32) << 1 | cancelled);
-#elif defined(TUTTI_ABI_OPENMPI)
-  status->ucount = bytes;
-  status->cancelled = cancelled;
-#else
-  // What the standard's status holds of this is the MPI's own affair.
-  const int error = status->MPI_ERROR;
-  if (native.Status_set_elements_x != nullptr) {
-    native.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
-  } else {
-    native.Status_set_elements(status, MPI_BYTE, static_cast<int>(bytes));
-  }
-  native.Status_set_cancelled(status, cancelled);
-  status->MPI_ERROR = error;
-#endif
-}
-
-}  // namespace
-
-void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
-                bool cancelled) noexcept {
-  set_count(status, bytes, cancelled);
-  status->MPI_SOURCE = source;
-  status->MPI_TAG = tag;
-}
-
-void set_received(MPI_Status* status, const Receipt& receipt) noexcept {
-  if (status != MPI_STATUS_IGNORE)
-    set_status(status, receipt.source, receipt.tag, receipt.bytes, receipt.cancelled);
-}
-
-void set_nobody(MPI_Status* status) noexcept {
-  if (status != MPI_STATUS_IGNORE) set_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0, false);
-}
 
 // ---- requests
 
