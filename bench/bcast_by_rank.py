@@ -13,10 +13,10 @@ import statistics
 from pathlib import Path
 
 from tutti import command as command_of_tutti
-from tutti import mpis
 from tutti.bench import peers, program
+from tutti.host import mpis
 from tutti.lab import Lab, values
-from tutti.sim import write_json
+from tutti.report.files import write_json
 
 VARIANTS = {
     "multicast": {"TUTTI_ALG": "bcast=multicast"},

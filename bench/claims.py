@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from tutti import mpis, sim
+from tutti import sim
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
-from tutti.sim import write_json
+from tutti.host import mpis
+from tutti.report.files import write_json
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from startup import compile_for, run
-from tutti import mpis
+from tutti.host import mpis
 
 WHAT = ("dup", "free", "split", "made", "used")
 MODES = ("alone", "tutti")

@@ -15,10 +15,10 @@ import statistics
 from pathlib import Path
 
 from rich.console import Console
-from tutti import mpis
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
-from tutti.sim import write_json
+from tutti.host import mpis
+from tutti.report.files import write_json
 
 
 def launches(mpi: mpis.Mpi, ranks: int, ratios: list[str], lab: coll.LabRequest) -> list[Launch]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tutti import command as command_of_tutti
 from tutti.lab import Lab
-from tutti.sim import write_json
+from tutti.report.files import write_json
 from waiting import in_turn, needed
 
 SOURCE = Path(__file__).resolve().parent.parent / "examples" / "matmul" / "matmul.c"

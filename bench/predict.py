@@ -13,11 +13,12 @@ import statistics
 from pathlib import Path
 
 from rich.console import Console
-from tutti import mpis, sim
+from tutti import sim
 from tutti.bench import coll, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
-from tutti.sim import write_json
+from tutti.host import mpis
+from tutti.report.files import write_json
 
 FORCED = ({"barrier": "dissemination", "allreduce": "doubling", "allgather": "exchange"},
           {"allreduce": "degree_k:degree=1", "allgather": "shared_buffer"})

@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tutti import mpis
 from tutti.bench import peers
+from tutti.host import mpis
 
 MODES = {"alone": {}, "tutti": {}, "disabled": {"TUTTI_DISABLE": "1"}}
 

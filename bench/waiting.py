@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tutti import command as command_of_tutti
 from tutti.lab import Lab
-from tutti.sim import write_json
+from tutti.report.files import write_json
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")

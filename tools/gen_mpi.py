@@ -14,7 +14,7 @@ Writes, below ROOT (the repository by default):
   src/mpi/generated/predefined_ops.inc          predefined operators
   src/mpi/generated/collective_args.inc         arguments of each collective as a struct
   src/mpi/generated/collective_handlers.inc     the plugin's entry points of the collectives
-  src/mpi/generated/message_handlers.inc        those of messages
+  src/mpi/generated/message_SUBJECT.inc         those of messages: sends, receives, exchanges, probes
   src/mpi/generated/passed_handlers.inc         those of calls that are the MPI's own, and only watched
   tests/mpi/generated/check_{mpich,standard,openmpi}.c  compares all that with a real mpi.h
 
@@ -92,6 +92,7 @@ class Function:
     form: str = ""       # "blocking", "nonblocking" or "persistent"
     large: bool = False  # takes MPI_Count
     optional: bool = False
+    subject: str = ""    # messages: which file has the call
 
     def names(self) -> str:
         return ", ".join(p.name for p in self.parameters)
@@ -120,17 +121,18 @@ def parse_parameter(text):
 
 
 def read_functions(path):
-    functions, section = [], None
+    functions, section, subject = [], None, ""
     for line in path.read_text().splitlines():
         line = line.split("#")[0].strip()
         if not line:
             continue
         if line.startswith("["):
-            section = line.strip("[]")
+            section, _, subject = line.strip("[]").partition(" ")
             continue
         match = re.fullmatch(r"(\w+) MPI_(\w+)\((.*)\)(\??);", line)
         parameters = [parse_parameter(p) for p in match[3].split(",")]
-        function = Function(match[2], match[1], parameters, section, optional=bool(match[4]))
+        function = Function(match[2], match[1], parameters, section, optional=bool(match[4]),
+                            subject=subject)
         if section in ("collective", "passed"):
             functions += collective_forms(function)
         elif section in ("message", "blocking"):
@@ -491,16 +493,20 @@ def collective_handlers(functions):
     return "\n".join(lines) + "\n"
 
 
-def message_handlers(functions):
+def message_subjects(functions):
+    return dict.fromkeys(f.subject for f in functions if f.section == "message")
+
+
+def message_handlers(functions, subject):
     """Messages go to message_NAME(arguments, the MPI's own call), whose counts take both forms."""
     lines = [f"// {BANNER}",
-             "// Entry points of point-to-point calls: src/mpi/plugin/messages.cpp includes this."]
-    messages = [f for f in functions if f.section == "message"]
+             f"// Entry points of point-to-point calls: src/mpi/plugin/message_{subject}.cpp includes this."]
+    messages = [f for f in functions if f.section == "message" and f.subject == subject]
     for f in messages:
         lines += ["", f"{f.result} handle_{f.name}({f.declaration()}) {{",
                   f"  return message_{f.name.removesuffix('_c')}({f.names()},",
                   f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
-    lines += ["", "void install_message_handlers(void** handlers) {"]
+    lines += ["", "void install_handlers(void** handlers) {"]
     lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});"
               for f in messages]
     lines += ["}"]
@@ -643,9 +649,10 @@ def generate():
         "src/mpi/generated/predefined_ops.inc": predefined_ops(constants),
         "src/mpi/generated/collective_args.inc": collective_args(functions),
         "src/mpi/generated/collective_handlers.inc": collective_handlers(functions),
-        "src/mpi/generated/message_handlers.inc": message_handlers(functions),
         "src/mpi/generated/passed_handlers.inc": passed_handlers(functions),
     }
+    files |= {f"src/mpi/generated/message_{subject}.inc": message_handlers(functions, subject)
+              for subject in message_subjects(functions)}
     return files
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 from tutti import command as command_of_tutti
-from tutti import machine
 from tutti.bench import peers
 from tutti.errors import Failure, UserError
-from tutti.mpis import Mpi, from_launcher
+from tutti.host import machine
+from tutti.host.mpis import Mpi, from_launcher
 
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 120

@@ -19,10 +19,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from tutti import command as command_of_tutti
-from tutti import machine, mpis
 from tutti.bench import peers, program
 from tutti.errors import Failure, UserError
-from tutti.mpis import Mpi
+from tutti.host import machine, mpis
+from tutti.host.mpis import Mpi
 
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "demo-out"

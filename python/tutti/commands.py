@@ -8,12 +8,17 @@ from typing import Annotated, Optional
 import typer
 
 import tutti
-from tutti import explain, model, paper, sim, tune
 from tutti.bench import dcp as bench_dcp
-from tutti.bench import jitter, overlap, p2p, progress
+from tutti.bench import overlap, p2p, progress
+from tutti.choice import explain
 from tutti.errors import UserError
 from tutti.lab import command as lab_command
 from tutti.launch.options import REPORT_HERE, Options, settings_of
+from tutti.paper import command as paper_command
+from tutti.paper import model
+from tutti.sim import command as sim_command
+from tutti.sim import jitter
+from tutti.tune import command as tune_command
 
 app = typer.Typer(
     name="tutti", no_args_is_help=True, add_completion=False, rich_markup_mode="rich",
@@ -21,11 +26,11 @@ app = typer.Typer(
     help="One-sided communication for the MPI you already have.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measure tutti and its peers, interleaved in one run.")
 app.add_typer(bench_app, name="bench")
-app.command("sim")(sim.command)
+app.command("sim")(sim_command.command)
 app.command("model")(model.command)
-app.command("paper")(paper.command)
+app.command("paper")(paper_command.command)
 app.command("explain")(explain.command)
-app.command("tune")(tune.command)
+app.command("tune")(tune_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
@@ -77,7 +82,7 @@ def info(
     json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """What is installed, what was found, and what every setting is and where it came from."""
-    from tutti import info as info_command
+    from tutti.host import info as info_command
 
     info_command.show(as_json=json)
 

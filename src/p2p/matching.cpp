@@ -18,11 +18,11 @@ Lane& Matcher::lane(int source) noexcept {
 Transfer* Matcher::take_posted(int source, int tag) noexcept {
   Lane& from = lane(source);
   Transfer* named = from.posted.first();
-  while (named != nullptr && !fits(named->tag_, tag)) named = from.posted.next(*named);
+  while (named != nullptr && !fits(named->tag, tag)) named = from.posted.next(*named);
   Transfer* wild = from_any_.first();
-  while (wild != nullptr && !fits(wild->tag_, tag)) wild = from_any_.next(*wild);
+  while (wild != nullptr && !fits(wild->tag, tag)) wild = from_any_.next(*wild);
   Transfer* const taken =
-      named == nullptr || (wild != nullptr && wild->sequence_ < named->sequence_) ? wild : named;
+      named == nullptr || (wild != nullptr && wild->sequence < named->sequence) ? wild : named;
   if (taken != nullptr) remove(*taken);
   return taken;
 }
@@ -42,20 +42,20 @@ Arrival* Matcher::find(int source, int tag) noexcept {
 }
 
 void Matcher::post(Transfer& receive) noexcept {
-  receive.sequence_ = next_sequence_++;
-  receive.posted_ = true;
-  if (receive.rank_ == kAnySource) {
-    receive.lane_ = nullptr;
+  receive.sequence = next_sequence_++;
+  receive.posted = true;
+  if (receive.rank == kAnySource) {
+    receive.lane = nullptr;
     from_any_.push_back(receive);
   } else {
-    receive.lane_ = &lane(receive.rank_);
-    receive.lane_->posted.push_back(receive);
+    receive.lane = &lane(receive.rank);
+    receive.lane->posted.push_back(receive);
   }
 }
 
 void Matcher::remove(Transfer& receive) noexcept {
-  (receive.lane_ != nullptr ? receive.lane_->posted : from_any_).remove(receive);
-  receive.posted_ = false;
+  (receive.lane != nullptr ? receive.lane->posted : from_any_).remove(receive);
+  receive.posted = false;
 }
 
 void Matcher::add(Arrival& arrival) noexcept {

@@ -110,12 +110,28 @@ struct Peer {
   /// Nobody waits for the peer at present, or somebody does.
   void add_open(Transfer& transfer) noexcept {
     open.push_back(transfer);
+    transfer.open = true;
     members.background = false;
   }
   void remove_open(Transfer& transfer) noexcept {
     open.remove(transfer);
+    transfer.open = false;
     members.background = open.empty();
   }
+  /// The transfer is over: what arrives of it from now on is not taken.
+  void forget(Transfer& transfer) noexcept {
+    if (train.receive == &transfer) {
+      train.receive = nullptr;
+      deliver(train.header.bytes);
+    }
+    if (transfer.streaming) {
+      --streams;
+      transfer.streaming = false;
+    }
+  }
+  /// Nothing waits for its turn, so that what is written now arrives behind all that was sent
+  /// before.
+  bool clear_way() const noexcept { return queue.empty() && connected(); }
 
   static constexpr std::size_t slot_flag(std::uint64_t number) noexcept {
     return number % kSlots * kSlotBytes + kSlotBytes - sizeof(Word);

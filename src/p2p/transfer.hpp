@@ -1,6 +1,7 @@
 // One send or receive of this rank, and what is known of messages that nobody has received yet.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,8 @@ namespace p2p {
 struct Context;
 struct Lane;
 struct Peer;
-class Messages;
+struct Transfer;
+struct Wish;
 
 /// A message that has arrived before its receive.
 struct Arrival {
@@ -48,27 +50,26 @@ struct Arrival {
   Peer* from = nullptr;
   Lane* lane = nullptr;
   Header header{};
-  Key key;                          // of request_to_send
-  std::byte* payload = nullptr;     // of eager messages: behind this object
-  class Transfer* local = nullptr;  // a message to oneself, still at its sender
+  Key key;                       // of request_to_send
+  std::byte* payload = nullptr;  // of eager messages: behind this object
+  Transfer* local = nullptr;     // a message to oneself, still at its sender
   Hook<Arrival> in_lane, in_context;
 };
 
 /// An eager message in several packets, of which the first has arrived. Those of one sender come
 /// one behind the other, with nothing in between, so there is one train from each at most.
 struct Train {
-  Header header{};                    // of the first packet
-  std::size_t moved = 0;              // bytes that have arrived
-  class Transfer* receive = nullptr;  // what has taken it; or
-  Arrival* arrival = nullptr;         // where it is kept; neither: nobody wants it any more
+  Header header{};              // of the first packet
+  std::size_t moved = 0;        // bytes that have arrived
+  Transfer* receive = nullptr;  // what has taken it; or
+  Arrival* arrival = nullptr;   // where it is kept; neither: nobody wants it any more
 
   bool complete() const noexcept { return moved == header.bytes; }
 };
 
 /// One send or receive. Owned by the host from prepare or start until release(), or by a blocking
-/// call.
-class Transfer {
- public:
+/// call. The host asks for active() and receipt(); the rest is for the parts of src/p2p.
+struct Transfer {
   enum class Kind : std::uint8_t { send, receive, probe };
 
   Transfer() = default;
@@ -76,50 +77,89 @@ class Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   /// Any thread.
-  bool active() const noexcept { return ended_.load(std::memory_order_acquire) < started_; }
+  bool active() const noexcept { return ended.load(std::memory_order_acquire) < started; }
   /// Meaningful once it is no longer active.
-  const Receipt& receipt() const noexcept { return receipt_; }
+  const Receipt& receipt() const noexcept { return outcome; }
 
-  Hook<Transfer> in_lane, in_peer;  // of the lists that it is in
-
- private:
-  friend class Messages;
-  friend class Matcher;
+  inline void want(Context& in, const Wish& wish) noexcept;
+  /// The receive has got the message with this envelope.
+  void match(const Header& header) noexcept {
+    outcome.source = static_cast<int>(header.source);
+    outcome.tag = header.tag;
+    outcome.bytes = header.bytes;
+    wanted = std::min<std::size_t>(header.bytes, bytes);
+    if (header.bytes > bytes)
+      outcome.status = Status::error(Code::truncated, "the message is longer than the buffer");
+  }
 
   // What is wanted. Constant while the transfer is active.
-  Context* context_ = nullptr;
-  Team* team_ = nullptr;
-  std::byte* buffer_ = nullptr;  // of a send only read
-  std::size_t bytes_ = 0;        // of a receive: room
-  int rank_ = 0;                 // destination or source, in the team
-  int tag_ = 0;
-  Kind kind_ = Kind::send;
-  SendMode mode_ = SendMode::standard;
+  Context* context = nullptr;
+  Team* team = nullptr;
+  std::byte* buffer = nullptr;  // of a send only read
+  std::size_t bytes = 0;        // of a receive: room
+  int rank = 0;                 // destination or source, in the team
+  int tag = 0;
+  Kind kind = Kind::send;
+  SendMode mode = SendMode::standard;
 
   // What has become of it.
-  Peer* peer_ = nullptr;        // nullptr: a receive from anybody that is not matched yet
-  Lane* lane_ = nullptr;        // where it is posted; nullptr with posted_: for any source
-  std::uint64_t sequence_ = 0;  // order of posting within the context
-  std::uint32_t id_ = 0;        // by which the other side speaks of it; 0: none
-  std::size_t moved_ = 0;       // bytes that have arrived, of data in parts
-  std::size_t wanted_ = 0;      // bytes that will
-  bool posted_ = false;         // in the matcher
-  bool open_ = false;           // in its peer's list of open transfers
-  bool wild_ = false;           // in its context's list of open transfers from anybody
-  bool pending_ = false;        // counted by the engine: the progress thread looks after it
-  bool released_ = false;       // the host has given it up
-  bool exposed_ = false;        // region_ is to be withdrawn
-  bool streaming_ = false;      // its data comes in parts; counted in Peer::streams
-  bool withdrawing_ = false;    // a cancellation is under way
-  bool running_ = false;        // task_ brings it to its end
-  std::byte* copy_ = nullptr;   // of a buffered send
-  Receipt receipt_;
-  Word ended_{0};              // times it has ended; awaited by tasks
-  std::uint64_t started_ = 0;  // times it was started
-  Region region_;
-  Completion completion_;
-  Task task_;
+  Hook<Transfer> in_lane, in_peer;  // of the lists that it is in
+  Peer* peer = nullptr;             // nullptr: a receive from anybody that is not matched yet
+  Lane* lane = nullptr;             // where it is posted; nullptr with `posted`: for any source
+  std::uint64_t sequence = 0;       // order of posting within the context
+  std::uint32_t id = 0;             // by which the other side speaks of it; 0: none
+  std::size_t moved = 0;            // bytes that have arrived, of data in parts
+  std::size_t wanted = 0;           // bytes that will
+  bool posted = false;              // in the matcher
+  bool open = false;                // in its peer's list of open transfers
+  bool wild = false;                // in its context's list of open transfers from anybody
+  bool pending = false;             // counted by the engine: the progress thread looks after it
+  bool released = false;            // the host has given it up
+  bool exposed = false;             // `region` is to be withdrawn
+  bool streaming = false;           // its data comes in parts; counted in Peer::streams
+  bool withdrawing = false;         // a cancellation is under way
+  bool running = false;             // `task` brings it to its end
+  std::byte* copy = nullptr;        // of a buffered send
+  Receipt outcome;
+  Word ended{0};              // times it has ended; awaited by tasks
+  std::uint64_t started = 0;  // times it was started
+  Region region;
+  Completion completion;
+  Task task;
 };
+
+/// What a send, a receive or a probe is asked to do.
+struct Wish {
+  Transfer::Kind kind;
+  Team& team;
+  void* buffer;       // of a send only read
+  std::size_t bytes;  // of a receive: room
+  int rank;           // destination or source, in the team
+  int tag;
+  SendMode mode = SendMode::standard;
+
+  static Wish send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                   SendMode mode = SendMode::standard) noexcept {
+    return {Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode};
+  }
+  static Wish receive(Team& team, void* buffer, std::size_t room, int source, int tag) noexcept {
+    return {Transfer::Kind::receive, team, buffer, room, source, tag};
+  }
+  static Wish probe(Team& team, int source, int tag) noexcept {
+    return {Transfer::Kind::probe, team, nullptr, 0, source, tag};
+  }
+};
+
+inline void Transfer::want(Context& in, const Wish& wish) noexcept {
+  context = &in;
+  team = &wish.team;
+  buffer = static_cast<std::byte*>(wish.buffer);
+  bytes = wish.bytes;
+  rank = wish.rank;
+  tag = wish.tag;
+  kind = wish.kind;
+  mode = wish.mode;
+}
 
 }  // namespace p2p
 }  // namespace tutti

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tutti import lab as labs
-from tutti import mpis
 from tutti.bench import peers
+from tutti.host import mpis
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"

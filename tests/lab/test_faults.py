@@ -46,7 +46,7 @@ class Job:
 @pytest.fixture(params=["mpich"])
 def mpi(request):
     from conftest import ROOT
-    from tutti import mpis
+    from tutti.host import mpis
 
     found = mpis.in_folder(ROOT / ".envs" / request.param)
     if found is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tutti import mpis
+from tutti.host import mpis
 
 ROOT = Path(__file__).resolve().parents[2]
 BANNERS = {

@@ -1,7 +1,9 @@
 """Programs of messages in virtual time: what RNDV-2006 measured on two applications."""
 
 import pytest
-from tutti import applications, native, paper_rendezvous
+from tutti import native
+from tutti.paper import rendezvous
+from tutti.sim import applications
 
 
 def mean_wait(processes, protocol, ppn=2):
@@ -13,7 +15,7 @@ def test_sweeps_wait_less_where_requests_interrupt():
     sweep = applications.Pentadiagonal(points=102, side=4, flops=1000.0, mflops=300.0, iterations=1)
     processes = sweep.processes()
     assert len(processes) == 16 and all(process.actions for process in processes)
-    waits = {protocol: mean_wait(processes, protocol) for protocol in paper_rendezvous.PROTOCOLS}
+    waits = {protocol: mean_wait(processes, protocol) for protocol in rendezvous.PROTOCOLS}
     assert waits["read_interrupt"][0] < waits["read"][0] and waits["read_interrupt"][0] < waits["write"][0]
     assert waits["write"][1]["interrupts"] == 0 < waits["read_interrupt"][1]["interrupts"]
     # Six faces, and in each of three directions 3 stages forward and 3 back.
@@ -38,7 +40,7 @@ def test_a_program_that_waits_for_ever_says_who_waits():
 
 
 def test_actions_that_are_none_are_refused():
-    from tutti import networks
+    from tutti.sim import networks
 
     with pytest.raises(ValueError, match="actions are compute, send, receive, wait and block, not 'jump'"):
         native.core().run_program("read", networks.path_of("ib2006"), 2, 1, [[("jump", 0, 0, 0, 0.0)], []])

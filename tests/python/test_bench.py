@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from conftest import ROOT
 from rich.console import Console
-from tutti.bench import peers, program, table
+from tutti.bench import peers, program
+from tutti.report import table
 
 KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from tutti.bench.dcp import computations, processors_of
-from tutti.dcp import (
+from tutti.errors import UserError
+from tutti.launch.dcp import (
     Application,
     Measured,
     break_even,
@@ -16,7 +17,6 @@ from tutti.dcp import (
     options_of,
     read_profile,
 )
-from tutti.errors import UserError
 
 # CDCP-2008, figure 10: 512 APPs, 8 bytes.
 PAPER = [Measured("1:512", 1, 512, 3500.0, 1.6), Measured("1:32", 16, 512, 95.0, 1.6),

@@ -5,9 +5,12 @@ import xml.etree.ElementTree
 
 import pytest
 import tutti
-from tutti import choices, cli, explain, extrapolate, machine, native, sim, sim_output, tune_network
-from tutti.bench import jitter
+from tutti import cli, native, sim
+from tutti.choice import choices, explain
 from tutti.errors import Failure, UserError
+from tutti.host import machine
+from tutti.sim import extrapolate, jitter, output
+from tutti.tune import network
 
 
 def run(arguments, capsys):
@@ -214,14 +217,14 @@ def test_the_terms_of_a_network_come_out_of_its_own_times(tmp_path):
     host = dict(native.core().measure_host()) if machine.cpus().usable > 1 else {
         "Tc_per_byte": 2e-5, "To": 0.01, "To_per_byte": 2e-5, "line": 0.05, "call": 0.3}
     path = tmp_path / "net.toml"
-    path.write_text(tune_network.profile(terms, host, "net", "a test"))
+    path.write_text(network.profile(terms, host, "net", "a test"))
     cells = {(op, size): sim.simulate(op, alg, str(path), 2, size=max(size, 4), repeat=8)["us"]
-             for op, alg in tune_network.FORCED.items() for size in (tune_network.LOW, tune_network.HIGH)}
-    cells |= {(op, tune_network.SMALL): 20.0 + 1000.0 / window for op, window in tune_network.WINDOWS.items()}
-    found = tune_network.fit(cells, host)
+             for op, alg in network.FORCED.items() for size in (network.LOW, network.HIGH)}
+    cells |= {(op, network.SMALL): 20.0 + 1000.0 / window for op, window in network.WINDOWS.items()}
+    found = network.fit(cells, host)
     assert found == pytest.approx(terms, rel=0.02)
     with pytest.raises(Failure, match="describe no network"):
-        tune_network.fit({**cells, **{("barrier", size): 1.0 for size in (tune_network.LOW, tune_network.HIGH)}}, host)
+        network.fit({**cells, **{("barrier", size): 1.0 for size in (network.LOW, network.HIGH)}}, host)
 
 
 def test_dedicated_processors_are_explained_for_every_size():
@@ -253,7 +256,7 @@ def test_pictures_are_written(tmp_path, capsys):
 def test_goal_has_every_message_twice_and_requires_what_came_before():
     messages = sim.simulate("bcast", "binomial", "via2003", 8, trace=True)["messages"]
     assert len(messages) == 7 and all(posted < visible for *_, posted, visible in messages)
-    text = sim_output.goal(messages, 8)
+    text = output.goal(messages, 8)
     assert text.startswith("num_ranks 8\n") and text.count("send 4b") == text.count("recv 4b") == 7
     rank1 = text.split("rank 1 {")[1].split("}")[0].split("\n")
     assert rank1[1].startswith("l1: recv 4b from 0") and "l2 requires l1" in rank1

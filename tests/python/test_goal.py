@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tutti.sim import simulate
-from tutti.sim_output import goal
+from tutti.sim.output import goal
 
 L, o, g, G = 4.0, 1.5, 0.7, 0.003
 PROFILE = f"""name = "loggp"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tutti import machine
+from tutti.host import machine
 
 
 def test_json(tutti, tmp_path):

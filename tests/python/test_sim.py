@@ -3,8 +3,11 @@
 import json
 
 import pytest
-from tutti import cli, model, networks, paper, paper_cdcp, paper_rendezvous, sim
+from tutti import cli, sim
 from tutti.errors import UserError
+from tutti.paper import cdcp, model, rendezvous, via
+from tutti.paper.claims import EVALUATIONS, claims, evaluate
+from tutti.sim import networks
 
 
 def run(arguments, capsys):
@@ -70,42 +73,42 @@ def test_model_of_an_operation_without_one():
 
 
 def test_every_claim_is_there_once_and_every_evaluation_belongs_to_one():
-    ids = [claim["id"] for claim in paper.claims()]
+    ids = [claim["id"] for claim in claims()]
     assert len(ids) == len(set(ids)) == 38
-    assert set(paper.EVALUATIONS) <= set(ids)
+    assert set(EVALUATIONS) <= set(ids)
 
 
 def test_claims_are_evaluated_and_not_believed():
     """A claim that is wrong must not hold."""
-    claim = next(c for c in paper.claims() if c["id"] == "via.bcast.16.4608B")
-    assert paper.evaluate(claim)["holds"]
-    assert not paper.evaluate({**claim, "benefit": claim["benefit"] + 0.1})["holds"]
-    assert not paper.evaluate({**claim, "benefit": claim["benefit"] - 0.1})["holds"]
+    claim = next(c for c in claims() if c["id"] == "via.bcast.16.4608B")
+    assert evaluate(claim)["holds"]
+    assert not evaluate({**claim, "benefit": claim["benefit"] + 0.1})["holds"]
+    assert not evaluate({**claim, "benefit": claim["benefit"] - 0.1})["holds"]
 
 
 def claim_of(name):
-    return next(claim for claim in paper.claims() if claim["id"] == name)
+    return next(claim for claim in claims() if claim["id"] == name)
 
 
 def test_claims_of_overlap_are_evaluated_and_not_believed():
     claim = claim_of("rndv.sender")
-    assert paper.evaluate(claim)["holds"]
+    assert evaluate(claim)["holds"]
     for protocol, word in (("write", "nearly complete"), ("read", "poor"), ("read_interrupt", "poor")):
         wrong = {**claim, "sender_overlap": {**claim["sender_overlap"], protocol: word}}
-        assert not paper.evaluate(wrong)["holds"], protocol
+        assert not evaluate(wrong)["holds"], protocol
 
 
 def test_without_interrupts_a_receiver_overlaps_little_and_with_them_much():
-    found = paper_rendezvous.overlaps("ib2006", 65536, "receiver")
+    found = rendezvous.overlaps("ib2006", 65536, "receiver")
     assert max(found["write"], found["read"]) < 0.2 and found["read_interrupt"] > 0.7
 
 
 def test_claims_of_the_shared_buffer_are_evaluated_and_not_believed():
     claim = claim_of("allgather.B.32x2")
-    assert paper.evaluate(claim)["holds"]
+    assert evaluate(claim)["holds"]
     for wrong in (0.4, -0.3):
-        assert not paper.evaluate({**claim, "factor": claim["factor"] + wrong})["holds"]
-    calibration = paper.evaluate(claim_of("allgather.B.16x2"))
+        assert not evaluate({**claim, "factor": claim["factor"] + wrong})["holds"]
+    calibration = evaluate(claim_of("allgather.B.16x2"))
     assert calibration["holds"] and "calibrates Tc" in calibration["why"]
 
 
@@ -130,13 +133,13 @@ def test_models_say_what_they_are_not_of(arguments, said, capsys):
 
 
 def test_what_is_not_built_does_not_hold():
-    row = paper.evaluate({"id": "a.claim.of.tomorrow", "paper": "30 %", "role": "application"})
+    row = evaluate({"id": "a.claim.of.tomorrow", "paper": "30 %", "role": "application"})
     assert row["why"] == "not built yet" and not row["holds"]
 
 
 def test_every_claim_is_built():
-    built = {**paper.EVALUATIONS, **paper_cdcp.EVALUATIONS}
-    assert [claim["id"] for claim in paper.claims() if claim["id"] not in built] == []
+    built = {**EVALUATIONS, **cdcp.EVALUATIONS}
+    assert [claim["id"] for claim in claims() if claim["id"] not in built] == []
 
 
 def test_every_claim_is_evaluated(tmp_path, capsys):
@@ -144,7 +147,7 @@ def test_every_claim_is_evaluated(tmp_path, capsys):
     out = tmp_path / "paper.json"
     code, text, _ = run(["paper", "--json", str(out)], capsys)
     rows = json.loads(out.read_text())
-    assert [row["id"] for row in rows] == [claim["id"] for claim in paper.claims()]
+    assert [row["id"] for row in rows] == [claim["id"] for claim in claims()]
     assert all(row["ours"] for row in rows) and all(row["why"] for row in rows if not row["holds"])
     holding = sum(row["holds"] for row in rows)
     assert code == (0 if holding == len(rows) else 1)
@@ -153,8 +156,8 @@ def test_every_claim_is_evaluated(tmp_path, capsys):
 
 def test_orders_must_come_out_at_every_point():
     """The best block is beaten just above one block, so the claim must not hold as it is written."""
-    row = paper.evaluate(next(c for c in paper.claims() if c["id"] == "via.bcast.block"))
+    row = evaluate(next(c for c in claims() if c["id"] == "via.bcast.block"))
     assert not row["holds"] and "beaten from" in row["why"]
     size = int(row["ours"].split(" at ")[-1].split()[0])
-    times = {block: sim.simulate("bcast", f"binomial:block={block}", "via2003", 16, size=size)["us"] for block in paper.BLOCKS}
+    times = {block: sim.simulate("bcast", f"binomial:block={block}", "via2003", 16, size=size)["us"] for block in via.BLOCKS}
     assert min(times, key=times.get) != 3072

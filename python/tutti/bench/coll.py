@@ -21,11 +21,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tutti import command as command_of_tutti
-from tutti import machine, mpis, native
-from tutti.bench import peers, plot, program, table
+from tutti import native
+from tutti.bench import peers, program
 from tutti.errors import Failure, UserError
+from tutti.host import machine, mpis
+from tutti.host.mpis import Mpi
 from tutti.lab import Lab, values
-from tutti.mpis import Mpi
+from tutti.report import plot, table
 
 OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "alltoall",
        "reduce_scatter_block")

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tutti import command as command_of_tutti
-from tutti import machine, mpis
 from tutti.bench import coll, options, peers, program
-from tutti.dcp import options_of
 from tutti.errors import Failure, UserError
-from tutti.mpis import Mpi
+from tutti.host import machine, mpis
+from tutti.host.mpis import Mpi
+from tutti.launch.dcp import options_of
 
 CELL_S = 20.0  # for one size, whatever its budget
 AHEAD = 16     # allreduces in a rank's turn (dcp.c)

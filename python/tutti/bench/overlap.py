@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tutti import mpis
 from tutti.bench import coll, options, rounds
 from tutti.bench.rounds import Launch, Plan
-from tutti.bench.table import size_text, time_text
 from tutti.errors import UserError
-from tutti.mpis import Mpi
+from tutti.host import mpis
+from tutti.host.mpis import Mpi
+from tutti.report.table import size_text, time_text
 
 SIDES = {"isend": "sender", "irecv": "receiver", "iallreduce": "all", "ibcast": "all", "iallgather": "all"}
 PROTOCOLS = ("write", "read", "read_interrupt")

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Optional
 import typer
 from rich.console import Console
 
-from tutti import mpis
-from tutti.bench import coll, options, rounds, table
+from tutti.bench import coll, options, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
+from tutti.host import mpis
+from tutti.report import table
 
 OPS = ("latency", "bandwidth", "rate")
 RANKS = 2

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tutti.mpis import Mpi
+from tutti.host.mpis import Mpi
 
 
 @dataclass(frozen=True)

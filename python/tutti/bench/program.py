@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tutti.errors import Failure
-from tutti.mpis import Mpi, discover
+from tutti.host.mpis import Mpi, discover
 
 COMPILE_TIMEOUT_S = 120
 FLAGS = ["-std=gnu11", "-O2"]

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tutti import mpis
 from tutti.bench import coll, options, overlap, rounds
 from tutti.bench.rounds import Launch, Plan
-from tutti.bench.table import size_text, time_text
+from tutti.host import mpis
+from tutti.report.table import size_text, time_text
 
 REPEATS = 20
 

@@ -15,10 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from tutti import command as command_of_tutti
-from tutti import machine
 from tutti.bench import coll, peers, program
 from tutti.errors import Failure, UserError
-from tutti.mpis import Mpi
+from tutti.host import machine
+from tutti.host.mpis import Mpi
 
 SLOWEST_CELL_S = 10.0  # for one cell, whatever its budget: an oversubscribed MPI may need it
 

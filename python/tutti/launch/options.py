@@ -58,7 +58,7 @@ def settings_of(options: Options) -> dict[str, str]:
     """The TUTTI_* settings that the options stand for. Raises UserError."""
     settings: dict[str, str] = {}
     if options.dcp is not None or options.dcp_from_job:
-        from tutti.dcp import options_of
+        from tutti.launch.dcp import options_of
 
         settings = options_of(options.dcp, options.dcp_from_job)
     if options.report is not None:

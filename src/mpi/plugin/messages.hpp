@@ -1,5 +1,5 @@
-// Requests of messages: what completion (Wait, Test, ...) needs of them. The entry points of sends,
-// receives and probes are in messages.cpp.
+// Requests of messages: what completion (Wait, Test, ...) needs of them. What the entry points of
+// sends, receives and probes share is in message_calls.hpp.
 #pragma once
 
 #include "mpi/plugin/request.hpp"
@@ -18,9 +18,6 @@ void release_message(Request& request) noexcept;
 void describe_message(const Request& request, MPI_Status* status) noexcept;
 /// What MPI_Wait says of a send.
 void describe_sent(MPI_Status* status) noexcept;
-/// Sets what a status says besides MPI_ERROR.
-void set_status(MPI_Status* status, int source, int tag, std::size_t bytes,
-                bool cancelled) noexcept;
 
 /// Waits until what was sent on `comm` with MPI_Bsend has left.
 void finish_buffered(const Comm& comm) noexcept;

@@ -1,0 +1,1 @@
+"""The papers: their models, their claims, and what comes of these here."""

@@ -1,0 +1,82 @@
+"""`tutti sim`: algorithms in virtual time, as a table, a picture, a schedule or rows of JSON."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tutti.arguments import numbers
+from tutti.errors import UserError
+from tutti.report import plot as pictures
+from tutti.report.files import write_json
+from tutti.sim import output
+from tutti.sim.run import PROGRESS, Surroundings, parse_noise, simulate
+
+
+def command(
+    op: Annotated[str, typer.Argument(metavar="OP", help="The collective: bcast, reduce, allreduce, barrier, ...")],
+    alg: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE],...", help="Algorithms; tutti info lists them.")],
+    nodes: Annotated[str, typer.Option(metavar="LIST", help="Numbers of nodes.")],
+    ppn: Annotated[int, typer.Option(min=1, help="Processes of a node; they share its NIC.")] = 1,
+    size: Annotated[str, typer.Option("--bytes", metavar="LIST", help="Sizes of the message.")] = "4",
+    net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
+    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a layered algorithm takes on the "
+                                           "nodes and between their leaders, where it can run there.")] = "",
+    root: Annotated[int, typer.Option(min=0, help="Of a rooted collective.")] = 0,
+    repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back; their average is given.")] = 1,
+    compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 0.0,
+    progress: Annotated[str, typer.Option(metavar="|".join(PROGRESS), help="Who moves a collective while the program "
+                                          "computes: nobody (it is called afterwards), only the wait, or interrupts.",
+                                          )] = "blocking",
+    noise: Annotated[Optional[str], typer.Option(metavar="PERIOD:DURATION", help="Take every processor away once in "
+                                                 "PERIOD for DURATION us, at a time that differs by rank.")] = None,
+    skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks come up to so much later.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of noise and skew.")] = 1,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw the times by nodes, by bytes or by "
+                                                 "algorithm (PNG, SVG, PDF).")] = None,
+    timeline: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw who puts to whom when; one "
+                                                     "point only.")] = None,
+    goal: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the messages as a GOAL schedule for "
+                                                 "LogGOPSim; one point only.")] = None,
+) -> None:
+    """Run algorithms in virtual time on a network that is described by a profile."""
+    for path in (plot, timeline):
+        if path is not None:
+            pictures.check(path)
+    if layer_alg and ppn == 1:
+        raise UserError("--layer-alg is for nodes with several processes: --ppn 2 or more")
+    period, duration = parse_noise(noise) if noise is not None else (0.0, 0.0)
+    around = Surroundings(compute, progress, period, duration, skew, seed)
+    points = [(a, n, b) for a in alg.split(",") for n in numbers(nodes, "nodes") for b in numbers(size, "bytes")]
+    trace = timeline is not None or goal is not None
+    if trace and len(points) > 1:
+        raise UserError("--timeline and --goal show one run: one algorithm, one --nodes, one --bytes")
+    rows, result = [], {}
+    for a, n, b in track(points, "simulating", console=Console(stderr=True), disable=len(points) < 3, transient=True):
+        begun = time.perf_counter()
+        result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg)
+        rows.append({"bench": "sim", "op": op, "alg": a, "net": net, "bytes": b, "np": n * ppn, "nodes": n,
+                     "ppn": ppn, "us": result["us"], "events": result["events"],
+                     "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,
+                     "layer_alg": layer_alg, "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
+    table = Table("algorithm", "nodes", "ranks", "bytes", "us", "events", "seconds", title=f"{op} on {net}",
+                  title_justify="left")
+    for row in rows:
+        table.add_row(row["alg"], str(row["nodes"]), str(row["np"]), str(row["bytes"]), f"{row['us']:.3f}",
+                      f"{row['events']:,}", f"{row['seconds']:.2f}")
+    Console().print(table)
+    if json_path is not None:
+        write_json(json_path, rows)
+    if plot is not None:
+        output.draw(rows, plot)
+    if timeline is not None:
+        output.draw_timeline(result["messages"], rows[0], timeline)
+    if goal is not None:
+        output.write_goal(result["messages"], rows[0]["np"], goal)

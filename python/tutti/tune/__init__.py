@@ -1,0 +1,1 @@
+"""`tutti tune`: this machine measured, its network, and its dedicated processors."""

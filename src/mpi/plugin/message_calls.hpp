@@ -1,0 +1,133 @@
+// What the entry points of point-to-point calls share: arguments, and how a call ends. The calls
+// themselves are in message_sends.cpp, message_receives.cpp, message_exchanges.cpp and
+// message_probes.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "mpi/plugin/errors.hpp"
+#include "mpi/plugin/message_status.hpp"
+#include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/packed.hpp"
+#include "mpi/plugin/report.hpp"
+#include "mpi/plugin/state.hpp"
+
+namespace tutti::mpi {
+
+inline constexpr Status kNoMemory = Status::error(Code::no_memory, "no memory for a message");
+
+// ---- arguments: why a call is not tutti's
+
+extern int largest_tag;  // MPI_TAG_UB; written once, before the handlers are in place
+
+inline Reason check_peer(const Comm& comm, int rank, int nobody) noexcept {
+  if (rank >= 0 && rank < comm.size) [[likely]]
+    return Reason::none;
+  return rank == nobody ? Reason::nobody : Reason::arguments;
+}
+
+inline Reason check_send(const Comm* comm, int destination, int tag) noexcept {
+  if (comm == nullptr) return Reason::communicator;
+  if (tag < 0 || tag > largest_tag) return Reason::arguments;
+  return check_peer(*comm, destination, MPI_PROC_NULL);
+}
+
+inline Reason check_receive(const Comm* comm, int source, int tag) noexcept {
+  if (comm == nullptr) return Reason::communicator;
+  if ((tag < 0 && tag != MPI_ANY_TAG) || tag > largest_tag) return Reason::arguments;
+  if (source == MPI_ANY_SOURCE) return Reason::none;
+  return check_peer(*comm, source, MPI_PROC_NULL);
+}
+
+inline int source_of(int source) noexcept { return source == MPI_ANY_SOURCE ? kAnySource : source; }
+inline int tag_of(int tag) noexcept { return tag == MPI_ANY_TAG ? kAnyTag : tag; }
+
+/// One end of a call: peer, tag and data, as the program gave them.
+struct End {
+  const void* buffer;
+  MPI_Count count;
+  MPI_Datatype type;
+  int peer;
+  int tag;
+};
+
+inline Reason read_send(const Comm* comm, const End& end, Data* data) noexcept {
+  const Reason reason = check_send(comm, end.peer, end.tag);
+  if (reason != Reason::none) return reason;
+  return read_data(end.buffer, end.count, end.type, data);
+}
+
+inline Reason read_receive(const Comm* comm, const End& end, Data* data) noexcept {
+  const Reason reason = check_receive(comm, end.peer, end.tag);
+  if (reason != Reason::none) return reason;
+  return read_data(end.buffer, end.count, end.type, data);
+}
+
+/// Passes a call on that is not tutti's, or fails one for which there is no memory: the other end
+/// waits for it in tutti.
+template <class NativeFunction>
+int pass_on(const char* call, Comm* comm, Reason reason, NativeFunction&& call_native) {
+  if (reason == Reason::no_memory) return raise(*comm, call, kNoMemory);
+  return pass(call, reason, call_native);
+}
+
+// ---- the report
+
+inline const char* way_of(std::size_t bytes) noexcept {
+  return bytes <= state.messages->options().eager ? "eager" : "rendezvous";
+}
+
+/// Runs `function`, and counts it.
+template <class Function>
+auto counted(const char* call, const char* way, std::size_t bytes, Function&& function) {
+  if (!state.report) [[likely]]
+    return function();
+  const double begin = now();
+  auto result = function();
+  count_taken(call, way, bytes, now() - begin);
+  return result;
+}
+
+// ---- blocking calls whose arguments are tutti's
+
+int send_blocking(const char* call, SendMode mode, const Comm* comm, const End& end,
+                  const Data& data);
+int receive_blocking(const char* call, Comm* comm, const End& end, const Data& data,
+                     MPI_Status* status);
+
+// ---- non-blocking and persistent ones
+
+/// A request of a message on `comm`; nullptr: no memory.
+Request* make_request(const char* call, Comm& comm, bool persistent) noexcept;
+/// Starts its send or receive, or prepares it where it is persistent.
+Status make_send(Request& request, SendMode mode, const End& end, const Data& data,
+                 bool copied) noexcept;
+Status make_receive(Request& request, const End& end, const Data& data) noexcept;
+
+/// Makes a request with `make(request)`, and gives it to the program.
+template <class Make>
+int hand_out(const char* call, Comm& comm, bool persistent, std::size_t bytes, MPI_Request* out,
+             Make&& make) {
+  Request* request = make_request(call, comm, persistent);
+  if (request == nullptr) return raise(comm, call, kNoMemory);
+  const Status status = persistent
+                            ? make(*request)
+                            : counted(call, way_of(bytes), bytes, [&] { return make(*request); });
+  if (!status.ok()) {
+    free_request(request);
+    return raise(comm, call, status);
+  }
+  request->started = !persistent;
+  *out = handle_of(*request);
+  return MPI_SUCCESS;
+}
+
+// ---- tables
+
+void install_message_sends(void** handlers) noexcept;
+void install_message_receives(void** handlers) noexcept;
+void install_message_exchanges(void** handlers) noexcept;
+void install_message_probes(void** handlers) noexcept;
+
+}  // namespace tutti::mpi

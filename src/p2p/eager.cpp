@@ -1,0 +1,119 @@
+#include "p2p/eager.hpp"
+
+#include <utility>
+
+#include "team/copy_small.hpp"
+
+namespace tutti::p2p {
+
+// ---- leaving
+
+bool Eager::suits(const Transfer& send, Peer& peer) const noexcept {
+  // What goes in several packets leaves at once or not at all: copies of it would cost more than
+  // the receiver's answer.
+  return send.bytes <= std::min(options_.eager, kMostPayload) ||
+         (send.bytes <= most(&peer) && peer.clear_way() && peer.room_for_message(send.bytes));
+}
+
+bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destination,
+                     int tag) noexcept {
+  if (tag < 0 || destination < 0 || destination >= team.size()) return false;
+  Peer* const peer = peers_.known(team.job_rank(destination));
+  if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
+  if (bytes > most(peer) || !peer->affords(bytes, options_.allowance)) return false;
+  if (!peer->clear_way() || !peer->room_for_message(bytes)) return false;
+  const Header header = envelope(contexts_.of(team), team, bytes, tag, PacketKind::eager);
+  if (const Status status = peer->write_message(header, data); !status.ok()) {
+    peers_.fail(*peer, status);
+    return false;
+  }
+  peer->charged += cost_of(bytes);
+  ++counts_.eager;
+  return true;
+}
+
+void Eager::send(Transfer& send, Peer& peer) noexcept {
+  const bool synchronous = send.mode == SendMode::synchronous;
+  if (synchronous) {
+    if (const Status status = transfers_.ids().give(send); !status.ok())
+      return transfers_.complete(send, status);
+  }
+  Header header = envelope(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager);
+  peer.charged += cost_of(send.bytes);
+  ++counts_.eager;
+  if (synchronous) peer.add_open(send);
+  if (peer.clear_way() && peer.room_for_message(send.bytes)) {
+    if (const Status status = peer.write_message(header, send.buffer); !status.ok())
+      peers_.fail(peer, status);
+  } else {
+    header.payload = static_cast<std::uint16_t>(send.bytes);
+    outbox_.enqueue(peer, header, send.buffer);
+  }
+  if (!synchronous) transfers_.complete(send, peer.lost);
+}
+
+// ---- arriving
+
+void Eager::receive(Transfer& receive, Peer& peer, const Header& header,
+                    const void* payload) noexcept {
+  receive.match(header);
+  const std::size_t bytes = std::min<std::size_t>(receive.wanted, header.payload);
+  fabric_.spend(Work::copy, bytes);
+  copy_small(receive.buffer, payload, bytes);
+  if (header.payload == header.bytes) return received(receive, peer, header);
+  Transfers::depend(receive, peer);
+  peer.train = {header, header.payload, &receive, nullptr};
+}
+
+void Eager::receive_more(Peer& peer, const Packet& packet) noexcept {
+  Train& train = peer.train;
+  const std::size_t offset = packet.header.bytes;
+  const std::size_t bytes = packet.header.payload;
+  if (offset != train.moved || bytes > train.header.bytes - offset) {
+    return peers_.fail(peer, Status{Code::corrupt, peer.rank, "a part of a message is missing"});
+  }
+  train.moved += bytes;
+  fabric_.spend(Work::copy, bytes);
+  if (train.arrival != nullptr) copy_small(train.arrival->payload + offset, packet.payload, bytes);
+  if (Transfer* receive = train.receive; receive != nullptr && offset < receive->wanted)
+    copy_small(receive->buffer + offset, packet.payload, std::min(bytes, receive->wanted - offset));
+  if (!train.complete()) return;
+  train.arrival = nullptr;
+  if (Transfer* receive = std::exchange(train.receive, nullptr))
+    received(*receive, peer, train.header);
+}
+
+void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
+  const Header header = arrival->header;
+  Peer& peer = *arrival->from;
+  Train& train = peer.train;
+  counts_.held_bytes -= header.bytes;
+  receive.match(header);
+  const bool partial = train.arrival == arrival;
+  const std::size_t there = std::min(receive.wanted, partial ? train.moved : header.bytes);
+  fabric_.spend(Work::copy, there);
+  copy_small(receive.buffer, arrival->payload, there);
+  FramePool::release(arrival);
+  if (!partial) return received(receive, peer, header);
+  train.arrival = nullptr;
+  Transfers::depend(receive, peer);
+  if (peer.lost.ok()) {
+    train.receive = &receive;
+  } else {
+    transfers_.complete(receive, peer.lost);
+  }
+}
+
+/// All data of the message is where it was wanted.
+void Eager::received(Transfer& receive, Peer& peer, const Header& header) noexcept {
+  if (peer.rank == fabric_.rank()) {
+    peer.delivered += cost_of(header.bytes);
+  } else {
+    peer.deliver(header.bytes);
+    if (header.kind == PacketKind::eager_synchronous)
+      outbox_.finish(peer, header.transfer, Status::success());
+  }
+  transfers_.complete(receive, Status::success());
+}
+
+}  // namespace tutti::p2p

@@ -1,0 +1,299 @@
+#include "p2p/messages.hpp"
+
+#include <algorithm>
+
+namespace tutti::p2p {
+namespace {
+
+Options limited(Options options) noexcept {
+  options.eager = std::min(options.eager, kMostEager);
+  return options;
+}
+
+Wish receive_of(const Arrival& message, void* buffer, std::size_t room) noexcept {
+  return Wish::receive(*message.context->team, buffer, room,
+                       static_cast<int>(message.header.source), message.header.tag);
+}
+
+}  // namespace
+
+Messages::Messages(Engine& engine, ArenaHeap& heap, const Options& options) noexcept
+    : engine_(engine),
+      fabric_(engine.fabric()),
+      options_(limited(options)),
+      backlog_(engine),
+      transfers_(engine, options_),
+      contexts_(engine, transfers_),
+      peers_(engine, heap, transfers_, backlog_, delivery_),
+      outbox_(engine, options_, peers_, backlog_, counts_),
+      unexpected_(engine, transfers_, outbox_, counts_),
+      eager_(fabric_, options_, contexts_, peers_, transfers_, outbox_, counts_),
+      rendezvous_(engine, options_, transfers_, outbox_, counts_),
+      sends_(fabric_, options_, peers_, transfers_, outbox_, unexpected_, eager_, rendezvous_,
+             counts_),
+      receives_(contexts_, peers_, transfers_, eager_, rendezvous_),
+      delivery_(engine, contexts_, peers_, transfers_, unexpected_, eager_, rendezvous_, counts_),
+      probes_(engine, contexts_, transfers_, receives_, delivery_),
+      parting_(engine, backlog_, contexts_, peers_, transfers_, outbox_, unexpected_) {
+  nobody_.background = true;
+}
+
+/// The host uses messages: whoever waits or polls must move them on from now on. Also where no peer
+/// is known yet: a receive from anybody waits for calls.
+void Messages::use() noexcept {
+  peers_.set_in_use();
+  transfers_.sweep();
+  peers_.answer();
+}
+
+Status Messages::check(const Wish& wish) const noexcept {
+  const bool wildcards = wish.kind != Transfer::Kind::send;
+  if (fabric_.traits().elided_payload) {
+    return Status::error(Code::unsupported, "messages need a simulation with payload");
+  }
+  if (wish.rank >= wish.team.size() || wish.rank < (wildcards ? kAnySource : 0)) {
+    return Status::error(Code::invalid_argument, "no such rank in the team");
+  }
+  if (wish.tag < (wildcards ? kAnyTag : 0))
+    return Status::error(Code::invalid_argument, "a tag is from 0 to 2^31-1");
+  return Status::success();
+}
+
+/// `watched`: nobody waits in here for it, so that the progress thread may have to.
+void Messages::begin(Transfer& transfer, bool watched) noexcept {
+  if (transfer.kind == Transfer::Kind::send) {
+    sends_.begin(transfer, watched);
+  } else {
+    receives_.begin(transfer, watched);
+  }
+}
+
+// ---- blocking
+
+Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                      SendMode mode) noexcept {
+  Entry guard(engine_, backlog_);
+  if (mode != SendMode::synchronous && eager_.send_now(team, data, bytes, destination, tag))
+    return Status::success();
+  use();
+  const Wish wish = Wish::send(team, data, bytes, destination, tag, mode);
+  TUTTI_TRY(check(wish));
+  Transfer transfer;
+  transfer.want(contexts_.of(team), wish);
+  begin(transfer, false);
+  delivery_.wait_for(transfer, guard);
+  return transfer.outcome.status;
+}
+
+bool Messages::send_now(Team& team, const void* data, std::size_t bytes, int destination,
+                        int tag) noexcept {
+  Entry guard(engine_, backlog_);
+  return eager_.send_now(team, data, bytes, destination, tag);
+}
+
+Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
+                          int tag) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  const Wish wish = Wish::receive(team, buffer, room, source, tag);
+  if (const Status status = check(wish); !status.ok()) return {.status = status};
+  Transfer transfer;
+  transfer.want(contexts_.of(team), wish);
+  begin(transfer, false);
+  delivery_.wait_for(transfer, guard);
+  return transfer.outcome;
+}
+
+Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,
+                           int send_tag, void* buffer, std::size_t room, int source,
+                           int receive_tag) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  const Wish out = Wish::send(team, data, bytes, destination, send_tag);
+  const Wish in = Wish::receive(team, buffer, room, source, receive_tag);
+  Status status = check(out);
+  if (status.ok()) status = check(in);
+  if (!status.ok()) return {.status = status};
+  Transfer receiving, sending;
+  Context& context = contexts_.of(team);
+  receiving.want(context, in);
+  sending.want(context, out);
+  begin(receiving, false);
+  begin(sending, false);
+  const auto over = [&] { return !receiving.active() && !sending.active(); };
+  if (!over()) delivery_.wait_until(over, nullptr, guard);
+  if (receiving.outcome.status.ok()) receiving.outcome.status = sending.outcome.status;
+  return receiving.outcome;
+}
+
+// ---- non-blocking and persistent
+
+Status Messages::prepare(const Wish& wish, Transfer** out) noexcept {
+  TUTTI_TRY(check(wish));
+  return transfers_.make(contexts_.of(wish.team), wish, out);
+}
+
+Status Messages::start(const Wish& wish, Transfer** out) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  TUTTI_TRY(prepare(wish, out));
+  begin_watched(**out, guard);
+  return Status::success();
+}
+
+/// A transfer for which nobody waits in here.
+void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept {
+  // There may be a progress thread from now on.
+  if (transfer.bytes > eager_.most(nullptr)) guard.escalate();
+  begin(transfer, true);
+}
+
+Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination,
+                            int tag, SendMode mode, Transfer** out) noexcept {
+  return start(Wish::send(team, data, bytes, destination, tag, mode), out);
+}
+
+Status Messages::start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+                               Transfer** out) noexcept {
+  return start(Wish::receive(team, buffer, room, source, tag), out);
+}
+
+Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination,
+                              int tag, SendMode mode, Transfer** out) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  return prepare(Wish::send(team, data, bytes, destination, tag, mode), out);
+}
+
+Status Messages::prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+                                 Transfer** out) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  return prepare(Wish::receive(team, buffer, room, source, tag), out);
+}
+
+Status Messages::restart(Transfer& transfer) noexcept {
+  if (transfer.active()) return Status::error(Code::invalid_argument, "the transfer is active");
+  Entry guard(engine_, backlog_);
+  transfers_.sweep();
+  begin_watched(transfer, guard);
+  return Status::success();
+}
+
+bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
+  if (transfer.active()) {
+    Entry guard(engine_, backlog_);
+    delivery_.poll(nullptr);
+    while (transfer.active() && engine_.poll()) {
+    }
+    if (transfer.active()) engine_.glance();
+    if (transfer.active()) return false;
+  }
+  *out = transfer.outcome;
+  return true;
+}
+
+Receipt Messages::wait(Transfer& transfer) noexcept {
+  if (transfer.active()) {
+    Entry guard(engine_, backlog_);
+    delivery_.wait_for(transfer, guard);
+  }
+  return transfer.outcome;
+}
+
+void Messages::release(Transfer* transfer) noexcept {
+  if (transfer == nullptr) return;
+  Engine::Guard guard(engine_);
+  transfers_.release(transfer);
+}
+
+void Messages::cancel(Transfer& transfer) noexcept {
+  if (!transfer.active()) return;
+  Entry guard(engine_, backlog_);
+  if (!transfer.active()) return;
+  if (transfer.kind == Transfer::Kind::send) {
+    sends_.cancel(transfer);
+  } else {
+    receives_.cancel(transfer);
+  }
+}
+
+// ---- probes
+
+bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  if (const Status status = check(Wish::probe(team, source, tag)); !status.ok()) {
+    *out = {.status = status};
+    return true;
+  }
+  return probes_.take_now(team, source, tag, out, message);
+}
+
+Receipt Messages::take(Team& team, int source, int tag, Arrival** message) noexcept {
+  Entry guard(engine_, backlog_);
+  use();
+  const Status status = check(Wish::probe(team, source, tag));
+  if (!status.ok()) return {.status = status};
+  return probes_.take(team, source, tag, message, guard);
+}
+
+bool Messages::probe_now(Team& team, int source, int tag, Receipt* out) noexcept {
+  return take_now(team, source, tag, out, nullptr);
+}
+
+Receipt Messages::probe(Team& team, int source, int tag) noexcept {
+  return take(team, source, tag, nullptr);
+}
+
+Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept {
+  if (message == nullptr) return {.status = Status::error(Code::invalid_argument, "no message")};
+  Entry guard(engine_, backlog_);
+  const Wish wish = receive_of(*message, buffer, room);
+  Transfer transfer;
+  transfer.want(contexts_.of(wish.team), wish);
+  receives_.begin_with(message, transfer);
+  delivery_.wait_for(transfer, guard);
+  return transfer.outcome;
+}
+
+Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t room,
+                                     Transfer** out) noexcept {
+  if (message == nullptr) return Status::error(Code::invalid_argument, "no message");
+  Entry guard(engine_, backlog_);
+  guard.escalate();
+  Transfer* transfer = nullptr;
+  TUTTI_TRY(prepare(receive_of(*message, buffer, room), &transfer));
+  receives_.begin_with(message, *transfer);
+  if (eager_.large(*transfer) && transfer->active()) transfers_.watch(*transfer);
+  *out = transfer;
+  return Status::success();
+}
+
+void Messages::discard(Arrival* message) noexcept {
+  Entry guard(engine_, backlog_);
+  unexpected_.drop(message);
+}
+
+// ---- for whoever drives the engine
+
+Engine::Reached Messages::ended(Transfer& transfer) noexcept {
+  return engine_.reached(transfer.ended, transfer.started, nobody_);
+}
+
+void Messages::finish_sending(const Team* team) noexcept {
+  if (!in_use()) return;
+  Engine::Guard guard(engine_);
+  engine_.wait_until([this, team] { return parting_.has_sent(team); }, guard);
+}
+
+bool Messages::cover() noexcept {
+  if (!in_use() || fabric_.traits().virtual_time) return false;
+  Engine::Guard guard(engine_);
+  if (transfers_.unfinished() == 0 && backlog_.empty()) return false;
+  guard.escalate();
+  engine_.cover();
+  return true;
+}
+
+}  // namespace tutti::p2p

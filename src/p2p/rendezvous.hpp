@@ -1,0 +1,62 @@
+// The three rendezvous protocols of RNDV-2006, and a fourth for memory that cannot be exposed.
+//
+//   RDMA Write                       RDMA Read (with interrupt)          in parts
+//   sender          receiver         sender          receiver            sender         receiver
+//     | --- RTS -------> |             | -- RTS, key ---> | (*)            | --- RTS ------> |
+//     | <-- CTS, key --- |             |                  |                | <-- CTS ------- |
+//     | === data ======> |             | <=== read ====== |                | --- part -----> | ...
+//     | --- FIN -------> |             | <-- FIN -------- |                | --- part -----> |
+//
+// (*) with interrupt, this wakes the receiver's progress thread, which then reads while both sides
+// compute.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "p2p/context.hpp"
+#include "p2p/options.hpp"
+#include "p2p/outbox.hpp"
+#include "p2p/transfers.hpp"
+
+namespace tutti::p2p {
+
+class Rendezvous {
+ public:
+  Rendezvous(Engine& engine, const Options& options, Transfers& transfers, Outbox& outbox,
+             Counts& counts) noexcept
+      : engine_(engine),
+        fabric_(engine.fabric()),
+        options_(options),
+        transfers_(transfers),
+        outbox_(outbox),
+        counts_(counts) {}
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Says that there is a message. The receiver answers once a receive takes it.
+  void start(Transfer& send, Peer& peer) noexcept;
+  /// A receive has taken a message with this envelope; `key`: of its data, if it has one.
+  void accept(Transfer& receive, Peer& peer, const Header& header, const Key& key) noexcept;
+  /// The receiver says what it wants of the message, and how.
+  void cleared(Transfer& send, Peer& peer, const Clearance& clearance) noexcept;
+  void receive_part(Transfer& receive, Peer& peer, const Packet& packet) noexcept;
+
+  FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
+
+ private:
+  void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct) noexcept;
+  Task read(Transfer& receive, Peer& peer, std::uint32_t sender, Key key) noexcept;
+  Task write(Transfer& send, Peer& peer, Clearance clearance) noexcept;
+  Task send_parts(Transfer& send, Peer& peer, Clearance clearance) noexcept;
+
+  Engine& engine_;
+  Fabric& fabric_;
+  const Options& options_;
+  Transfers& transfers_;
+  Outbox& outbox_;
+  Counts& counts_;
+};
+
+}  // namespace tutti::p2p

@@ -1,0 +1,52 @@
+// How sends begin: which way a message goes, and what becomes of one that is taken back.
+#pragma once
+
+#include "engine/engine.hpp"
+#include "p2p/eager.hpp"
+#include "p2p/options.hpp"
+#include "p2p/outbox.hpp"
+#include "p2p/peers.hpp"
+#include "p2p/rendezvous.hpp"
+#include "p2p/transfers.hpp"
+#include "p2p/unexpected.hpp"
+
+namespace tutti::p2p {
+
+class Sends {
+ public:
+  Sends(Fabric& fabric, const Options& options, Peers& peers, Transfers& transfers, Outbox& outbox,
+        Unexpected& unexpected, Eager& eager, Rendezvous& rendezvous, Counts& counts) noexcept
+      : fabric_(fabric),
+        options_(options),
+        peers_(peers),
+        transfers_(transfers),
+        outbox_(outbox),
+        unexpected_(unexpected),
+        eager_(eager),
+        rendezvous_(rendezvous),
+        counts_(counts) {}
+  Sends(const Sends&) = delete;
+  Sends& operator=(const Sends&) = delete;
+
+  /// `watched`: nobody waits in here for it, so that the progress thread may have to.
+  void begin(Transfer& send, bool watched) noexcept;
+  /// Possible until the message is matched. It ends soon, in one way or the other.
+  void cancel(Transfer& send) noexcept;
+
+ private:
+  void send_copy(Transfer& send, bool watched) noexcept;
+  void send_to_self(Transfer& send, Peer& self, bool watched) noexcept;
+  void cancel_to_self(Transfer& send) noexcept;
+
+  Fabric& fabric_;
+  const Options& options_;
+  Peers& peers_;
+  Transfers& transfers_;
+  Outbox& outbox_;
+  Unexpected& unexpected_;
+  Eager& eager_;
+  Rendezvous& rendezvous_;
+  Counts& counts_;
+};
+
+}  // namespace tutti::p2p

@@ -1,0 +1,71 @@
+// The life of sends and receives, whatever they do in between: how they are made, watched, brought
+// to their end and forgotten.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "fabric/fabric.hpp"
+#include "p2p/ids.hpp"
+#include "p2p/options.hpp"
+#include "p2p/transfer.hpp"
+
+namespace tutti::p2p {
+
+class Transfers {
+ public:
+  Transfers(Engine& engine, const Options& options) noexcept
+      : engine_(engine), fabric_(engine.fabric()), options_(options) {}
+  ~Transfers() { sweep(); }
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  /// An inactive one, from the engine's frame pool.
+  Status make(Context& context, const Wish& wish, Transfer** out) noexcept;
+  static void destroy(Transfer* transfer) noexcept;
+  /// The host has given it up: it goes once it is over.
+  void release(Transfer* transfer) noexcept;
+  /// Destroys those that were given up and are over.
+  void sweep() noexcept {
+    if (!garbage_.empty()) destroy_garbage();
+  }
+
+  void start(Transfer& transfer) noexcept {
+    ++transfer.started;
+    ++unfinished_;
+    transfer.outcome = Receipt{};
+    transfer.moved = 0;
+  }
+  /// From now on a request to send raises an interrupt here.
+  void watch(Transfer& transfer) noexcept;
+  /// Gives it to a task that will complete it.
+  void run(Transfer& transfer, Task task) noexcept;
+  /// It is over: whatever knows of it forgets it, and who waits for it goes on.
+  void complete(Transfer& transfer, Status status) noexcept;
+  /// It is over, and nothing has been sent or received.
+  void complete_cancelled(Transfer& transfer) noexcept {
+    transfer.outcome.cancelled = true;
+    complete(transfer, Status::success());
+  }
+
+  /// From now on the receive, which may have been one from anybody, waits for the peer.
+  static void depend(Transfer& receive, Peer& peer) noexcept;
+
+  Ids& ids() noexcept { return ids_; }
+  /// How many have been started and are not over.
+  std::size_t unfinished() const noexcept { return unfinished_; }
+
+ private:
+  void destroy_garbage() noexcept;
+
+  Engine& engine_;
+  Fabric& fabric_;
+  const Options& options_;
+  Ids ids_;
+  std::vector<Transfer*> garbage_;  // released and over
+  std::size_t unfinished_ = 0;
+};
+
+}  // namespace tutti::p2p

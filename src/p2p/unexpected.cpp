@@ -1,0 +1,79 @@
+#include "p2p/unexpected.hpp"
+
+#include <cstring>
+#include <new>
+
+#include "team/copy_small.hpp"
+
+namespace tutti::p2p {
+
+Arrival* Unexpected::keep(Context& context, Peer& peer, const Header& header,
+                          const void* payload) noexcept {
+  const bool eager = header.kind != PacketKind::request_to_send && payload != nullptr;
+  void* memory = engine_.frames().allocate(sizeof(Arrival) + (eager ? header.bytes : 0));
+  if (memory == nullptr) return nullptr;
+  auto* arrival = new (memory) Arrival();
+  arrival->context = &context;
+  arrival->from = &peer;
+  arrival->header = header;
+  if (eager) {
+    arrival->payload = reinterpret_cast<std::byte*>(arrival + 1);
+    engine_.fabric().spend(Work::copy, header.payload);
+    copy_small(arrival->payload, payload, header.payload);
+    counts_.held_bytes += header.bytes;
+    if (header.payload < header.bytes) peer.train = {header, header.payload, nullptr, arrival};
+  } else if (header.payload == sizeof arrival->key && payload != nullptr) {
+    std::memcpy(&arrival->key, payload, sizeof arrival->key);
+  }
+  context.matcher.add(*arrival);
+  return arrival;
+}
+
+void Unexpected::withdraw(Context& context, Peer& peer, const Header& header) noexcept {
+  Arrival* arrival = context.matcher.first_arrival();
+  while (arrival != nullptr &&
+         (arrival->from != &peer || arrival->header.transfer != header.transfer)) {
+    arrival = arrival->in_context.next;
+  }
+  if (arrival == nullptr) return;  // matched: the transfer takes its course
+  context.matcher.remove(*arrival);
+  if (arrival->payload != nullptr) {  // all of it: what withdraws it came behind
+    counts_.held_bytes -= arrival->header.bytes;
+    peer.deliver(arrival->header.bytes);
+  }
+  FramePool::release(arrival);
+  Header reply{};
+  reply.transfer = header.transfer;
+  reply.kind = PacketKind::withdrawn;
+  outbox_.post(peer, reply, nullptr);
+}
+
+void Unexpected::drop(Arrival* arrival) noexcept {
+  Peer& peer = *arrival->from;
+  const bool own = peer.rank == engine_.fabric().rank();
+  const Header header = arrival->header;
+  if (arrival->payload != nullptr) {
+    counts_.held_bytes -= header.bytes;
+    if (!own) peer.deliver(header.bytes);
+  }
+  if (peer.train.arrival == arrival) peer.train.arrival = nullptr;
+  Transfer* const local = arrival->local;
+  FramePool::release(arrival);
+  if (local != nullptr) {
+    transfers_.complete(*local,
+                        Status::error(Code::invalid_argument, "nobody has received the message"));
+  }
+  if (!own && header.kind != PacketKind::eager) {
+    outbox_.finish(peer, header.transfer,
+                   Status::error(Code::invalid_argument, "the receiver has given up the team"));
+  }
+}
+
+void Unexpected::drop_all(Context& context) noexcept {
+  while (Arrival* arrival = context.matcher.first_arrival()) {
+    context.matcher.remove(*arrival);
+    drop(arrival);
+  }
+}
+
+}  // namespace tutti::p2p
