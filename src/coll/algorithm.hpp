@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

@@ -14,7 +14,7 @@
 
 #include "base/settings.hpp"
 #include "base/status.hpp"
-#include "engine/task.hpp"
+#include "base/task.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "base/task.hpp"
 #include "engine/engine.hpp"
-#include "engine/task.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti::test {

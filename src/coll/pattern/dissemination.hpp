@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "engine/task.hpp"
+#include "base/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

@@ -1,8 +1,8 @@
 // Recursive doubling between nodes, for any number of them and in rank order.
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "engine/task.hpp"
+#include "base/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

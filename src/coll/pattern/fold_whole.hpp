@@ -2,8 +2,8 @@
 // whole, one member after the other, and folded in rank order.
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

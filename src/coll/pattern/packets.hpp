@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/task.hpp"
 #include "coll/pattern/move.hpp"
 #include "coll/pattern/published.hpp"
-#include "engine/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

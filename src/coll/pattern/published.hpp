@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/task.hpp"
 #include "coll/pattern/move.hpp"
-#include "engine/task.hpp"
 #include "fabric/fabric.hpp"
 #include "team/team.hpp"
 

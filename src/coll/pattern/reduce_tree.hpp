@@ -1,8 +1,8 @@
 // The degree-k tree-based reduce (VIA-2003, section 4.2).
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
 #include "team/team.hpp"
 
 namespace tutti {

@@ -1,4 +1,4 @@
-#include "engine/task.hpp"
+#include "base/task.hpp"
 
 namespace tutti {
 
