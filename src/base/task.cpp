@@ -6,4 +6,15 @@ namespace tutti {
 // many frames: docs/simulation.md.
 void* FramePool::take_slab(std::size_t bytes) noexcept { return std::malloc(bytes); }
 
+std::coroutine_handle<> Task::fail(Handle handle, Status why) noexcept {
+  for (;;) {
+    promise_type& promise = handle.promise();
+    promise.result = why;
+    promise.ended = true;
+    if (!promise.continuation) return std::noop_coroutine();
+    if (promise.asked) return promise.continuation;
+    handle = promise.continuation;
+  }
+}
+
 }  // namespace tutti

@@ -223,9 +223,10 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run here");
   const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
-  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  if (choice.algorithm->casts) co_await team.open_multicast();
+  if (!team.connected()) co_await team.connect();
+  co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  co_return Status::success();
 }
 
 void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
@@ -298,9 +299,10 @@ const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noex
 
 Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
                               const Choice& choice) noexcept {
-  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
-  TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  if (choice.algorithm->casts) co_await team.open_multicast();
+  co_await team.connect();
+  co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  co_return Status::success();
 }
 
 Status JobImpl::run(Team& team, const Call& call) noexcept {
@@ -345,10 +347,10 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
   Team& team = operation.team;
   const bool offloaded = operation.choice->algorithm->offloaded;
   Status status;
-  if (!offloaded && !team.connected()) status = co_await team.connect();
+  if (!offloaded && !team.connected()) status = co_await outcome(team.connect());
   if (status.ok()) {
-    status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
-                                                       operation.choice->parameters);
+    status = co_await outcome(operation.choice->algorithm->run(
+        team, operation.call, operation.ticket, operation.choice->parameters));
   }
   if (!status.ok()) status = tell_failure(team, status);
   operation.outcome = status;
@@ -558,7 +560,7 @@ void JobImpl::attend_all() noexcept {
 
 Task JobImpl::await_answer(Operation& operation) noexcept {
   auto& port = *static_cast<offload::Port*>(operation.team.served);
-  operation.outcome = co_await port.client->await(port, operation.call, operation.handed);
+  operation.outcome = co_await outcome(port.client->await(port, operation.call, operation.handed));
   if (!operation.outcome.ok())
     operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
   operation.active.store(false, std::memory_order_release);

@@ -274,10 +274,10 @@ Status Client::describe(const Port& port, const Call& call, Message* message, Le
 
 /// Requests go out in the order in which they were started.
 Task Client::wait_for_turn(Port& port, std::uint64_t turn) noexcept {
-  TUTTI_CO_TRY(co_await engine_.reached(turn_, turn, nobody_));
+  co_await engine_.reached(turn_, turn, nobody_);
   const auto& taken = *reinterpret_cast<const Word*>(arena() + taken_offset_);
   while (!send_notices() || !has_room()) {
-    TUTTI_CO_TRY(co_await engine_.reached(taken, sent_ - kSlots + 1, port.members, processor_));
+    co_await engine_.reached(taken, sent_ - kSlots + 1, port.members, processor_);
   }
   co_return Status::success();
 }
@@ -329,7 +329,7 @@ Status Client::take(Port& port, const Call& call, const Handed& handed) noexcept
 
 Task Client::await(Port& port, const Call& call, Handed handed) noexcept {
   // Where this fails the DCP may still write: the cell is not used again.
-  TUTTI_CO_TRY(co_await engine_.reached(*handed.flag, handed.generation, port.members, processor_));
+  co_await engine_.reached(*handed.flag, handed.generation, port.members, processor_);
   co_return take(port, call, handed);
 }
 
@@ -348,7 +348,7 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
     // Somebody must look after it until it is on its way; a blocking caller does by itself.
     const bool guarded = engine_.guarded();
     if (guarded) engine_.operation_started();
-    status = co_await wait_for_turn(port, turn);
+    status = co_await outcome(wait_for_turn(port, turn));
     if (guarded) engine_.operation_finished();
   }
   Message message;
@@ -368,8 +368,7 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   }
   const ReplyLine& answer = reply(cell);
   // Where this fails the DCP may still write: neither cell nor memory is used again.
-  TUTTI_CO_TRY(
-      co_await engine_.reached(answer.flag, message.request.generation, port.members, processor_));
+  co_await engine_.reached(answer.flag, message.request.generation, port.members, processor_);
   status = collect(port, call, answer.reply, lent);
   free_cells_.push_back(cell);
   take_back(lent);

@@ -108,8 +108,8 @@ void Messages::forget(Team& team) noexcept {
 Task Messages::answer_calls() noexcept {
   const auto* calls = site_.own<Word>(site_.table.calls());
   for (;;) {
-    const Status status = co_await engine_.reached_any(
-        calls, static_cast<std::uint32_t>(site_.table.ranks), accepted_ + 1, nobody_);
+    const Status status = co_await outcome(engine_.reached_any(
+        calls, static_cast<std::uint32_t>(site_.table.ranks), accepted_ + 1, nobody_));
     if (!status.ok()) co_return status;  // nobody_ is never lost
     for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) {
       if (calls[rank].load(std::memory_order_acquire) == 0) continue;
@@ -132,10 +132,13 @@ void Messages::accept(Peer& peer) noexcept {
 
 Task Messages::listen(Peer& peer) noexcept {
   for (;;) {
-    const Status status =
-        peer.accepted() ? co_await engine_.reached(peer.flag(), Flag::least(peer.received),
-                                                   peer.members, peer.rank)
-                        : co_await engine_.reached(peer.called_by(), 1, peer.members, peer.rank);
+    Status status;
+    if (peer.accepted()) {
+      status = co_await outcome(
+          engine_.reached(peer.flag(), Flag::least(peer.received), peer.members, peer.rank));
+    } else {
+      status = co_await outcome(engine_.reached(peer.called_by(), 1, peer.members, peer.rank));
+    }
     if (!status.ok()) {
       fail_peer(peer, status);
       if (status.code != Code::timeout) co_return status;
@@ -163,7 +166,7 @@ Task Messages::flush(Peer& peer) noexcept {
     }
   }
   if (!peer.connected()) {
-    TUTTI_CO_TRY(co_await engine_.reached(peer.answer(), 1, peer.members, peer.rank));
+    co_await engine_.reached(peer.answer(), 1, peer.members, peer.rank);
     if (const Status status = peer.connect(); !status.ok()) {
       fail_peer(peer, status);
       co_return status;
@@ -171,8 +174,7 @@ Task Messages::flush(Peer& peer) noexcept {
   }
   while (Outgoing* packet = peer.queue.first()) {
     if (!peer.room(packet->header.payload)) {
-      TUTTI_CO_TRY(co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members,
-                                            peer.rank));
+      co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members, peer.rank);
       continue;
     }
     peer.queue.remove(*packet);
@@ -216,7 +218,7 @@ void Messages::fail_wild(Context& context, Status why) noexcept {
 Task Messages::guard(Context& context) noexcept {
   static const Word kNever{0};
   for (;;) {
-    const Status status = co_await engine_.reached(kNever, 1, context.members);
+    const Status status = co_await outcome(engine_.reached(kNever, 1, context.members));
     fail_wild(context, status);
     if (status.code != Code::timeout) co_return status;
     context.members.broken = Status::success();

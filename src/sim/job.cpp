@@ -182,7 +182,7 @@ bool SimJob::depends_on(const void* membership, int lost) noexcept {
 Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept {
   const Ticket ticket = rank.team->take_ticket(items);
   const Status status =
-      co_await choice.algorithm->run(*rank.team, rank.call, ticket, choice.parameters);
+      co_await outcome(choice.algorithm->run(*rank.team, rank.call, ticket, choice.parameters));
   rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return status;
 }
@@ -190,12 +190,12 @@ Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) n
 Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                       Program program) noexcept {
   Team& team = *rank.team;
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
+  if (!team.connected()) co_await team.connect();
   for (int i = 0; i < repeat; ++i) {
     if (program.progress == Progress::blocking) {
       if (program.compute != 0) rank.fabric.compute(program.compute);
       const Ticket ticket = team.take_ticket(items);
-      TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
+      co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters);
       continue;
     }
     const std::uint64_t wanted = rank.over.load(std::memory_order_relaxed) + 1;
@@ -203,9 +203,9 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
     rank.behind.start();
     rank.fabric.compute(program.compute,
                         program.progress == Progress::interrupt ? &rank.over : nullptr);
-    TUTTI_CO_TRY(co_await rank.engine.reached(rank.over, wanted, team.membership()));
+    co_await rank.engine.reached(rank.over, wanted, team.membership());
     rank.fabric.compute(0);
-    TUTTI_CO_TRY(rank.behind.result());
+    co_await rank.behind.result();
   }
   co_return Status::success();
 }

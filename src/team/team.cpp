@@ -256,7 +256,7 @@ Team::Found Team::find_board(int member) noexcept {
 
 Task Team::connect() noexcept {
   if (!mapped_) {
-    TUTTI_CO_TRY(co_await inbox_.meet());
+    co_await inbox_.meet();
     connected_ = true;
     co_return Status::success();
   }
@@ -264,7 +264,7 @@ Task Team::connect() noexcept {
   while (found_ < size_ && decliner_ < 0) {
     const int member = found_;
     Remote arena;
-    TUTTI_CO_TRY(fabric().arena_of(job_rank(member), &arena));
+    co_await fabric().arena_of(job_rank(member), &arena);
     // The version is read before the look-up: what is entered afterwards changes it.
     const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
     const std::uint64_t seen = version.load(std::memory_order_acquire);
@@ -275,7 +275,7 @@ Task Team::connect() noexcept {
       found_ = std::max(found_, member + 1);
       continue;
     }
-    TUTTI_CO_TRY(co_await engine().reached(version, seen + 1, membership_, job_rank(member)));
+    co_await engine().reached(version, seen + 1, membership_, job_rank(member));
   }
   if (decliner_ >= 0)
     co_return Status{Code::no_memory, decliner_, "a member has no room for the communicator"};
@@ -309,8 +309,7 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
 Task Team::wait_done(std::uint64_t epoch) noexcept {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(
-        co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member)));
+    co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member));
   }
   done_floor_ = std::max(done_floor_, epoch);
   co_return Status::success();
@@ -321,16 +320,17 @@ Task Team::wait_cell(const Ticket& ticket, std::size_t bytes) noexcept {
   // away from the member that is to increase it.
   const std::uint64_t cells = cells_for(bytes);
   const std::uint64_t needed = ticket.epoch - cells + 1;
-  TUTTI_CO_TRY(co_await wait_done(needed + cells / 2));
-  co_return co_await engine().reached(own_board_->done, needed, membership_, job_rank(rank_));
+  co_await wait_done(needed + cells / 2);
+  co_await engine().reached(own_board_->done, needed, membership_, job_rank(rank_));
+  co_return Status::success();
 }
 
 Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {
   const std::uint64_t n = ticket.first_item + item;
   for (int member = 0; member < size_ && n >= kStreamLines; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, n - kStreamLines + 1,
-                                           membership_, job_rank(member)));
+    co_await engine().reached(board(member)->drained, n - kStreamLines + 1, membership_,
+                              job_rank(member));
   }
   if (n >= kStreamLines) drained_floor_ = std::max(drained_floor_, n - kStreamLines + 1);
   co_return Status::success();
@@ -340,8 +340,7 @@ Task Team::wait_drained(const Ticket& ticket, std::uint64_t item) noexcept {
   const std::uint64_t next = ticket.first_item + item + 1;
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(
-        co_await engine().reached(board(member)->drained, next, membership_, job_rank(member)));
+    co_await engine().reached(board(member)->drained, next, membership_, job_rank(member));
   }
   drained_floor_ = std::max(drained_floor_, next);
   co_return Status::success();
@@ -396,7 +395,7 @@ void Team::collect_blocks() noexcept {
 
 Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
                       std::byte** block) noexcept {
-  TUTTI_CO_TRY(co_await wait_line(ticket, item));
+  co_await wait_line(ticket, item);
   // Memory that runs short comes back while collectives that were started earlier go on; who waits
   // for its own collective's blocks to be drained may wait for ever, though.
   Status status;
@@ -412,7 +411,7 @@ Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t byte
     const std::uint64_t now = fabric().now_ns();
     if (!resources_.blocks.lent() || now > until)
       co_return Status::error(Code::no_memory, "no shared memory for a block");
-    TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
+    co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_);
   }
   co_return Status::success();
 }

@@ -16,8 +16,7 @@ Task allgather(Team& t, const Call& call, const Ticket& k, Collect collect) noex
     return Placement{static_cast<std::size_t>(member) * call.bytes, call.bytes};
   };
   place(t, at(call.recv, placement(t.rank()).begin), call.send, call.bytes);
-  TUTTI_CO_TRY(co_await collect(t, k, call.recv, call.bytes * static_cast<std::size_t>(t.size()),
-                                placement));
+  co_await collect(t, k, call.recv, call.bytes * static_cast<std::size_t>(t.size()), placement);
   t.finish(k);
   co_return Status::success();
 }
@@ -35,9 +34,9 @@ Task allgatherv(Team& t, const Call& call, const Ticket& k, Collect collect) noe
     return Placement{begins[static_cast<std::size_t>(member)], call.counts[member]};
   };
   Temporary packed;
-  TUTTI_CO_TRY(packed.allocate(t, total));
+  co_await packed.allocate(t, total);
   place(t, at(packed.memory(), placement(t.rank()).begin), call.send, call.counts[t.rank()]);
-  TUTTI_CO_TRY(co_await collect(t, k, packed.memory(), total, placement));
+  co_await collect(t, k, packed.memory(), total, placement);
   for (int member = 0; member < t.size(); ++member) {
     place(t, at(call.recv, call.displs[member]), at(packed.memory(), placement(member).begin),
           call.counts[member]);

@@ -16,19 +16,18 @@ Task exchange(Team& t, const Call& call, const Ticket& k) noexcept {
   const int me = t.rank();
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, blocks.begin(t.size()), &made));
+  co_await enter_segment(t, k, blocks.begin(t.size()), &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
   if (puts_take_long(t, blocks.bytes(me) * static_cast<std::size_t>(t.size() - 1)))
     co_await t.engine().later();
-  TUTTI_CO_TRY(put_to_everyone(t, 1, blocks.begin(me), call.send, blocks.bytes(me), &sent));
+  co_await put_to_everyone(t, 1, blocks.begin(me), call.send, blocks.bytes(me), &sent);
   place(t, destination(me), call.send, blocks.bytes(me));
   for (int i = t.size() - 1; i > 0; --i) {  // who begins with this one first
     const int member = member_after(t, i);
-    TUTTI_CO_TRY(co_await heard(t, member, 1));
+    co_await heard(t, member, 1);
     place(t, destination(member), t.segment().data(blocks.begin(member)), blocks.bytes(member));
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

@@ -10,13 +10,13 @@ namespace tutti {
 
 Task allgather_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   const Layers& layers = *t.layers();
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   if (layers.consecutive) {
-    TUTTI_CO_TRY(co_await collect_by_node(t, call, call.send, call.recv, call.bytes));
+    co_await collect_by_node(t, call, call.send, call.recv, call.bytes);
   } else {
     Temporary by_node;
-    TUTTI_CO_TRY(by_node.allocate(t, call.bytes * static_cast<std::size_t>(t.size())));
-    TUTTI_CO_TRY(co_await collect_by_node(t, call, call.send, by_node.memory(), call.bytes));
+    co_await by_node.allocate(t, call.bytes * static_cast<std::size_t>(t.size()));
+    co_await collect_by_node(t, call, call.send, by_node.memory(), call.bytes);
     for (std::size_t i = 0; i < layers.members.size(); ++i) {
       place(t, at(call.recv, static_cast<std::size_t>(layers.members[i]) * call.bytes),
             at(by_node.memory(), i * call.bytes), call.bytes);
@@ -47,21 +47,21 @@ Task allgatherv_layered(Team& t, const Call& call, const Ticket& k, const Parame
   const auto mine = static_cast<std::size_t>(layers.my_node);
   const auto first = static_cast<std::size_t>(layers.first[mine]);
   Temporary packed;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(packed.allocate(t, total));
+  co_await t.layers_turn(k);
+  co_await packed.allocate(t, total);
   Call here = like(call, Coll::allgatherv, 0, call.send, packed.memory(), node_counts[mine]);
   here.counts = counts.data() + first;
   here.displs = displs.data() + first;
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, here));
+  co_await in_layer(t, layers.node, here);
   if (layers.leaders) {
     Call across = like(call, Coll::allgatherv, 0, at(packed.memory(), node_displs[mine]),
                        packed.memory(), total);
     across.counts = node_counts.data();
     across.displs = node_displs.data();
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(t, layers.leaders, across);
   }
   const Call down = like(call, Coll::bcast, 0, nullptr, packed.memory(), total);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  co_await in_layer(t, layers.node, down);
   for (std::size_t i = 0; i < layers.members.size(); ++i) {
     place(t, at(call.recv, call.displs[layers.members[i]]), at(packed.memory(), displs[i]),
           counts[i]);

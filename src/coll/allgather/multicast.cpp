@@ -8,14 +8,14 @@
 namespace tutti {
 
 Task allgather_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.turn(k));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await t.open_multicast();
+  co_await t.turn(k);
+  co_await t.inbox().enter(k, true);
   const auto size = static_cast<std::size_t>(t.size());
   place(t, at(call.recv, static_cast<std::size_t>(t.rank()) * call.bytes), call.send, call.bytes);
   const CastBlocks blocks{static_cast<std::byte*>(call.recv), call.bytes, size * call.bytes, 0};
   CastWindows windows(t, k, blocks, p);
-  TUTTI_CO_TRY(co_await windows.run());
+  co_await windows.run();
   t.finish(k);
   co_return Status::success();
 }

@@ -20,18 +20,17 @@ Task allgather_sendrecv_recursive_doubling(Team& t, const Call& call, const Tick
                                            const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await t.inbox().enter(k, true);
   place(t, block_at(call, t.rank()), call.send, call.bytes);
   for (int step = 0; (1 << step) < t.size(); ++step) {
     const int have = 1 << step;
     const int other = t.rank() ^ have;
     const Packets packets{static_cast<std::size_t>(have) * call.bytes, packet,
                           step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, other, block_at(call, t.rank() / have * have), &sent));
-    TUTTI_CO_TRY(
-        co_await receive_packets(t, k, packets, other, block_at(call, other / have * have)));
+    co_await send_packets(t, k, packets, other, block_at(call, t.rank() / have * have), &sent);
+    co_await receive_packets(t, k, packets, other, block_at(call, other / have * have));
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }
@@ -43,8 +42,8 @@ Task allgather_sendrecv_bruck(Team& t, const Call& call, const Ticket& k, const 
   const int size = t.size();
   Temporary turned;  // block i is that of member rank + i
   Completion sent;
-  TUTTI_CO_TRY(turned.allocate(t, static_cast<std::size_t>(size) * call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await turned.allocate(t, static_cast<std::size_t>(size) * call.bytes);
+  co_await t.inbox().enter(k, true);
   const auto turned_at = [&](int i) {
     return at(turned.memory(), static_cast<std::size_t>(i) * call.bytes);
   };
@@ -54,14 +53,13 @@ Task allgather_sendrecv_bruck(Team& t, const Call& call, const Ticket& k, const 
     const int count = std::min(have, size - have);
     const Packets packets{static_cast<std::size_t>(count) * call.bytes, packet,
                           step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, (t.rank() - have + size) % size, turned_at(0), &sent));
-    TUTTI_CO_TRY(
-        co_await receive_packets(t, k, packets, (t.rank() + have) % size, turned_at(have)));
+    co_await send_packets(t, k, packets, (t.rank() - have + size) % size, turned_at(0), &sent);
+    co_await receive_packets(t, k, packets, (t.rank() + have) % size, turned_at(have));
   }
   const int above = size - t.rank();  // blocks from the own one to the last member's
   place(t, block_at(call, t.rank()), turned_at(0), static_cast<std::size_t>(above) * call.bytes);
   place(t, block_at(call, 0), turned_at(above), static_cast<std::size_t>(t.rank()) * call.bytes);
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }
@@ -72,15 +70,15 @@ Task allgather_sendrecv_ring(Team& t, const Call& call, const Ticket& k, const P
   const int size = t.size();
   const int right = (t.rank() + 1) % size, left = (t.rank() - 1 + size) % size;
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await t.inbox().enter(k, true);
   place(t, block_at(call, t.rank()), call.send, call.bytes);
   for (int step = 0; step + 1 < size; ++step) {
     const int passed_on = (t.rank() - step + size) % size, next = (passed_on - 1 + size) % size;
     const Packets packets{call.bytes, packet, step * static_cast<int>(chunks(call.bytes, packet))};
-    TUTTI_CO_TRY(send_packets(t, k, packets, right, block_at(call, passed_on), &sent));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, left, block_at(call, next)));
+    co_await send_packets(t, k, packets, right, block_at(call, passed_on), &sent);
+    co_await receive_packets(t, k, packets, left, block_at(call, next));
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

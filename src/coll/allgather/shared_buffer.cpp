@@ -32,20 +32,20 @@ class SharedBuffer {
   /// The segment has been entered.
   Task run() noexcept {
     if (puts_take_long(team_, blocks_.bytes(own()))) co_await team_.engine().later();
-    TUTTI_CO_TRY(co_await gather_on_node());
+    co_await gather_on_node();
     for (int step = 0; step < steps_.steps(); ++step) {
-      if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) TUTTI_CO_TRY(send(step));
+      if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) co_await send(step);
       if (overlap_) copy_out(had_before(step));
       const int from = segment_.driver(steps_.from(step), step, drivers_);
-      TUTTI_CO_TRY(co_await segment_.told(NodeSegment::flag_of_step(step), 1, from));
+      co_await segment_.told(NodeSegment::flag_of_step(step), 1, from);
     }
     if (overlap_) {
       copy_out(had_before(steps_.steps()));
     } else {
       copy_out({0, map_.nodes});
     }
-    TUTTI_CO_TRY(co_await all_sent(team_, sent_));
-    co_return sent_.status;
+    co_await all_sent(team_, sent_);
+    co_return Status::success();
   }
 
  private:
@@ -54,8 +54,7 @@ class SharedBuffer {
   Task gather_on_node() noexcept {
     place_shared(team_, segment_.data(blocks_.begin(own())), call_.send, blocks_.bytes(own()));
     segment_.say_written();
-    for (int local = 0; local < segment_.locals(); ++local)
-      TUTTI_CO_TRY(co_await segment_.written(local));
+    for (int local = 0; local < segment_.locals(); ++local) co_await segment_.written(local);
     co_return Status::success();
   }
 
@@ -116,10 +115,13 @@ Task run(Team& t, const Call& call, const Ticket& k, const Parameters& p,
          decltype(&allgather_layered) without) noexcept {
   SharedBuffer buffer(t, call, p);
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, buffer.total(), &made));
-  if (!made && t.layers() != nullptr) co_return co_await without(t, call, k, p);
+  co_await enter_segment(t, k, buffer.total(), &made);
+  if (!made && t.layers() != nullptr) {
+    co_await without(t, call, k, p);
+    co_return Status::success();
+  }
   if (!made) co_return Status::error(Code::no_memory, "no memory for the node's shared buffer");
-  TUTTI_CO_TRY(co_await buffer.run());
+  co_await buffer.run();
   t.finish(k);
   co_return Status::success();
 }

@@ -18,19 +18,19 @@ Task allreduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parame
   const BroadcastTree down(t.rank(), t.size(), static_cast<int>(p.value[1]));
   const int result = Inbox::bcast_block(t.size(), 0);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  co_await inbox.enter(k, true);
   // The vector is folded in the receive buffer; the result goes down from there (as in the paper).
-  TUTTI_CO_TRY(co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), call.recv, &sent));
+  co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), call.recv, &sent);
   const void* data = call.recv;
   if (down.parent() >= 0) {
-    TUTTI_CO_TRY(co_await inbox.arrival(k, result, down.parent()));
+    co_await inbox.arrival(k, result, down.parent());
     data = inbox.data(k, result, call.bytes);
   }
   for (int child = 0; down.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(inbox.put(k, down.child(child), result, data, call.bytes, &sent));
+    co_await inbox.put(k, down.child(child), result, data, call.bytes, &sent);
   }
   // The own contribution may still be on its way out of the receive buffer.
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   if (down.parent() >= 0) place(t, call.recv, data, call.bytes);
   t.finish(k);
   co_return Status::success();

@@ -25,7 +25,7 @@ Task fold_slots(Team& t, const Call& call, std::size_t slot, const void* own, vo
                 std::size_t bytes) noexcept {
   Folder fold(t, *call.reduction, out, bytes);
   for (int member = 0; member < t.size(); ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await heard(t, member, kOperands));
+    if (member != t.rank()) co_await heard(t, member, kOperands);
     fold(member == t.rank() ? own : t.segment().data(static_cast<std::size_t>(member) * slot));
   }
   fold.finish();
@@ -39,15 +39,14 @@ Task allreduce_exchange(Team& t, const Call& call, const Ticket& k, const Parame
   const std::size_t own = static_cast<std::size_t>(t.rank()) * slot;
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, slot * static_cast<std::size_t>(t.size()), &made));
+  co_await enter_segment(t, k, slot * static_cast<std::size_t>(t.size()), &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
   // Sent and folded from the segment: the receive buffer may be the operand.
   std::byte* const operand = t.segment().data(own);
   place_shared(t, operand, call.send, call.bytes);
-  TUTTI_CO_TRY(put_to_everyone(t, kOperands, own, operand, call.bytes, &sent));
-  TUTTI_CO_TRY(co_await fold_slots(t, call, slot, operand, call.recv, call.bytes));
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await put_to_everyone(t, kOperands, own, operand, call.bytes, &sent);
+  co_await fold_slots(t, call, slot, operand, call.recv, call.bytes);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }
@@ -60,30 +59,28 @@ Task allreduce_split_exchange(Team& t, const Call& call, const Ticket& k, const 
   const std::size_t result = slot * static_cast<std::size_t>(size);
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, result + call.bytes, &made));
+  co_await enter_segment(t, k, result + call.bytes, &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
   NodeSegment& segment = t.segment();
   for (int i = 1; i < size; ++i) {
     const int to = member_after(t, i);
-    TUTTI_CO_TRY(segment.put_and_tell(to, NodeSegment::flag_of_node(me), kOperands,
-                                      static_cast<std::size_t>(me) * slot,
-                                      at(call.send, parts.begin(to)), parts.bytes(to), &sent));
+    co_await segment.put_and_tell(to, NodeSegment::flag_of_node(me), kOperands,
+                                  static_cast<std::size_t>(me) * slot,
+                                  at(call.send, parts.begin(to)), parts.bytes(to), &sent);
   }
   std::byte* const mine = segment.data(result + parts.begin(me));
-  TUTTI_CO_TRY(
-      co_await fold_slots(t, call, slot, at(call.send, parts.begin(me)), mine, parts.bytes(me)));
-  TUTTI_CO_TRY(put_to_everyone(t, kResult, result + parts.begin(me), mine, parts.bytes(me), &sent));
+  co_await fold_slots(t, call, slot, at(call.send, parts.begin(me)), mine, parts.bytes(me));
+  co_await put_to_everyone(t, kResult, result + parts.begin(me), mine, parts.bytes(me), &sent);
   // The operands leave from the receive buffer, where it is that of the operands too.
-  if (call.send == call.recv) TUTTI_CO_TRY(co_await all_sent(t, sent));
+  if (call.send == call.recv) co_await all_sent(t, sent);
   place(t, at(call.recv, parts.begin(me)), mine, parts.bytes(me));
   for (int i = size - 1; i > 0; --i) {
     const int member = member_after(t, i);
-    TUTTI_CO_TRY(co_await heard(t, member, kResult));
+    co_await heard(t, member, kResult);
     place(t, at(call.recv, parts.begin(member)), segment.data(result + parts.begin(member)),
           parts.bytes(member));
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

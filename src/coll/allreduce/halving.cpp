@@ -28,12 +28,16 @@ class Halving {
   FramePool& frames() noexcept { return t_.frames(); }
 
   Task run() noexcept {
-    TUTTI_CO_TRY(co_await t_.inbox().enter(k_, true));
-    TUTTI_CO_TRY(open());
-    TUTTI_CO_TRY(partners_.represented() ? co_await leave_to_neighbour() : co_await take_part());
+    co_await t_.inbox().enter(k_, true);
+    co_await open();
+    if (partners_.represented()) {
+      co_await leave_to_neighbour();
+    } else {
+      co_await take_part();
+    }
     place(t_, call_.recv, vector(0), call_.bytes);
-    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
-    co_return sent_.status;
+    co_await all_sent(t_, sent_);
+    co_return Status::success();
   }
 
  private:
@@ -69,30 +73,30 @@ class Halving {
   /// `step` tells the member that it is there.
   Task send(int member, std::size_t where, const void* data, std::size_t bytes,
             std::uint64_t step) noexcept {
-    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, member, kInvited));
-    TUTTI_CO_TRY(put_direct(t_, k_, member, where, data, bytes, &sent_));
+    co_await t_.inbox().mailed(k_, member, kInvited);
+    co_await put_direct(t_, k_, member, where, data, bytes, &sent_);
     co_return t_.inbox().mail(k_, member, step, nullptr);
   }
 
   Task leave_to_neighbour() noexcept {
     const int neighbour = partners_.neighbour();
-    TUTTI_CO_TRY(co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf));
-    co_return co_await t_.inbox().mailed(k_, neighbour, kPart);
+    co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf);
+    co_await t_.inbox().mailed(k_, neighbour, kPart);
+    co_return Status::success();
   }
 
   Task take_part() noexcept {
     const int rounds = partners_.rounds(), neighbour = partners_.neighbour();
     place(t_, vector(0), call_.send, call_.bytes);
     if (partners_.represents()) {
-      TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, neighbour, kHalf));
+      co_await t_.inbox().mailed(k_, neighbour, kHalf);
       fold_bytes(t_, *call_.reduction, at(memory_.memory(), place_of_neighbour()), vector(0),
                  vector(0), call_.bytes);
     }
     ranges_[0] = {0, call_.bytes / element_};
-    for (int round = 0; round < rounds; ++round) TUTTI_CO_TRY(co_await halve(round));
-    for (int round = rounds - 1; round >= 0; --round) TUTTI_CO_TRY(co_await put_together(round));
-    if (partners_.represents())
-      TUTTI_CO_TRY(co_await send(neighbour, 0, vector(0), call_.bytes, kPart));
+    for (int round = 0; round < rounds; ++round) co_await halve(round);
+    for (int round = rounds - 1; round >= 0; --round) co_await put_together(round);
+    if (partners_.represents()) co_await send(neighbour, 0, vector(0), call_.bytes, kPart);
     co_return Status::success();
   }
 
@@ -104,9 +108,9 @@ class Halving {
     Range keep{range.begin, middle}, give{middle, range.end};
     if (partners_.upper(round)) std::swap(keep, give);
     ranges_[round + 1] = keep;
-    TUTTI_CO_TRY(co_await send(other, place_of_round(round), vector(give.begin),
-                               (give.end - give.begin) * element_, kHalf));
-    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, other, kHalf));
+    co_await send(other, place_of_round(round), vector(give.begin),
+                  (give.end - give.begin) * element_, kHalf);
+    co_await t_.inbox().mailed(k_, other, kHalf);
     const void* theirs = at(memory_.memory(), place_of_round(round));
     void* mine = vector(keep.begin);
     fold_bytes(t_, *call_.reduction, other < t_.rank() ? theirs : mine,
@@ -118,9 +122,10 @@ class Halving {
   Task put_together(int round) noexcept {
     const int other = partners_.partner(round);
     const Range have = ranges_[round + 1];
-    TUTTI_CO_TRY(co_await send(other, have.begin * element_, vector(have.begin),
-                               (have.end - have.begin) * element_, kPart));
-    co_return co_await t_.inbox().mailed(k_, other, kPart);
+    co_await send(other, have.begin * element_, vector(have.begin),
+                  (have.end - have.begin) * element_, kPart);
+    co_await t_.inbox().mailed(k_, other, kPart);
+    co_return Status::success();
   }
 
   static constexpr int kMostRounds = 31;
@@ -139,7 +144,7 @@ class Halving {
 
 Task allreduce_halving(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   Halving halving(t, call, k);
-  TUTTI_CO_TRY(co_await halving.run());
+  co_await halving.run();
   t.finish(k);
   co_return Status::success();
 }

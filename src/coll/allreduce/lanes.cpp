@@ -11,26 +11,26 @@ Task allreduce_lanes(Team& t, const Call& call, const Ticket& k, const Parameter
   Layers& layers = *t.layers();
   const Lanes lanes(t, call.bytes, call.reduction->element_bytes);
   void* const part = at(call.recv, lanes.mine(t));
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   Team* lane = nullptr;
-  TUTTI_CO_TRY(t.open_lane(&lane));
+  co_await t.open_lane(&lane);
   Temporary copy;
   const void* send = call.send;
   if (call.send == call.recv) {
     // What others still fold must not be overwritten by the own part.
-    TUTTI_CO_TRY(copy.allocate(t, lanes.part));
+    co_await copy.allocate(t, lanes.part);
   }
   void* const folded = copy.memory() != nullptr ? copy.memory() : part;
   const Call scatter = like(call, Coll::reduce_scatter_block, 0, send, folded, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, scatter));
+  co_await in_layer(t, layers.node, scatter);
   const Call across = like(call, Coll::allreduce, 0, folded, part, lanes.part);
-  TUTTI_CO_TRY(co_await t.run_layer(*lane, across));
+  co_await t.run_layer(*lane, across);
   const Call gather = like(call, Coll::allgather, 0, part, call.recv, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  co_await in_layer(t, layers.node, gather);
   if (lanes.tail != 0) {
     const Call tail = like(call, Coll::allreduce, 0, at(call.send, lanes.whole),
                            at(call.recv, lanes.whole), lanes.tail);
-    TUTTI_CO_TRY(co_await allreduce_in_layers(t, tail));
+    co_await allreduce_in_layers(t, tail);
   }
   t.finish(k);
   co_return Status::success();

@@ -15,7 +15,7 @@ namespace {
 Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t bytes, void* vectors,
                    void* out) noexcept {
   const Layers& layers = *t.layers();
-  TUTTI_CO_TRY(co_await collect_by_node(t, call, at(call.send, offset), vectors, bytes));
+  co_await collect_by_node(t, call, at(call.send, offset), vectors, bytes);
   if (out == nullptr) co_return Status::success();
   Folder fold(t, *call.reduction, at(out, offset), bytes);
   for (int member = 0; member < t.size(); ++member) {
@@ -30,16 +30,16 @@ Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t by
 Task fold_all_in_order(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
   constexpr std::size_t kPiece = std::size_t{64}
                                  << 10;  // of a vector at a time, so that memory stays bounded
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   const std::size_t piece =
       call.reduction->divisible
           ? std::min(call.bytes, whole_elements(kPiece, call.reduction->element_bytes))
           : call.bytes;
   Temporary vectors;
-  TUTTI_CO_TRY(vectors.allocate(t, piece * static_cast<std::size_t>(t.size())));
+  co_await vectors.allocate(t, piece * static_cast<std::size_t>(t.size()));
   for (std::size_t offset = 0; offset < call.bytes; offset += piece) {
-    TUTTI_CO_TRY(co_await fold_in_order(t, call, offset, std::min(piece, call.bytes - offset),
-                                        vectors.memory(), out));
+    co_await fold_in_order(t, call, offset, std::min(piece, call.bytes - offset), vectors.memory(),
+                           out);
   }
   t.finish(k);
   co_return Status::success();
@@ -64,36 +64,43 @@ Task allreduce_in_layers(Team& t, const Call& call) noexcept {
   const Call up = like(call, Coll::reduce, 0, call.send, call.recv, call.bytes);
   const Call across = like(call, Coll::allreduce, 0, call.recv, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  co_return co_await in_layer(t, layers.node, down);
+  co_await in_layer(t, layers.node, up);
+  if (layers.leaders) co_await in_layer(t, layers.leaders, across);
+  co_await in_layer(t, layers.node, down);
+  co_return Status::success();
 }
 
 Task allreduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  if (order_lost(t, call)) co_return co_await allreduce_layered_ordered(t, call, k, p);
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(co_await allreduce_in_layers(t, call));
+  if (order_lost(t, call)) {
+    co_await allreduce_layered_ordered(t, call, k, p);
+    co_return Status::success();
+  }
+  co_await t.layers_turn(k);
+  co_await allreduce_in_layers(t, call);
   t.finish(k);
   co_return Status::success();
 }
 
 Task reduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  if (order_lost(t, call)) co_return co_await reduce_layered_ordered(t, call, k, p);
+  if (order_lost(t, call)) {
+    co_await reduce_layered_ordered(t, call, k, p);
+    co_return Status::success();
+  }
   const Layers& layers = *t.layers();
   const bool root = t.rank() == call.root;
   Temporary memory;
   void* partial = call.recv;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   if (layers.leaders && !root) {
-    TUTTI_CO_TRY(memory.allocate(t, call.bytes));
+    co_await memory.allocate(t, call.bytes);
     partial = memory.memory();
   }
   const int node = layers.node_of[static_cast<std::size_t>(call.root)];
   const Call up = like(call, Coll::reduce, 0, call.send, partial, call.bytes);
   const Call across = like(call, Coll::reduce, node, partial, partial, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  TUTTI_CO_TRY(co_await pass_on_node(t, call.root, false, partial, call.bytes));
+  co_await in_layer(t, layers.node, up);
+  if (layers.leaders) co_await in_layer(t, layers.leaders, across);
+  co_await pass_on_node(t, call.root, false, partial, call.bytes);
   t.finish(k);
   co_return Status::success();
 }

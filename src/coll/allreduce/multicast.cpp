@@ -15,22 +15,21 @@ Task allreduce_multicast(Team& t, const Call& call, const Ticket& k, const Param
   Window collecting(t);
   Completion sent;
   std::uint64_t step = kArrived;
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.turn(k));
+  co_await t.open_multicast();
+  co_await t.turn(k);
   place(t, call.recv, call.send, call.bytes);
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(collecting.open(incoming.memory(), call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  TUTTI_CO_TRY(collecting.invite(k, left_of(t)));
-  TUTTI_CO_TRY(co_await t.inbox().mailed(k, right_of(t), kInvited));
-  TUTTI_CO_TRY(co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent));
+  co_await incoming.allocate(t, call.bytes);
+  co_await collecting.open(incoming.memory(), call.bytes);
+  co_await t.inbox().enter(k, true);
+  co_await collecting.invite(k, left_of(t));
+  co_await t.inbox().mailed(k, right_of(t), kInvited);
+  co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent);
   // What has been put is overwritten now.
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   const CastBlocks blocks{static_cast<std::byte*>(call.recv), parts.most(), call.bytes,
                           root_of_first_part(t)};
   CastWindows windows(t, k, blocks, p);
-  TUTTI_CO_TRY(co_await windows.run());
+  co_await windows.run();
   t.finish(k);
   co_return Status::success();
 }

@@ -16,9 +16,9 @@ Task fold_all(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
     return Placement{static_cast<std::size_t>(member) * call.bytes, call.bytes};
   };
   Temporary vectors;
-  TUTTI_CO_TRY(vectors.allocate(t, total));
+  co_await vectors.allocate(t, total);
   place(t, at(vectors.memory(), placement(t.rank()).begin), call.send, call.bytes);
-  TUTTI_CO_TRY(co_await collect_direct(t, k, vectors.memory(), total, placement));
+  co_await collect_direct(t, k, vectors.memory(), total, placement);
   if (out != nullptr) {
     Folder fold(t, *call.reduction, out, call.bytes);
     for (int member = 0; member < t.size(); ++member)

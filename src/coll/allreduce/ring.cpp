@@ -19,30 +19,29 @@ Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters
   Completion sent;
   Remote there;
   place(t, call.recv, call.send, call.bytes);
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(collecting.open(incoming.memory(), call.bytes));
-  TUTTI_CO_TRY(result.open(call.recv, call.bytes));
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  TUTTI_CO_TRY(collecting.invite(k, left));
-  TUTTI_CO_TRY(inbox.put(k, left, 0, &result.key(), sizeof(Key), &sent));
-  TUTTI_CO_TRY(co_await inbox.mailed(k, right, kInvited));
+  co_await incoming.allocate(t, call.bytes);
+  co_await collecting.open(incoming.memory(), call.bytes);
+  co_await result.open(call.recv, call.bytes);
+  co_await inbox.enter(k, true);
+  co_await collecting.invite(k, left);
+  co_await inbox.put(k, left, 0, &result.key(), sizeof(Key), &sent);
+  co_await inbox.mailed(k, right, kInvited);
   std::uint64_t step = kArrived;
-  TUTTI_CO_TRY(co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent));
-  TUTTI_CO_TRY(co_await inbox.arrival(k, 0, right));
+  co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent);
+  co_await inbox.arrival(k, 0, right);
   Key key;
   std::memcpy(&key, inbox.data(k, 0, sizeof key), sizeof key);
-  TUTTI_CO_TRY(t.fabric().attach(t.job_rank(right), key, &there));
+  co_await t.fabric().attach(t.job_rank(right), key, &there);
   for (int i = 0; i < size - 1; ++i, ++step) {
     const int mine = part(i - 1);
     if (parts.bytes(mine) != 0) {
-      TUTTI_CO_TRY(t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)),
-                                  parts.bytes(mine), nullptr, &sent));
+      co_await t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)),
+                              parts.bytes(mine), nullptr, &sent);
     }
-    TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
+    co_await inbox.mail(k, right, step, nullptr);
+    co_await inbox.mailed(k, left, step);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

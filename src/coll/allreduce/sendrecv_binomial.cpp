@@ -14,28 +14,27 @@ Task allreduce_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, con
   const BinomialTree down(t.rank(), t.size());
   Temporary incoming;
   Completion sent;
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await incoming.allocate(t, call.bytes);
+  co_await t.inbox().enter(k, true);
   place(t, call.recv, call.send, call.bytes);
   for (int step = 0; step < up.steps(); ++step) {
     if (up.child(step, 1) < 0) continue;
     const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, up.child(step, 1), incoming.memory()));
+    co_await receive_packets(t, k, packets, up.child(step, 1), incoming.memory());
     fold_bytes(t, *call.reduction, call.recv, incoming.memory(), call.recv, call.bytes);
   }
   if (up.parent() >= 0) {
     const Packets packets{call.bytes, packet, up.block() * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, up.parent(), call.recv, &sent));
+    co_await send_packets(t, k, packets, up.parent(), call.recv, &sent);
     // The result will be received into the buffer that is being sent from.
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    co_await t.engine().completed(sent, t.membership());
   }
   const Packets result{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
-  if (down.parent() >= 0)
-    TUTTI_CO_TRY(co_await receive_packets(t, k, result, down.parent(), call.recv));
+  if (down.parent() >= 0) co_await receive_packets(t, k, result, down.parent(), call.recv);
   for (int child = 0; down.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(send_packets(t, k, result, down.child(child), call.recv, &sent));
+    co_await send_packets(t, k, result, down.child(child), call.recv, &sent);
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

@@ -37,35 +37,35 @@ Task allreduce_sendrecv_recursive_doubling(Team& t, const Call& call, const Tick
   const Packets after{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
   Temporary incoming;
   Completion sent;
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await incoming.allocate(t, call.bytes);
+  co_await t.inbox().enter(k, true);
   place(t, call.recv, call.send, call.bytes);
   const bool paired = t.rank() < 2 * place_of.rest;
   if (place_of.rank < 0) {
-    TUTTI_CO_TRY(send_packets(t, k, before, t.rank() + 1, call.recv, &sent));
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, after, t.rank() + 1, call.recv));
+    co_await send_packets(t, k, before, t.rank() + 1, call.recv, &sent);
+    co_await t.engine().completed(sent, t.membership());
+    co_await receive_packets(t, k, after, t.rank() + 1, call.recv);
     t.finish(k);
     co_return Status::success();
   }
   if (paired) {
-    TUTTI_CO_TRY(co_await receive_packets(t, k, before, t.rank() - 1, incoming.memory()));
+    co_await receive_packets(t, k, before, t.rank() - 1, incoming.memory());
     fold_bytes(t, *call.reduction, incoming.memory(), call.recv, call.recv, call.bytes);
   }
   for (int step = 0; step < steps; ++step) {
     const int other_rank = place_of.rank ^ (1 << step);
     const int other = place_of.member(other_rank);
     const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, other, call.recv, &sent));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, other, incoming.memory()));
+    co_await send_packets(t, k, packets, other, call.recv, &sent);
+    co_await receive_packets(t, k, packets, other, incoming.memory());
     // What was sent lies where the next fold goes.
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    co_await t.engine().completed(sent, t.membership());
     const bool first = other_rank < place_of.rank;  // operands keep the order of the members
     fold_bytes(t, *call.reduction, first ? incoming.memory() : call.recv,
                first ? call.recv : incoming.memory(), call.recv, call.bytes);
   }
-  if (paired) TUTTI_CO_TRY(send_packets(t, k, after, t.rank() - 1, call.recv, &sent));
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  if (paired) co_await send_packets(t, k, after, t.rank() - 1, call.recv, &sent);
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

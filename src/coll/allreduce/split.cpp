@@ -32,8 +32,8 @@ Task contribute(Team& t, const Call& call, const Ticket& k, const Chunk& chunk,
   std::byte* block = nullptr;
   Status status;
   if (!t.try_block(k, item, below + above, &block, &status)) {
-    TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item, below + above, &block));
+    co_await status;
+    co_await t.wait_block(k, item, below + above, &block);
   }
   place_shared(t, block, at(call.send, chunk.offset), below);
   place_shared(t, block + below, at(call.send, chunk.offset + parts.begin(t.rank() + 1)), above);
@@ -53,8 +53,8 @@ Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, s
   std::byte* block = nullptr;
   Status status;
   if (!t.try_block(k, item + 1, bytes, &block, &status)) {
-    TUTTI_CO_TRY(status);
-    TUTTI_CO_TRY(co_await t.wait_block(k, item + 1, bytes, &block));
+    co_await status;
+    co_await t.wait_block(k, item + 1, bytes, &block);
   }
   // Folding in the receive buffer leaves the result in this core's cache, except where the own
   // operand lies there and is not among the first two.
@@ -66,7 +66,7 @@ Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, s
       fold(at(call.send, chunk.offset + begin));
       continue;
     }
-    TUTTI_CO_TRY(co_await t.posted(k, item, member));
+    co_await t.posted(k, item, member);
     fold(t.block(k, item, member) + place_in_contribution(chunk.parts, member, t.rank()));
   }
   fold.finish();
@@ -82,7 +82,7 @@ Task fold_part(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, s
 Task collect(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, std::uint64_t item) {
   for (int step = 1; step < t.size(); ++step) {
     const int member = (t.rank() + step) % t.size();
-    TUTTI_CO_TRY(co_await t.posted(k, item + 1, member));
+    co_await t.posted(k, item + 1, member);
     place(t, at(call.recv, chunk.offset + chunk.parts.begin(member)), t.block(k, item + 1, member),
           chunk.parts.bytes(member));
   }
@@ -95,17 +95,16 @@ Task collect(Team& t, const Call& call, const Ticket& k, const Chunk& chunk, std
 Task allreduce_split(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   const std::size_t size = whole_elements(block_parameter(t, p), call.reduction->element_bytes);
   const std::uint64_t count = chunks(call.bytes, size);
-  TUTTI_CO_TRY(co_await t.turn(k));
-  TUTTI_CO_TRY(co_await contribute(t, call, k, chunk_of(call, t.size(), size, 0), 0));
+  co_await t.turn(k);
+  co_await contribute(t, call, k, chunk_of(call, t.size(), size, 0), 0);
   for (std::uint64_t c = 0; c < count; ++c) {
     // The next chunk's contributions go out before this one is waited for.
     if (c + 1 < count) {
-      TUTTI_CO_TRY(
-          co_await contribute(t, call, k, chunk_of(call, t.size(), size, c + 1), 2 * c + 2));
+      co_await contribute(t, call, k, chunk_of(call, t.size(), size, c + 1), 2 * c + 2);
     }
     const Chunk chunk = chunk_of(call, t.size(), size, c);
-    TUTTI_CO_TRY(co_await fold_part(t, call, k, chunk, 2 * c));
-    TUTTI_CO_TRY(co_await collect(t, call, k, chunk, 2 * c));
+    co_await fold_part(t, call, k, chunk, 2 * c);
+    co_await collect(t, call, k, chunk, 2 * c);
   }
   t.finish(k);
   co_return Status::success();

@@ -33,30 +33,30 @@ Task alltoall_flat(Team& t, const Call& call, const Ticket& k, const Parameters&
 Task alltoall_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   Temporary copy;
   const void* send = nullptr;
-  TUTTI_CO_TRY(separate(t, call, &copy, &send));
+  co_await separate(t, call, &copy, &send);
   const std::size_t total = total_of(t, call);
-  TUTTI_CO_TRY(co_await through_blocks(
+  co_await through_blocks(
       t, k, Publishers::all(t), send, [total](int) { return total; }, block_parameter(t, p), true,
       [&t, &call](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         const Slice slice(t.rank(), call.bytes, offset, bytes);
         const std::size_t begin = static_cast<std::size_t>(member) * call.bytes + slice.in_block;
         place(t, at(call.recv, begin), data + slice.in_chunk, slice.bytes);
-      }));
+      });
   co_return Status::success();
 }
 
 Task alltoall_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   Temporary copy;
   const void* send = nullptr;
-  TUTTI_CO_TRY(separate(t, call, &copy, &send));
+  co_await separate(t, call, &copy, &send);
   const std::size_t own = static_cast<std::size_t>(t.rank()) * call.bytes;
   place(t, at(call.recv, own), at(send, own), call.bytes);
-  TUTTI_CO_TRY(co_await through_memory(
+  co_await through_memory(
       t, k, Publishers::all(t), send, total_of(t, call), true,
       [&t, &call, own](int member, const Remote& remote) {
         return read_now(t, remote, own,
                         at(call.recv, static_cast<std::size_t>(member) * call.bytes), call.bytes);
-      }));
+      });
   co_return Status::success();
 }
 

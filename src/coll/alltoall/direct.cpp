@@ -10,11 +10,11 @@ Task alltoall_direct(Team& t, const Call& call, const Ticket& k, const Parameter
   const void* send = call.send;
   if (call.send == call.recv) {
     const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-    TUTTI_CO_TRY(copy.allocate(t, total));
+    co_await copy.allocate(t, total);
     place(t, copy.memory(), call.send, total);
     send = copy.memory();
   }
-  TUTTI_CO_TRY(co_await exchange_blocks(t, k, send, call.recv, call.bytes));
+  co_await exchange_blocks(t, k, send, call.recv, call.bytes);
   t.finish(k);
   co_return Status::success();
 }

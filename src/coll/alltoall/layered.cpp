@@ -15,14 +15,14 @@ Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Paramete
   const std::size_t per_node = padded.per_node();
   const std::size_t pair = per_node * per_node * call.bytes;  // from one node to another
   Temporary vectors, out, in;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   if (layers.leaders) {
-    TUTTI_CO_TRY(vectors.allocate(t, mine * vector));
-    TUTTI_CO_TRY(out.allocate(t, static_cast<std::size_t>(layers.nodes) * pair));
-    TUTTI_CO_TRY(in.allocate(t, static_cast<std::size_t>(layers.nodes) * pair));
+    co_await vectors.allocate(t, mine * vector);
+    co_await out.allocate(t, static_cast<std::size_t>(layers.nodes) * pair);
+    co_await in.allocate(t, static_cast<std::size_t>(layers.nodes) * pair);
   }
   const Call up = like(call, Coll::gather, 0, call.send, vectors.memory(), vector);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
+  co_await in_layer(t, layers.node, up);
   // In a message: the places of the receiving node, and in each of them those of the sending node.
   for (std::size_t local = 0; layers.leaders && local < mine; ++local) {
     for (int to = 0; to < t.size(); ++to) {
@@ -33,7 +33,7 @@ Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Paramete
   }
   if (layers.leaders) {
     const Call across = like(call, Coll::alltoall, 0, out.memory(), in.memory(), pair);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(t, layers.leaders, across);
   }
   for (std::size_t local = 0; layers.leaders && local < mine; ++local) {
     for (int from = 0; from < t.size(); ++from) {
@@ -46,7 +46,7 @@ Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Paramete
     }
   }
   const Call down = like(call, Coll::scatter, 0, vectors.memory(), call.recv, vector);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  co_await in_layer(t, layers.node, down);
   t.finish(k);
   co_return Status::success();
 }

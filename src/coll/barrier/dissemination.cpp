@@ -9,13 +9,13 @@ namespace tutti {
 Task barrier_dissemination(Team& t, const Call&, const Ticket& k, const Parameters& p) {
   const std::int64_t size = t.size(), radix = p.value[0];
   Inbox& inbox = t.inbox();
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  co_await inbox.enter(k, true);
   for (std::int64_t reach = 1; reach < size; reach *= radix) {
     const std::int64_t end = reach * radix < size ? reach * radix : size;
     for (std::int64_t to = reach; to < end; to += reach)
-      TUTTI_CO_TRY(inbox.mail(k, static_cast<int>((t.rank() + to) % size), 1, nullptr));
+      co_await inbox.mail(k, static_cast<int>((t.rank() + to) % size), 1, nullptr);
     for (std::int64_t from = reach; from < end; from += reach) {
-      TUTTI_CO_TRY(co_await inbox.mailed(k, static_cast<int>((t.rank() + size - from) % size), 1));
+      co_await inbox.mailed(k, static_cast<int>((t.rank() + size - from) % size), 1);
     }
   }
   t.finish(k);

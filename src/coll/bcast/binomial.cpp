@@ -57,18 +57,18 @@ Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters
   const bool early = p.value[2] != 0;
   const bool copies_late = !blocks.root() && !blocks.leaf() && !early;
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await t.inbox().enter(k, false);
   for (int i = 0; (early || !blocks.root()) && i < blocks.count; ++i) {
-    if (!blocks.root()) TUTTI_CO_TRY(co_await blocks.arrival(i));
+    if (!blocks.root()) co_await blocks.arrival(i);
     for (int child = 0; early && blocks.tree.child(child) >= 0; ++child)
-      TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+      co_await blocks.forward(i, child, &sent);
     if (!blocks.root() && !copies_late) blocks.copy_out(i);
   }
   for (int child = 0; !early && blocks.tree.child(child) >= 0; ++child) {
-    for (int i = 0; i < blocks.count; ++i) TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+    for (int i = 0; i < blocks.count; ++i) co_await blocks.forward(i, child, &sent);
   }
   for (int i = 0; copies_late && i < blocks.count; ++i) blocks.copy_out(i);
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

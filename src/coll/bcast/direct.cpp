@@ -20,25 +20,23 @@ Task bcast_direct(Team& t, const Call& call, const Ticket& k, const Parameters& 
   Inbox& inbox = t.inbox();
   Window window(t);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await inbox.enter(k, false);
   if (tree.parent() >= 0) {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes));
-    TUTTI_CO_TRY(window.invite(k, member(tree.parent())));
+    co_await window.open(call.recv, call.bytes);
+    co_await window.invite(k, member(tree.parent()));
   }
   for (std::uint64_t i = 0; i < blocks; ++i) {
-    if (tree.parent() >= 0)
-      TUTTI_CO_TRY(co_await inbox.mailed(k, member(tree.parent()), kArrived + i));
+    if (tree.parent() >= 0) co_await inbox.mailed(k, member(tree.parent()), kArrived + i);
     const std::size_t offset = i * block;
     for (int child = 0; tree.child(child) >= 0; ++child) {
       const int to = member(tree.child(child));
-      if (i == 0) TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, to, offset, at(call.recv, offset),
-                              std::min(block, call.bytes - offset), &sent));
-      TUTTI_CO_TRY(inbox.mail(k, to, kArrived + i, nullptr));
+      if (i == 0) co_await inbox.mailed(k, to, kInvited);
+      co_await put_direct(t, k, to, offset, at(call.recv, offset),
+                          std::min(block, call.bytes - offset), &sent);
+      co_await inbox.mail(k, to, kArrived + i, nullptr);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

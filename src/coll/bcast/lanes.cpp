@@ -12,22 +12,22 @@ Task bcast_lanes(Team& t, const Call& call, const Ticket& k, const Parameters&) 
   const auto root = static_cast<std::size_t>(call.root);
   const int root_node = layers.node_of[root];
   void* const part = at(call.recv, lanes.mine(t));
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await t.layers_turn(k);
   Team* lane = nullptr;
-  TUTTI_CO_TRY(t.open_lane(&lane));
+  co_await t.open_lane(&lane);
   if (layers.my_node == root_node) {
     const Call scatter =
         like(call, Coll::scatter, layers.local_of[root], call.recv, part, lanes.part);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.node, scatter));
+    co_await in_layer(t, layers.node, scatter);
   }
   const Call across = like(call, Coll::bcast, root_node, nullptr, part, lanes.part);
-  TUTTI_CO_TRY(co_await t.run_layer(*lane, across));
+  co_await t.run_layer(*lane, across);
   const Call gather = like(call, Coll::allgather, 0, part, call.recv, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  co_await in_layer(t, layers.node, gather);
   if (lanes.tail != 0) {
     const Call tail =
         like(call, Coll::bcast, call.root, nullptr, at(call.recv, lanes.whole), lanes.tail);
-    TUTTI_CO_TRY(co_await bcast_in_layers(t, tail));
+    co_await bcast_in_layers(t, tail);
   }
   t.finish(k);
   co_return Status::success();

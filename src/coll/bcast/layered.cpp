@@ -11,15 +11,15 @@ Task bcast_in_layers(Team& t, const Call& call) noexcept {
   const Call up = like(call, Coll::bcast, layers.local_of[root], nullptr, call.recv, call.bytes);
   const Call across = like(call, Coll::bcast, layers.node_of[root], nullptr, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  if (at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  if (!at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  if (at_root) co_await in_layer(t, layers.node, up);
+  if (layers.leaders) co_await in_layer(t, layers.leaders, across);
+  if (!at_root) co_await in_layer(t, layers.node, down);
   co_return Status::success();
 }
 
 Task bcast_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(co_await bcast_in_layers(t, call));
+  co_await t.layers_turn(k);
+  co_await bcast_in_layers(t, call);
   t.finish(k);
   co_return Status::success();
 }

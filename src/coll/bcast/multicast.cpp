@@ -118,25 +118,24 @@ class Broadcast {
 }  // namespace
 
 Task bcast_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await t.open_multicast();
+  co_await t.inbox().enter(k, false);
   Broadcast broadcast(t, call, k, p.value[0]);
-  if (broadcast.is_root()) TUTTI_CO_TRY(broadcast.cast());
+  if (broadcast.is_root()) co_await broadcast.cast();
   while (!broadcast.complete()) {
     // Read before looking: what comes after the look makes them grow.
     const std::uint64_t arrivals = broadcast.multicast().arrivals().load(std::memory_order_acquire);
     Ring& ring = broadcast.ring();
     const std::uint64_t sum = ring.sum(k);
-    TUTTI_CO_TRY(broadcast.take_casts());
-    TUTTI_CO_TRY(broadcast.take_puts());
+    co_await broadcast.take_casts();
+    co_await broadcast.take_puts();
     if (broadcast.complete()) break;
-    TUTTI_CO_TRY(co_await t.engine().reached_either(ring.first(k), ring.span(), ring.stride(),
-                                                    sum + 1, broadcast.multicast().arrivals(),
-                                                    arrivals + 1, t.membership()));
+    co_await t.engine().reached_either(ring.first(k), ring.span(), ring.stride(), sum + 1,
+                                       broadcast.multicast().arrivals(), arrivals + 1,
+                                       t.membership());
   }
   const Completion& sent = broadcast.sent();
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  TUTTI_CO_TRY(sent.status);
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

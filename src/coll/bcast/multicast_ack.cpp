@@ -74,12 +74,12 @@ Task wait_for_acks(Team& t, Casts& casts, const Acknowledgements& acks,
     const int from = casts.member(acks.child(i));
     while (!inbox.has_mail(casts.ticket(), from, 1)) {
       if (!acks.casts_again()) {
-        TUTTI_CO_TRY(co_await inbox.mailed(casts.ticket(), from, 1));
+        co_await inbox.mailed(casts.ticket(), from, 1);
         break;
       }
-      TUTTI_CO_TRY(co_await inbox.mailed_by(casts.ticket(), from, 1, deadline));
+      co_await inbox.mailed_by(casts.ticket(), from, 1, deadline);
       if (t.fabric().now_ns() < deadline) continue;
-      TUTTI_CO_TRY(casts.cast());
+      co_await casts.cast();
       deadline = t.fabric().now_ns() + timeout_ns;
     }
     t.fabric().spend(Work::match, 0);
@@ -88,18 +88,17 @@ Task wait_for_acks(Team& t, Casts& casts, const Acknowledgements& acks,
 }
 
 Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& p, Scheme scheme) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await t.open_multicast();
+  co_await t.inbox().enter(k, false);
   Casts casts(t, call, k);
   const Acknowledgements acks(scheme, casts.place(), t.size());
   if (casts.place() == 0) {
-    TUTTI_CO_TRY(casts.cast());
+    co_await casts.cast();
   } else {
-    TUTTI_CO_TRY(co_await casts.take_all());
+    co_await casts.take_all();
   }
-  TUTTI_CO_TRY(
-      co_await wait_for_acks(t, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000));
-  if (acks.parent() >= 0) TUTTI_CO_TRY(t.inbox().mail(k, casts.member(acks.parent()), 1, nullptr));
+  co_await wait_for_acks(t, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000);
+  if (acks.parent() >= 0) co_await t.inbox().mail(k, casts.member(acks.parent()), 1, nullptr);
   t.finish(k);
   co_return Status::success();
 }

@@ -10,22 +10,22 @@
 namespace tutti {
 
 Task bcast_multicast_nack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await t.open_multicast();
+  co_await t.inbox().enter(k, false);
   Casts casts(t, call, k);
   if (casts.place() == 0) {
-    TUTTI_CO_TRY(casts.save());
-    TUTTI_CO_TRY(casts.cast());
+    co_await casts.save();
+    co_await casts.cast();
     t.finish(k);
     co_return Status::success();
   }
   const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.value[0]) * 1000;
-  TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+  co_await casts.take_until(t.fabric().now_ns() + timeout_ns);
   while (!casts.complete()) {
     bool saved = false;
-    TUTTI_CO_TRY(co_await casts.fetch(&saved));
+    co_await casts.fetch(&saved);
     // The root has not come yet: its multicast may still.
-    if (!saved) TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+    if (!saved) co_await casts.take_until(t.fabric().now_ns() + timeout_ns);
   }
   t.finish(k);
   co_return Status::success();

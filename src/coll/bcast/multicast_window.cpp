@@ -6,12 +6,12 @@
 namespace tutti {
 
 Task bcast_multicast_window(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.turn(k));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await t.open_multicast();
+  co_await t.turn(k);
+  co_await t.inbox().enter(k, false);
   const CastBlocks message{static_cast<std::byte*>(call.recv), call.bytes, call.bytes, call.root};
   CastWindows windows(t, k, message, p);
-  TUTTI_CO_TRY(co_await windows.run());
+  co_await windows.run();
   t.finish(k);
   co_return Status::success();
 }

@@ -27,9 +27,13 @@ class ScatterAllgather {
   FramePool& frames() noexcept { return t_.frames(); }
 
   Task run() noexcept {
-    TUTTI_CO_TRY(t_.rank() == call_.root ? co_await scatter() : co_await pass_on());
-    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
-    co_return sent_.status;
+    if (t_.rank() == call_.root) {
+      co_await scatter();
+    } else {
+      co_await pass_on();
+    }
+    co_await all_sent(t_, sent_);
+    co_return Status::success();
   }
 
  private:
@@ -53,30 +57,30 @@ class ScatterAllgather {
       for (int after = 1; after < t_.size(); ++after) {
         const int to = member_after(t_, after);
         const Piece what = piece(to, i);
-        TUTTI_CO_TRY(put(to, i, what, at(call_.recv, what.begin)));
+        co_await put(to, i, what, at(call_.recv, what.begin));
       }
     }
     for (int after = 1; after < t_.size(); ++after)
-      TUTTI_CO_TRY(co_await heard(t_, member_after(t_, after), blocks_));
+      co_await heard(t_, member_after(t_, after), blocks_);
     co_return Status::success();
   }
 
   Task pass_on() noexcept {
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
-      TUTTI_CO_TRY(co_await heard(t_, call_.root, i));
+      co_await heard(t_, call_.root, i);
       const Piece what = piece(t_.rank(), i);
       for (int after = 1; after < t_.size(); ++after) {
         const int to = member_after(t_, after);
-        if (to != call_.root) TUTTI_CO_TRY(put(to, i, what, segment_.data(what.begin)));
+        if (to != call_.root) co_await put(to, i, what, segment_.data(what.begin));
       }
       copy_out(what);
     }
-    TUTTI_CO_TRY(put(call_.root, blocks_, {0, 0}, nullptr));
+    co_await put(call_.root, blocks_, {0, 0}, nullptr);
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
       for (int after = t_.size() - 1; after > 0; --after) {
         const int from = member_after(t_, after);
         if (from == call_.root) continue;
-        TUTTI_CO_TRY(co_await heard(t_, from, i));
+        co_await heard(t_, from, i);
         copy_out(piece(from, i));
       }
     }
@@ -101,9 +105,9 @@ class ScatterAllgather {
 Task bcast_scatter_allgather(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   ScatterAllgather broadcast(t, call, static_cast<std::size_t>(p.value[0]));
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, call.bytes, &made));
+  co_await enter_segment(t, k, call.bytes, &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the broadcast's segment");
-  TUTTI_CO_TRY(co_await broadcast.run());
+  co_await broadcast.run();
   t.finish(k);
   co_return Status::success();
 }

@@ -14,13 +14,12 @@ Task bcast_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, const P
   const Packets packets{call.bytes, static_cast<std::size_t>(p.value[0]),
                         Inbox::bcast_block(size, 0)};
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
-  if (tree.parent() >= 0)
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, member(tree.parent()), call.recv));
+  co_await t.inbox().enter(k, false);
+  if (tree.parent() >= 0) co_await receive_packets(t, k, packets, member(tree.parent()), call.recv);
   for (int child = 0; tree.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(send_packets(t, k, packets, member(tree.child(child)), call.recv, &sent));
+    co_await send_packets(t, k, packets, member(tree.child(child)), call.recv, &sent);
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

@@ -9,22 +9,21 @@ Task gather_direct(Team& t, const Call& call, const Ticket& k, const Parameters&
   Window window(t);
   Completion sent;
   const std::size_t own = static_cast<std::size_t>(t.rank()) * call.bytes;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await inbox.enter(k, false);
   if (t.rank() != call.root) {
-    TUTTI_CO_TRY(co_await inbox.mailed(k, call.root, kInvited));
-    TUTTI_CO_TRY(put_direct(t, k, call.root, own, call.send, call.bytes, &sent));
-    TUTTI_CO_TRY(inbox.mail(k, call.root, kArrived, nullptr));
+    co_await inbox.mailed(k, call.root, kInvited);
+    co_await put_direct(t, k, call.root, own, call.send, call.bytes, &sent);
+    co_await inbox.mail(k, call.root, kArrived, nullptr);
   } else {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes * static_cast<std::size_t>(t.size())));
+    co_await window.open(call.recv, call.bytes * static_cast<std::size_t>(t.size()));
     for (int step = 1; step < t.size(); ++step)
-      TUTTI_CO_TRY(window.invite(k, (t.rank() + step) % t.size()));
+      co_await window.invite(k, (t.rank() + step) % t.size());
     place(t, at(call.recv, own), call.send, call.bytes);
     for (int step = 1; step < t.size(); ++step) {
-      TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + step) % t.size(), kArrived));
+      co_await inbox.mailed(k, (t.rank() + step) % t.size(), kArrived);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

@@ -12,18 +12,17 @@ Task gather_layered(Team& t, const Call& call, const Ticket& k, const Parameters
   const bool at_root = layers.my_node == root_node;
   const std::size_t block = padded.per_node() * call.bytes;  // of a node
   Temporary here, all;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  if (layers.leaders) TUTTI_CO_TRY(here.allocate(t, block));
+  co_await t.layers_turn(k);
+  if (layers.leaders) co_await here.allocate(t, block);
   const bool holds_all = at_root && (layers.leaders || t.rank() == call.root);
-  if (holds_all) TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
+  if (holds_all) co_await all.allocate(t, padded.places() * call.bytes);
   const Call up = like(call, Coll::gather, 0, call.send, here.memory(), call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
+  co_await in_layer(t, layers.node, up);
   if (layers.leaders) {
     const Call across = like(call, Coll::gather, root_node, here.memory(), all.memory(), block);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(t, layers.leaders, across);
   }
-  TUTTI_CO_TRY(
-      co_await pass_on_node(t, call.root, false, all.memory(), padded.places() * call.bytes));
+  co_await pass_on_node(t, call.root, false, all.memory(), padded.places() * call.bytes);
   for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
     place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
           at(all.memory(), padded.of(member) * call.bytes), call.bytes);

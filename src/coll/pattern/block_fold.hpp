@@ -40,11 +40,12 @@ class BlockFold {
 inline Task fold_through_blocks(Team& t, const Call& call, const Ticket& k, std::size_t block,
                                 bool reads) {
   Scratch aside(t);
-  if (reads && t.rank() > 1 && call.send == call.recv) TUTTI_CO_TRY(aside.take());
+  if (reads && t.rank() > 1 && call.send == call.recv) co_await aside.take();
   const std::size_t chunk = whole_elements(block, call.reduction->element_bytes);
-  co_return co_await through_blocks(
+  co_await through_blocks(
       t, k, Publishers::all(t), call.send, [&call](int) { return call.bytes; }, chunk, reads,
       BlockFold(t, call, aside.memory()));
+  co_return Status::success();
 }
 
 }  // namespace tutti

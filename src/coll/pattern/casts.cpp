@@ -46,12 +46,12 @@ Task Casts::take_until(std::uint64_t deadline_ns) noexcept {
     // Read before looking: what comes after the look makes them grow.
     const Word& arrivals = multicast_.arrivals();
     const std::uint64_t seen = arrivals.load(std::memory_order_acquire);
-    TUTTI_CO_TRY(take());
+    co_await take();
     if (complete() || t_.fabric().now_ns() >= deadline_ns) co_return Status::success();
     if (deadline_ns == kNever) {
-      TUTTI_CO_TRY(co_await engine.reached(arrivals, seen + 1, t_.membership()));
+      co_await engine.reached(arrivals, seen + 1, t_.membership());
     } else {
-      TUTTI_CO_TRY(co_await engine.reached_by(arrivals, seen + 1, deadline_ns, t_.membership()));
+      co_await engine.reached_by(arrivals, seen + 1, deadline_ns, t_.membership());
     }
   }
 }
@@ -73,23 +73,20 @@ Task Casts::fetch(bool* saved) noexcept {
   *saved = false;
   Completion asked;
   std::uint64_t filled = 0;
-  TUTTI_CO_TRY(inbox.fetch_counter(k_, root, Inbox::bcast_block(t_.size(), 0), &filled, &asked));
-  TUTTI_CO_TRY(
-      co_await engine.reached(asked.finished, asked.posted, t_.membership(), t_.job_rank(root)));
-  TUTTI_CO_TRY(asked.status);
+  co_await inbox.fetch_counter(k_, root, Inbox::bcast_block(t_.size(), 0), &filled, &asked);
+  co_await engine.completed(asked, t_.membership(), t_.job_rank(root));
   if (filled < k_.epoch + 1) co_return Status::success();
   *saved = true;
   Completion read;
   for (int i = 0; i < fragments_; ++i) {
     if ((had_ >> i & 1) != 0) continue;
-    TUTTI_CO_TRY(inbox.fetch(k_, root, Inbox::bcast_block(t_.size(), i), at(call_.recv, offset(i)),
-                             bytes(i), &read));
+    co_await inbox.fetch(k_, root, Inbox::bcast_block(t_.size(), i), at(call_.recv, offset(i)),
+                         bytes(i), &read);
     had_ |= std::uint64_t{1} << i;
     ++multicast_.counts().repaired;
   }
-  TUTTI_CO_TRY(
-      co_await engine.reached(read.finished, read.posted, t_.membership(), t_.job_rank(root)));
-  co_return read.status;
+  co_await engine.completed(read, t_.membership(), t_.job_rank(root));
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -50,7 +50,7 @@ inline Status put_direct(Team& t, const Ticket& k, int member, std::size_t offse
 
 /// Awaits that everything posted to `sent` is over on this side.
 inline Engine::Reached all_sent(Team& t, const Completion& sent) noexcept {
-  return t.engine().reached(sent.finished, sent.posted, t.membership());
+  return t.engine().completed(sent, t.membership());
 }
 
 }  // namespace tutti

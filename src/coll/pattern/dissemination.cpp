@@ -12,13 +12,12 @@ Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes,
   Inbox& inbox = t.inbox();
   Window window(t);
   Completion sent;
-  TUTTI_CO_TRY(window.open(vector, bytes));
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  for (int have = 1; have < size; have *= 2)
-    TUTTI_CO_TRY(window.invite(k, (t.rank() + have) % size));
+  co_await window.open(vector, bytes);
+  co_await inbox.enter(k, true);
+  for (int have = 1; have < size; have *= 2) co_await window.invite(k, (t.rank() + have) % size);
   for (int have = 1; have < size; have *= 2) {
     const int to = (t.rank() + size - have) % size;
-    TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
+    co_await inbox.mailed(k, to, kInvited);
     for (int i = 0; i < std::min(have, size - have);) {
       // As many blocks at once as follow each other.
       Placement run = placement((t.rank() + i) % size);
@@ -27,13 +26,13 @@ Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes,
         if (next.begin != run.begin + run.bytes) break;
         run.bytes += next.bytes;
       }
-      TUTTI_CO_TRY(put_direct(t, k, to, run.begin, at(vector, run.begin), run.bytes, &sent));
+      co_await put_direct(t, k, to, run.begin, at(vector, run.begin), run.bytes, &sent);
     }
-    TUTTI_CO_TRY(inbox.mail(k, to, kArrived, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + have) % size, kArrived));
+    co_await inbox.mail(k, to, kArrived, nullptr);
+    co_await inbox.mailed(k, (t.rank() + have) % size, kArrived);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  co_return sent.status;
+  co_await all_sent(t, sent);
+  co_return Status::success();
 }
 
 Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
@@ -42,7 +41,7 @@ Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
   Inbox& inbox = t.inbox();
   Temporary known;  // blocks of this rank, the next one, ...
   Completion sent;
-  TUTTI_CO_TRY(known.allocate(t, bytes));
+  co_await known.allocate(t, bytes);
   std::size_t filled = 0;
   const auto copy_in = [&](int member) {
     const Placement block = placement(member);
@@ -55,13 +54,13 @@ Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
     return total;
   };
   copy_in(t.rank());
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  co_await inbox.enter(k, true);
   for (int round = 0, have = 1; have < size; ++round, have *= 2) {
     const int count = std::min(have, size - have);
     const int from = (t.rank() + have) % size;
-    TUTTI_CO_TRY(inbox.put(k, (t.rank() + size - have) % size, round, known.memory(),
-                           bytes_of(t.rank(), count), &sent));
-    TUTTI_CO_TRY(co_await inbox.arrival(k, round, from));
+    co_await inbox.put(k, (t.rank() + size - have) % size, round, known.memory(),
+                       bytes_of(t.rank(), count), &sent);
+    co_await inbox.arrival(k, round, from);
     const std::byte* data = inbox.data(k, round, bytes_of(from, count));
     for (int i = 0; i < count; ++i) {
       const Placement block = placement((from + i) % size);
@@ -70,8 +69,8 @@ Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
       copy_in((from + i) % size);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  co_return sent.status;
+  co_await all_sent(t, sent);
+  co_return Status::success();
 }
 
 }  // namespace tutti

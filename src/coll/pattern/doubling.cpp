@@ -24,9 +24,9 @@ class Exchange {
   }
   Task send(int member, int slot, const void* data) noexcept {
     if (eager_) co_return t_.inbox().put(k_, member, slot, data, bytes_, &sent_);
-    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, member, kInvited));
-    TUTTI_CO_TRY(
-        put_direct(t_, k_, member, bytes_ * static_cast<std::size_t>(slot), data, bytes_, &sent_));
+    co_await t_.inbox().mailed(k_, member, kInvited);
+    co_await put_direct(t_, k_, member, bytes_ * static_cast<std::size_t>(slot), data, bytes_,
+                        &sent_);
     co_return t_.inbox().mail(k_, member, kArrived, nullptr);
   }
   Engine::Reached arrived(int member, int slot) noexcept {
@@ -56,28 +56,28 @@ Task double_up(Team& t, const Ticket& k, const Reduction& reduction, void* vecto
   const int rounds = partners.rounds();
   const int neighbour = partners.neighbour();
   Exchange exchange(t, k, bytes);
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  TUTTI_CO_TRY(exchange.open(1 + rounds));
-  if (partners.represented() || partners.represents()) TUTTI_CO_TRY(exchange.invite(neighbour));
+  co_await t.inbox().enter(k, true);
+  co_await exchange.open(1 + rounds);
+  if (partners.represented() || partners.represents()) co_await exchange.invite(neighbour);
   for (int round = 0; !partners.represented() && round < rounds; ++round) {
-    TUTTI_CO_TRY(exchange.invite(partners.partner(round)));
+    co_await exchange.invite(partners.partner(round));
   }
   if (partners.represented()) {
-    TUTTI_CO_TRY(co_await exchange.send(neighbour, 0, vector));
-    TUTTI_CO_TRY(co_await exchange.arrived(neighbour, 0));
-    TUTTI_CO_TRY(co_await exchange.sent());
+    co_await exchange.send(neighbour, 0, vector);
+    co_await exchange.arrived(neighbour, 0);
+    co_await exchange.sent();
     place(t, vector, exchange.data(0), bytes);
     co_return Status::success();
   }
   if (partners.represents()) {
-    TUTTI_CO_TRY(co_await exchange.arrived(neighbour, 0));
+    co_await exchange.arrived(neighbour, 0);
     fold_bytes(t, reduction, exchange.data(0), vector, vector, bytes);
   }
   for (int round = 0; round < rounds; ++round) {
     const int other = partners.partner(round);
-    TUTTI_CO_TRY(co_await exchange.send(other, 1 + round, vector));
-    TUTTI_CO_TRY(co_await exchange.arrived(other, 1 + round));
-    TUTTI_CO_TRY(co_await exchange.sent());
+    co_await exchange.send(other, 1 + round, vector);
+    co_await exchange.arrived(other, 1 + round);
+    co_await exchange.sent();
     const void* theirs = exchange.data(1 + round);
     if (other < t.rank()) {
       fold_bytes(t, reduction, theirs, vector, vector, bytes);
@@ -86,8 +86,8 @@ Task double_up(Team& t, const Ticket& k, const Reduction& reduction, void* vecto
     }
   }
   if (partners.represents()) {
-    TUTTI_CO_TRY(co_await exchange.send(neighbour, 0, vector));
-    TUTTI_CO_TRY(co_await exchange.sent());
+    co_await exchange.send(neighbour, 0, vector);
+    co_await exchange.sent();
   }
   co_return Status::success();
 }

@@ -44,10 +44,10 @@ Task fold_around_ring(Team& t, const Call& call, const Ticket& k, const Parts& p
   const int size = t.size(), right = right_of(t), left = left_of(t);
   for (int i = 0; i < size - 1; ++i, ++*step) {
     const int mine = (t.rank() + size - i) % size, theirs = (t.rank() + 2 * size - i - 1) % size;
-    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)),
-                            parts.bytes(mine), sent));
-    TUTTI_CO_TRY(t.inbox().mail(k, right, *step, nullptr));
-    TUTTI_CO_TRY(co_await t.inbox().mailed(k, left, *step));
+    co_await put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)),
+                        parts.bytes(mine), sent);
+    co_await t.inbox().mail(k, right, *step, nullptr);
+    co_await t.inbox().mailed(k, left, *step);
     std::byte* const operand = at(call.recv, parts.begin(theirs));
     fold_bytes(t, *call.reduction, at(incoming, parts.begin(theirs)), operand, operand,
                parts.bytes(theirs));

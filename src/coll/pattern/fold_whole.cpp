@@ -28,10 +28,10 @@ Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void
                 std::size_t block) {
   Temporary folded, operand;
   if (reads) {
-    TUTTI_CO_TRY(folded.allocate(t, bytes));
-    TUTTI_CO_TRY(operand.allocate(t, bytes));
+    co_await folded.allocate(t, bytes);
+    co_await operand.allocate(t, bytes);
   }
-  TUTTI_CO_TRY(co_await t.turn(k));
+  co_await t.turn(k);
   if (!reads) t.drain(k, k.items - 1);
   const std::uint64_t count = chunks(published, block);
   for (int member = 0; member < t.size(); ++member) {
@@ -44,14 +44,14 @@ Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void
         std::byte* own = nullptr;
         Status status;
         if (!t.try_block(k, item, length, &own, &status)) {
-          TUTTI_CO_TRY(status);
-          TUTTI_CO_TRY(co_await t.wait_block(k, item, length, &own));
+          co_await status;
+          co_await t.wait_block(k, item, length, &own);
         }
         place_shared(t, own, at(send, offset), length);
         t.post(k, item, own, length);
         if (reads) take_part(t, vector, begin, bytes, offset, at(send, offset), length);
       } else if (reads) {
-        TUTTI_CO_TRY(co_await t.posted(k, item, member));
+        co_await t.posted(k, item, member);
         take_part(t, vector, begin, bytes, offset, t.block(k, item, member), length);
       }
       if (reads) t.drain(k, item);

@@ -11,11 +11,12 @@ Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t b
     co_return Status::success();
   Temporary unused;
   if (t.rank() != root && !layers.leaders) {
-    TUTTI_CO_TRY(unused.allocate(t, bytes));
+    co_await unused.allocate(t, bytes);
     memory = unused.memory();
   }
   const Call call = like(Call{}, Coll::bcast, to_leader ? local : 0, nullptr, memory, bytes);
-  co_return co_await in_layer(t, layers.node, call);
+  co_await in_layer(t, layers.node, call);
+  co_return Status::success();
 }
 
 Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
@@ -25,7 +26,7 @@ Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
       at(vector,
          static_cast<std::size_t>(layers.first[static_cast<std::size_t>(layers.my_node)]) * bytes);
   const Call gather = like(call, Coll::gather, 0, mine, ours, bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  co_await in_layer(t, layers.node, gather);
   if (layers.leaders) {
     std::vector<std::size_t> counts, displs;
     for (int node = 0; node < layers.nodes; ++node) {
@@ -37,11 +38,12 @@ Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
         like(call, Coll::allgatherv, 0, ours, vector, bytes * static_cast<std::size_t>(t.size()));
     all.counts = counts.data();
     all.displs = displs.data();
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, all));
+    co_await in_layer(t, layers.leaders, all);
   }
   const Call down =
       like(call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(t.size()));
-  co_return co_await in_layer(t, layers.node, down);
+  co_await in_layer(t, layers.node, down);
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -40,7 +40,7 @@ inline Task receive_packets(Team& t, const Ticket& k, Packets packets, int from,
                             void* out) noexcept {
   for (int i = 0; i < packets.count(); ++i) {
     const int block = packets.first_block + i;
-    TUTTI_CO_TRY(co_await t.inbox().arrival(k, block, from));
+    co_await t.inbox().arrival(k, block, from);
     t.fabric().spend(Work::match, packets.length(i));
     place(t, at(out, packets.offset(i)), t.inbox().data(k, block, packets.length(i)),
           packets.length(i));

@@ -45,11 +45,11 @@ Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool publis
                     const void* mine, const void* own, std::size_t bytes, bool reads,
                     Visit visit) noexcept {
   if (!published) {
-    TUTTI_CO_TRY(co_await t.wait_cell(k, bytes));
+    co_await t.wait_cell(k, bytes);
     t.publish(k, mine, bytes);
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member, bytes));
+    if (member != t.rank()) co_await t.published(k, member, bytes);
   }
   read_cells(t, k, publishers, own, bytes, reads, visit);
   co_return Status::success();
@@ -90,7 +90,7 @@ inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
 template <class Length, class Visit>
 Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void* mine,
                     Length length, std::size_t chunk, bool reads, Visit visit) noexcept {
-  TUTTI_CO_TRY(co_await t.turn(k));
+  co_await t.turn(k);
   const auto* own = static_cast<const std::byte*>(mine);
   const bool publishes = publishers.has(t.rank());
   if (!reads && k.items != 0) t.drain(k, k.items - 1);
@@ -102,8 +102,8 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
       std::byte* block = nullptr;
       Status status;
       if (!t.try_block(k, item, bytes, &block, &status)) {
-        TUTTI_CO_TRY(status);
-        TUTTI_CO_TRY(co_await t.wait_block(k, item, bytes, &block));
+        co_await status;
+        co_await t.wait_block(k, item, bytes, &block);
       }
       place_shared(t, block, own + offset, bytes);
       t.post(k, item, block, bytes);
@@ -116,7 +116,7 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
         if (bytes != 0) visit(member, offset, own + offset, bytes);
         continue;
       }
-      TUTTI_CO_TRY(co_await t.posted(k, item, member));
+      co_await t.posted(k, item, member);
       if (bytes != 0) visit(member, offset, t.block(k, item, member), bytes);
     }
     t.drain(k, item);
@@ -131,25 +131,25 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
 template <class Visit>
 Task through_memory(Team& t, const Ticket& k, Publishers publishers, const void* mine,
                     std::size_t bytes, bool reads, Visit visit) noexcept {
-  TUTTI_CO_TRY(co_await t.turn(k));
+  co_await t.turn(k);
   const bool publishes = publishers.has(t.rank());
   Region region;
   if (publishes) {
-    if (!t.line_free(k.first_item)) TUTTI_CO_TRY(co_await t.wait_line(k, 0));
-    TUTTI_CO_TRY(t.fabric().expose(const_cast<void*>(mine), bytes, &region));
+    if (!t.line_free(k.first_item)) co_await t.wait_line(k, 0);
+    co_await t.fabric().expose(const_cast<void*>(mine), bytes, &region);
     t.post_key(k, 0, region.key);
   }
   for (int step = 1; reads && step < t.size(); ++step) {
     const int member = (t.rank() + step) % t.size();
     if (!publishers.has(member)) continue;
-    TUTTI_CO_TRY(co_await t.posted(k, 0, member));
+    co_await t.posted(k, 0, member);
     Remote remote;
-    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member), &remote));
-    TUTTI_CO_TRY(visit(member, remote));
+    co_await t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member), &remote);
+    co_await visit(member, remote);
   }
   t.drain(k, 0);
   if (publishes) {
-    TUTTI_CO_TRY(co_await t.wait_drained(k, 0));
+    co_await t.wait_drained(k, 0);
     t.fabric().withdraw(region);
   }
   t.finish(k);

@@ -16,7 +16,7 @@ Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void
       const int child = tree.child(step, j);
       if (child < 0) continue;
       const int block = tree.block_of(step, j);
-      TUTTI_CO_TRY(co_await inbox.arrival(k, block, child));
+      co_await inbox.arrival(k, block, child);
       if (call.bytes == 0) continue;
       fold_bytes(t, *call.reduction, folded, inbox.data(k, block, call.bytes), accumulator,
                  call.bytes);
@@ -24,7 +24,7 @@ Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void
     }
   }
   if (tree.parent() >= 0) {
-    TUTTI_CO_TRY(inbox.put(k, tree.parent(), tree.block(), folded, call.bytes, sent));
+    co_await inbox.put(k, tree.parent(), tree.block(), folded, call.bytes, sent);
   } else if (folded == call.send) {
     place(t, accumulator, call.send, call.bytes);  // the only member
   }

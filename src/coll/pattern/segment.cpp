@@ -14,9 +14,9 @@ Task exchange_among_all(Team& t, const Ticket& k, std::uint64_t mine,
   Inbox& inbox = t.inbox();
   const Key key{{mine, 0, 0, 0}};
   for (int i = 1; i < t.size(); ++i)
-    TUTTI_CO_TRY(inbox.mail(k, (t.rank() + i) % t.size(), kInvited, &key));
+    co_await inbox.mail(k, (t.rank() + i) % t.size(), kInvited, &key);
   for (int member = 0; member < t.size(); ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await inbox.mailed(k, member, kInvited));
+    if (member != t.rank()) co_await inbox.mailed(k, member, kInvited);
     offsets[member] = member == t.rank() ? mine : inbox.mail_key(k, member).words[0];
   }
   co_return Status::success();
@@ -30,13 +30,14 @@ Task exchange_in_layers(Team& t, Allocate allocate, std::uint64_t* offsets) noex
   const auto nodes = static_cast<std::size_t>(layers.nodes);
   const Call here = like(Call{}, Coll::barrier, 0, nullptr, nullptr, 0);
   const Call down = like(Call{}, Coll::bcast, 0, nullptr, offsets, nodes * sizeof *offsets);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, here));
+  co_await in_layer(t, layers.node, here);
   if (layers.leaders) {
     const std::uint64_t mine = allocate();
     const Call across = like(Call{}, Coll::allgather, 0, &mine, offsets, sizeof mine);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(t, layers.leaders, across);
   }
-  co_return co_await in_layer(t, layers.node, down);
+  co_await in_layer(t, layers.node, down);
+  co_return Status::success();
 }
 
 }  // namespace
@@ -44,9 +45,9 @@ Task exchange_in_layers(Team& t, Allocate allocate, std::uint64_t* offsets) noex
 Task enter_segment(Team& t, const Ticket& k, std::size_t bytes, bool* made) noexcept {
   *made = true;
   if (t.layers() != nullptr) {
-    TUTTI_CO_TRY(co_await t.layers_turn(k));
+    co_await t.layers_turn(k);
   } else {
-    TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+    co_await t.inbox().enter(k, true);
   }
   NodeSegment& segment = t.segment();
   if (!segment.holds(bytes)) {
@@ -56,9 +57,9 @@ Task enter_segment(Team& t, const Ticket& k, std::size_t bytes, bool* made) noex
     if (t.symmetric()) {
       std::fill(offsets.begin(), offsets.end(), allocate());
     } else if (t.layers() != nullptr) {
-      TUTTI_CO_TRY(co_await exchange_in_layers(t, allocate, offsets.data()));
+      co_await exchange_in_layers(t, allocate, offsets.data());
     } else {
-      TUTTI_CO_TRY(co_await exchange_among_all(t, k, allocate(), offsets.data()));
+      co_await exchange_among_all(t, k, allocate(), offsets.data());
     }
     *made = segment.adopt(offsets.data(), capacity);
     if (!*made) co_return Status::success();

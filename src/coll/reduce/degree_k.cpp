@@ -9,23 +9,22 @@ namespace tutti {
 Task reduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   Inbox& inbox = t.inbox();
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await inbox.enter(k, false);
   // Only the root has a receive buffer; the others fold in scratch memory of their own.
   Scratch scratch(t);
-  TUTTI_CO_TRY(scratch.take());
+  co_await scratch.take();
   void* const accumulator = t.rank() == call.root ? call.recv : scratch.memory();
-  TUTTI_CO_TRY(
-      co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), accumulator, &sent));
+  co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), accumulator, &sent);
   if (call.root != 0) {
     const int block = Inbox::bcast_block(t.size(), 0);
-    if (t.rank() == 0) TUTTI_CO_TRY(inbox.put(k, call.root, block, accumulator, call.bytes, &sent));
+    if (t.rank() == 0) co_await inbox.put(k, call.root, block, accumulator, call.bytes, &sent);
     if (t.rank() == call.root) {
-      TUTTI_CO_TRY(co_await inbox.arrival(k, block, 0));
-      TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+      co_await inbox.arrival(k, block, 0);
+      co_await t.engine().completed(sent, t.membership());
       place(t, call.recv, inbox.data(k, block, call.bytes), call.bytes);
     }
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+  co_await t.engine().completed(sent, t.membership());
   t.finish(k);
   co_return Status::success();
 }

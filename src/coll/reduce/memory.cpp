@@ -12,15 +12,15 @@ Task reduce_memory(Team& t, const Call& call, const Ticket& k, const Parameters&
   const bool root = t.rank() == call.root;
   std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
   Scratch scratch(t);
-  if (root) TUTTI_CO_TRY(scratch.take());
+  if (root) co_await scratch.take();
   int known = 0;
-  TUTTI_CO_TRY(co_await through_memory(
+  co_await through_memory(
       t, k, Publishers::all(t), call.send, call.bytes, root, [&](int member, const Remote& remote) {
         remotes[static_cast<std::size_t>(member)] = remote;
         if (++known < t.size() - 1) return Status::success();
         return fold_from_memory(t, *call.reduction, call.send, remotes, 0, call.bytes,
                                 static_cast<std::byte*>(call.recv), scratch);
-      }));
+      });
   co_return Status::success();
 }
 

@@ -9,8 +9,8 @@ namespace tutti {
 
 Task reduce_scatter_block_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   Temporary blocks;
-  TUTTI_CO_TRY(blocks.allocate(t, call.bytes * static_cast<std::size_t>(t.size())));
-  TUTTI_CO_TRY(co_await exchange_blocks(t, k, call.send, blocks.memory(), call.bytes));
+  co_await blocks.allocate(t, call.bytes * static_cast<std::size_t>(t.size()));
+  co_await exchange_blocks(t, k, call.send, blocks.memory(), call.bytes);
   Folder fold(t, *call.reduction, call.recv, call.bytes);
   for (int member = 0; member < t.size(); ++member) {
     fold(at(blocks.memory(), static_cast<std::size_t>(member) * call.bytes));
@@ -23,9 +23,9 @@ Task reduce_scatter_block_direct(Team& t, const Call& call, const Ticket& k, con
 Task reduce_scatter_block_doubling(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
   Temporary vector;
-  TUTTI_CO_TRY(vector.allocate(t, total));
+  co_await vector.allocate(t, total);
   place(t, vector.memory(), call.send, total);
-  TUTTI_CO_TRY(co_await double_up(t, k, *call.reduction, vector.memory(), total));
+  co_await double_up(t, k, *call.reduction, vector.memory(), total);
   place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
         call.bytes);
   t.finish(k);
@@ -37,9 +37,9 @@ Task reduce_scatter_block_ordered(Team& t, const Call& call, const Ticket& k, co
   Temporary vector;
   all.coll = Coll::allreduce;
   all.bytes = call.bytes * static_cast<std::size_t>(t.size());
-  TUTTI_CO_TRY(vector.allocate(t, all.bytes));
+  co_await vector.allocate(t, all.bytes);
   all.recv = vector.memory();
-  TUTTI_CO_TRY(co_await allreduce_ordered(t, all, k, p));  // finishes
+  co_await allreduce_ordered(t, all, k, p);  // finishes
   place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
         call.bytes);
   co_return Status::success();

@@ -7,10 +7,10 @@ namespace tutti {
 Task reduce_scatter_block_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
   Temporary vector;
   const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(vector.allocate(t, total));
+  co_await t.layers_turn(k);
+  co_await vector.allocate(t, total);
   const Call all = like(call, Coll::allreduce, 0, call.send, vector.memory(), total);
-  TUTTI_CO_TRY(co_await allreduce_layered(t, all, k, p));  // finishes
+  co_await allreduce_layered(t, all, k, p);  // finishes
   place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
         call.bytes);
   co_return Status::success();
@@ -20,9 +20,9 @@ Task reduce_scatter_block_layered_ordered(Team& t, const Call& call, const Ticke
                                           const Parameters& p) {
   Temporary vector;
   const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  TUTTI_CO_TRY(vector.allocate(t, total));
+  co_await vector.allocate(t, total);
   const Call all = like(call, Coll::allreduce, 0, call.send, vector.memory(), total);
-  TUTTI_CO_TRY(co_await allreduce_layered_ordered(t, all, k, p));  // finishes
+  co_await allreduce_layered_ordered(t, all, k, p);  // finishes
   place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
         call.bytes);
   co_return Status::success();

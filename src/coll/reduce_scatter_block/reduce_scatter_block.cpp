@@ -29,7 +29,7 @@ Task reduce_scatter_block_blocks(Team& t, const Call& call, const Ticket& k, con
   const std::size_t chunk = whole_elements(block_parameter(t, p), call.reduction->element_bytes);
   // The first operand of a slice; the second fold takes both from where they are.
   const std::byte* first = nullptr;
-  TUTTI_CO_TRY(co_await through_blocks(
+  co_await through_blocks(
       t, k, Publishers::all(t), call.send, [total](int) { return total; }, chunk, true,
       [&](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         const Slice slice(t.rank(), call.bytes, offset, bytes);
@@ -42,29 +42,28 @@ Task reduce_scatter_block_blocks(Team& t, const Call& call, const Ticket& k, con
         } else {
           fold_bytes(t, *call.reduction, member == 1 ? first : out, operand, out, slice.bytes);
         }
-      }));
+      });
   co_return Status::success();
 }
 
 Task reduce_scatter_block_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
   std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
   Scratch scratch(t);
-  TUTTI_CO_TRY(scratch.take());
+  co_await scratch.take();
   // In place, the result would overwrite what others still read: it waits aside.
   Temporary aside;
   const bool in_place = call.send == call.recv;
-  if (in_place) TUTTI_CO_TRY(aside.allocate(t, call.bytes));
+  if (in_place) co_await aside.allocate(t, call.bytes);
   auto* out = static_cast<std::byte*>(in_place ? aside.memory() : call.recv);
   int known = 0;
-  TUTTI_CO_TRY(co_await through_memory(t, k, Publishers::all(t), call.send, total_of(t, call), true,
-                                       [&](int member, const Remote& remote) {
-                                         remotes[static_cast<std::size_t>(member)] = remote;
-                                         if (++known < t.size() - 1) return Status::success();
-                                         return fold_from_memory(
-                                             t, *call.reduction, call.send, remotes,
-                                             static_cast<std::size_t>(t.rank()) * call.bytes,
-                                             call.bytes, out, scratch);
-                                       }));
+  co_await through_memory(t, k, Publishers::all(t), call.send, total_of(t, call), true,
+                          [&](int member, const Remote& remote) {
+                            remotes[static_cast<std::size_t>(member)] = remote;
+                            if (++known < t.size() - 1) return Status::success();
+                            return fold_from_memory(t, *call.reduction, call.send, remotes,
+                                                    static_cast<std::size_t>(t.rank()) * call.bytes,
+                                                    call.bytes, out, scratch);
+                          });
   if (in_place) place(t, call.recv, out, call.bytes);
   co_return Status::success();
 }

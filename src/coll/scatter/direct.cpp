@@ -8,24 +8,23 @@ Task scatter_direct(Team& t, const Call& call, const Ticket& k, const Parameters
   Inbox& inbox = t.inbox();
   Window window(t);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await inbox.enter(k, false);
   if (t.rank() != call.root) {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes));
-    TUTTI_CO_TRY(window.invite(k, call.root));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, call.root, kArrived));
+    co_await window.open(call.recv, call.bytes);
+    co_await window.invite(k, call.root);
+    co_await inbox.mailed(k, call.root, kArrived);
   } else {
     for (int step = 1; step < t.size(); ++step) {
       const int member = (t.rank() + step) % t.size();
-      TUTTI_CO_TRY(co_await inbox.mailed(k, member, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, member, 0,
-                              at(call.send, static_cast<std::size_t>(member) * call.bytes),
-                              call.bytes, &sent));
-      TUTTI_CO_TRY(inbox.mail(k, member, kArrived, nullptr));
+      co_await inbox.mailed(k, member, kInvited);
+      co_await put_direct(t, k, member, 0,
+                          at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes,
+                          &sent);
+      co_await inbox.mail(k, member, kArrived, nullptr);
     }
     place(t, call.recv, at(call.send, static_cast<std::size_t>(t.rank()) * call.bytes), call.bytes);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
+  co_await all_sent(t, sent);
   t.finish(k);
   co_return Status::success();
 }

@@ -12,22 +12,21 @@ Task scatter_layered(Team& t, const Call& call, const Ticket& k, const Parameter
   const bool at_root = layers.my_node == root_node;
   const std::size_t block = padded.per_node() * call.bytes;
   Temporary here, all;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  if (layers.leaders) TUTTI_CO_TRY(here.allocate(t, block));
+  co_await t.layers_turn(k);
+  if (layers.leaders) co_await here.allocate(t, block);
   if (at_root && (layers.leaders || t.rank() == call.root))
-    TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
+    co_await all.allocate(t, padded.places() * call.bytes);
   for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
     place(t, at(all.memory(), padded.of(member) * call.bytes),
           at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes);
   }
-  TUTTI_CO_TRY(
-      co_await pass_on_node(t, call.root, true, all.memory(), padded.places() * call.bytes));
+  co_await pass_on_node(t, call.root, true, all.memory(), padded.places() * call.bytes);
   if (layers.leaders) {
     const Call across = like(call, Coll::scatter, root_node, all.memory(), here.memory(), block);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(t, layers.leaders, across);
   }
   const Call down = like(call, Coll::scatter, 0, here.memory(), call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  co_await in_layer(t, layers.node, down);
   t.finish(k);
   co_return Status::success();
 }
