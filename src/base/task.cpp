@@ -9,7 +9,7 @@ void* FramePool::take_slab(std::size_t bytes) noexcept { return std::malloc(byte
 std::coroutine_handle<> Task::fail(Handle handle, Status why) noexcept {
   for (;;) {
     promise_type& promise = handle.promise();
-    promise.result = why;
+    promise.set_result(why);
     promise.ended = true;
     if (!promise.continuation) return std::noop_coroutine();
     if (promise.asked) return promise.continuation;
