@@ -6,7 +6,7 @@
 
 #include "base/task.hpp"
 #include "coll/call.hpp"
-#include "team/team.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
@@ -46,7 +46,7 @@ struct Shape {
 struct Algorithm {
   const char* name;
   Coll coll;
-  Task (*run)(Team& team, const Call& call, const Ticket& ticket, const Parameters& parameters);
+  Task (*run)(Collective& collective, const Parameters& parameters);
   /// Stream items that it uses; the same on all members. nullptr: none.
   std::uint64_t (*items)(const Shape& shape, const Parameters& parameters);
   /// nullptr when it can run on this shape, else why not (static string).

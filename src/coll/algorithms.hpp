@@ -6,8 +6,7 @@
 
 namespace tutti {
 
-#define TUTTI_ALGORITHM(function) \
-  Task function(Team& t, const Call& call, const Ticket& k, const Parameters& p)
+#define TUTTI_ALGORITHM(function) Task function(Collective& c, const Parameters& p)
 
 TUTTI_ALGORITHM(barrier_flat);
 TUTTI_ALGORITHM(barrier_degree_k);
@@ -102,9 +101,9 @@ TUTTI_ALGORITHM(alltoall_layered);
 #undef TUTTI_ALGORITHM
 
 /// Bytes of a shared block that an algorithm uses: its parameter, or all of the block.
-inline std::size_t block_parameter(const Team& t, const Parameters& p) noexcept {
+inline std::size_t block_parameter(const Collective& c, const Parameters& p) noexcept {
   const auto wanted = static_cast<std::size_t>(p.value[0]);
-  return wanted == 0 || wanted > t.block_bytes() ? t.block_bytes() : wanted;
+  return wanted == 0 || wanted > c.team.block_bytes() ? c.team.block_bytes() : wanted;
 }
 
 }  // namespace tutti

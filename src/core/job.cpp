@@ -222,10 +222,11 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   const Choice& choice = job.choice_for(team, call);
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run here");
-  const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
+  Collective collective(team, call);
+  collective.take_place(job.items_of(team, call, choice));
   if (choice.algorithm->casts) co_await team.open_multicast();
   if (!team.connected()) co_await team.connect();
-  co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  co_await choice.algorithm->run(collective, choice.parameters);
   co_return Status::success();
 }
 
@@ -297,11 +298,10 @@ const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noex
   return static_cast<const TeamEntry*>(team.host_data)->choices->of(call);
 }
 
-Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
-                              const Choice& choice) noexcept {
-  if (choice.algorithm->casts) co_await team.open_multicast();
-  co_await team.connect();
-  co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+Task JobImpl::connect_and_run(Collective& collective, const Choice& choice) noexcept {
+  if (choice.algorithm->casts) co_await collective.team.open_multicast();
+  co_await collective.team.connect();
+  co_await choice.algorithm->run(collective, choice.parameters);
   co_return Status::success();
 }
 
@@ -318,12 +318,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   if (choice.algorithm == nullptr)
     return Status::error(Code::unsupported, "no algorithm can run here");
   const bool offloaded = choice.algorithm->offloaded;
-  const Ticket ticket = offloaded ? Ticket{} : team.take_ticket(items_of(team, call, choice));
+  Collective collective(team, call);
+  if (!offloaded) collective.take_place(items_of(team, call, choice));
   const Status status = engine_.run(
       [&] {
-        return offloaded || team.connected()
-                   ? choice.algorithm->run(team, call, ticket, choice.parameters)
-                   : connect_and_run(team, call, ticket, choice);
+        return offloaded || team.connected() ? choice.algorithm->run(collective, choice.parameters)
+                                             : connect_and_run(collective, choice);
       },
       guard);
   return status.ok() ? status : tell_failure(team, status);
@@ -349,8 +349,8 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
   Status status;
   if (!offloaded && !team.connected()) status = co_await outcome(team.connect());
   if (status.ok()) {
-    status = co_await outcome(operation.choice->algorithm->run(
-        team, operation.call, operation.ticket, operation.choice->parameters));
+    status = co_await outcome(
+        operation.choice->algorithm->run(operation.collective, operation.choice->parameters));
   }
   if (!status.ok()) status = tell_failure(team, status);
   operation.outcome = status;
@@ -430,8 +430,7 @@ Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   if (offloaded && hand_over(operation)) return Status::success();
   guard.escalate();
   if (!offloaded) {
-    operation.ticket =
-        operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
+    operation.collective.take_place(items_of(operation.team, operation.call, *operation.choice));
   }
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);

@@ -375,9 +375,9 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   co_return status;
 }
 
-Task offloaded(Team& team, const Call& call, const Ticket&, const Parameters&) {
-  auto& port = *static_cast<Port*>(team.served);
-  return port.client->run(port, call);
+Task offloaded(Collective& c, const Parameters&) {
+  auto& port = *static_cast<Port*>(c.team.served);
+  return port.client->run(port, c.call);
 }
 
 }  // namespace tutti::offload

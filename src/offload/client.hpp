@@ -151,6 +151,6 @@ class Client {
 };
 
 /// The algorithm "dcp" of every collective that can be offloaded (select/list.cpp).
-Task offloaded(Team& team, const Call& call, const Ticket& ticket, const Parameters& parameters);
+Task offloaded(Collective& c, const Parameters& parameters);
 
 }  // namespace tutti::offload

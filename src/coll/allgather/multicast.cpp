@@ -7,16 +7,18 @@
 
 namespace tutti {
 
-Task allgather_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  co_await t.open_multicast();
-  co_await t.turn(k);
-  co_await t.inbox().enter(k, true);
-  const auto size = static_cast<std::size_t>(t.size());
-  place(t, at(call.recv, static_cast<std::size_t>(t.rank()) * call.bytes), call.send, call.bytes);
-  const CastBlocks blocks{static_cast<std::byte*>(call.recv), call.bytes, size * call.bytes, 0};
-  CastWindows windows(t, k, blocks, p);
+Task allgather_multicast(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.turn();
+  co_await c.enter(true);
+  const auto size = static_cast<std::size_t>(c.size());
+  c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,
+          c.call.bytes);
+  const CastBlocks blocks{static_cast<std::byte*>(c.call.recv), c.call.bytes, size * c.call.bytes,
+                          0};
+  CastWindows windows(c, blocks, p);
   co_await windows.run();
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-Task allreduce_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_through_blocks(t, call, k, block_parameter(t, p), true);
+Task allreduce_blocks(Collective& c, const Parameters& p) {
+  return fold_through_blocks(c, block_parameter(c, p), true);
 }
 
 }  // namespace tutti

@@ -5,10 +5,10 @@
 
 namespace tutti {
 
-Task allreduce_doubling(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  place(t, call.recv, call.send, call.bytes);
-  co_await double_up(t, k, *call.reduction, call.recv, call.bytes);
-  t.finish(k);
+Task allreduce_doubling(Collective& c, const Parameters&) {
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  co_await double_up(c, c.call.recv, c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 

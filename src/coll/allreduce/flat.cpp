@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-Task allreduce_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_through_cells(t, call, k, call.bytes, 0, true);
+Task allreduce_flat(Collective& c, const Parameters&) {
+  return fold_through_cells(c, c.call.bytes, 0, true);
 }
 
 }  // namespace tutti

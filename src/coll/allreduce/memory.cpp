@@ -8,43 +8,43 @@
 #include "coll/pattern/published.hpp"
 
 namespace tutti {
-Task allreduce_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Partition parts(call.bytes, call.reduction->element_bytes, t.size());
-  co_await t.turn(k);
-  std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
+Task allreduce_memory(Collective& c, const Parameters&) {
+  const Partition parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
+  co_await c.turn();
+  std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Region sends, results;
-  if (!t.line_free(k.first_item + 1)) co_await t.wait_line(k, 1);
-  co_await t.fabric().expose(const_cast<void*>(call.send), call.bytes, &sends);
-  t.post_key(k, 0, sends.key);
-  for (int member = 0; member < t.size(); ++member) {
-    if (member == t.rank()) continue;
-    co_await t.posted(k, 0, member);
-    co_await t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member),
-                               &remotes[static_cast<std::size_t>(member)]);
+  if (!c.line_free(1)) co_await c.wait_line(1);
+  co_await c.team.fabric().expose(const_cast<void*>(c.call.send), c.call.bytes, &sends);
+  c.post_key(0, sends.key);
+  for (int member = 0; member < c.size(); ++member) {
+    if (member == c.rank()) continue;
+    co_await c.posted(0, member);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(0, member),
+                                    &remotes[static_cast<std::size_t>(member)]);
   }
-  Scratch scratch(t);
+  Scratch scratch(c);
   co_await scratch.take();
-  co_await fold_from_memory(t, *call.reduction, call.send, remotes, parts.begin(t.rank()),
-                            parts.bytes(t.rank()), at(call.recv, parts.begin(t.rank())), scratch);
+  co_await fold_from_memory(c, c.call.send, remotes, parts.begin(c.rank()), parts.bytes(c.rank()),
+                            at(c.call.recv, parts.begin(c.rank())), scratch);
 
   // Posting the result says: this member has read what it needs of the others' vectors, so that
   // they may overwrite this member's part of theirs (which is their result when the call is in
   // place).
-  co_await t.fabric().expose(call.recv, call.bytes, &results);
-  t.post_key(k, 1, results.key);
-  for (int step = 1; step < t.size(); ++step) {
-    const int member = (t.rank() + step) % t.size();
-    co_await t.posted(k, 1, member);
+  co_await c.team.fabric().expose(c.call.recv, c.call.bytes, &results);
+  c.post_key(1, results.key);
+  for (int step = 1; step < c.size(); ++step) {
+    const int member = (c.rank() + step) % c.size();
+    co_await c.posted(1, member);
     Remote remote;
-    co_await t.fabric().attach(t.job_rank(member), t.posted_key(k, 1, member), &remote);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(1, member), &remote);
     const std::size_t begin = parts.begin(member);
-    co_await read_now(t, remote, begin, at(call.recv, begin), parts.bytes(member));
+    co_await read_now(c, remote, begin, at(c.call.recv, begin), parts.bytes(member));
   }
-  t.drain(k, 1);
-  co_await t.wait_drained(k, 1);
-  t.fabric().withdraw(sends);
-  t.fabric().withdraw(results);
-  t.finish(k);
+  c.drain(1);
+  co_await c.wait_drained(1);
+  c.team.fabric().withdraw(sends);
+  c.team.fabric().withdraw(results);
+  c.finish();
   co_return Status::success();
 }
 

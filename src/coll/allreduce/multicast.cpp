@@ -9,28 +9,28 @@
 
 namespace tutti {
 
-Task allreduce_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const EqualParts parts(call.bytes, call.reduction->element_bytes, t.size());
+Task allreduce_multicast(Collective& c, const Parameters& p) {
+  const EqualParts parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
   Temporary incoming;
-  Window collecting(t);
+  Window collecting(c);
   Completion sent;
   std::uint64_t step = kArrived;
-  co_await t.open_multicast();
-  co_await t.turn(k);
-  place(t, call.recv, call.send, call.bytes);
-  co_await incoming.allocate(t, call.bytes);
-  co_await collecting.open(incoming.memory(), call.bytes);
-  co_await t.inbox().enter(k, true);
-  co_await collecting.invite(k, left_of(t));
-  co_await t.inbox().mailed(k, right_of(t), kInvited);
-  co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent);
+  co_await c.team.open_multicast();
+  co_await c.turn();
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await collecting.open(incoming.memory(), c.call.bytes);
+  co_await c.enter(true);
+  co_await collecting.invite(c, left_of(c));
+  co_await c.mailed(right_of(c), kInvited);
+  co_await fold_around_ring(c, parts, incoming.memory(), &step, &sent);
   // What has been put is overwritten now.
-  co_await all_sent(t, sent);
-  const CastBlocks blocks{static_cast<std::byte*>(call.recv), parts.most(), call.bytes,
-                          root_of_first_part(t)};
-  CastWindows windows(t, k, blocks, p);
+  co_await c.completed(sent);
+  const CastBlocks blocks{static_cast<std::byte*>(c.call.recv), parts.most(), c.call.bytes,
+                          root_of_first_part(c)};
+  CastWindows windows(c, blocks, p);
   co_await windows.run();
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

@@ -8,34 +8,34 @@
 
 namespace tutti {
 
-Task allreduce_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task allreduce_sendrecv_binomial(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
-  const DegreeTree up(t.rank(), t.size(), 1);
-  const BinomialTree down(t.rank(), t.size());
+  const DegreeTree up(c.rank(), c.size(), 1);
+  const BinomialTree down(c.rank(), c.size());
   Temporary incoming;
   Completion sent;
-  co_await incoming.allocate(t, call.bytes);
-  co_await t.inbox().enter(k, true);
-  place(t, call.recv, call.send, call.bytes);
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await c.enter(true);
+  c.place(c.call.recv, c.call.send, c.call.bytes);
   for (int step = 0; step < up.steps(); ++step) {
     if (up.child(step, 1) < 0) continue;
-    const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
-    co_await receive_packets(t, k, packets, up.child(step, 1), incoming.memory());
-    fold_bytes(t, *call.reduction, call.recv, incoming.memory(), call.recv, call.bytes);
+    const Packets packets{c.call.bytes, packet, step * Inbox::kBcastBlocks};
+    co_await receive_packets(c, packets, up.child(step, 1), incoming.memory());
+    c.fold(c.call.recv, incoming.memory(), c.call.recv, c.call.bytes);
   }
   if (up.parent() >= 0) {
-    const Packets packets{call.bytes, packet, up.block() * Inbox::kBcastBlocks};
-    co_await send_packets(t, k, packets, up.parent(), call.recv, &sent);
+    const Packets packets{c.call.bytes, packet, up.block() * Inbox::kBcastBlocks};
+    co_await send_packets(c, packets, up.parent(), c.call.recv, &sent);
     // The result will be received into the buffer that is being sent from.
-    co_await t.engine().completed(sent, t.membership());
+    co_await c.completed(sent);
   }
-  const Packets result{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
-  if (down.parent() >= 0) co_await receive_packets(t, k, result, down.parent(), call.recv);
+  const Packets result{c.call.bytes, packet, c.bcast_block(0)};
+  if (down.parent() >= 0) co_await receive_packets(c, result, down.parent(), c.call.recv);
   for (int child = 0; down.child(child) >= 0; ++child) {
-    co_await send_packets(t, k, result, down.child(child), call.recv, &sent);
+    co_await send_packets(c, result, down.child(child), c.call.recv, &sent);
   }
-  co_await t.engine().completed(sent, t.membership());
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 

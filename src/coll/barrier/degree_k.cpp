@@ -4,8 +4,6 @@
 
 namespace tutti {
 
-Task barrier_degree_k(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return allreduce_degree_k(t, call, k, p);
-}
+Task barrier_degree_k(Collective& c, const Parameters& p) { return allreduce_degree_k(c, p); }
 
 }  // namespace tutti

@@ -6,19 +6,18 @@
 
 namespace tutti {
 
-Task barrier_dissemination(Team& t, const Call&, const Ticket& k, const Parameters& p) {
-  const std::int64_t size = t.size(), radix = p.value[0];
-  Inbox& inbox = t.inbox();
-  co_await inbox.enter(k, true);
+Task barrier_dissemination(Collective& c, const Parameters& p) {
+  const std::int64_t size = c.size(), radix = p.value[0];
+  co_await c.enter(true);
   for (std::int64_t reach = 1; reach < size; reach *= radix) {
     const std::int64_t end = reach * radix < size ? reach * radix : size;
     for (std::int64_t to = reach; to < end; to += reach)
-      co_await inbox.mail(k, static_cast<int>((t.rank() + to) % size), 1, nullptr);
+      co_await c.mail(static_cast<int>((c.rank() + to) % size), 1);
     for (std::int64_t from = reach; from < end; from += reach) {
-      co_await inbox.mailed(k, static_cast<int>((t.rank() + size - from) % size), 1);
+      co_await c.mailed(static_cast<int>((c.rank() + size - from) % size), 1);
     }
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

@@ -4,8 +4,8 @@
 
 namespace tutti {
 
-Task barrier_flat(Team& t, const Call&, const Ticket& k, const Parameters&) {
-  return through_cells(t, k, Publishers::all(t), nullptr, 0, true, [](int, const std::byte*) {});
+Task barrier_flat(Collective& c, const Parameters&) {
+  return through_cells(c, Publishers::all(c), nullptr, 0, true, [](int, const std::byte*) {});
 }
 
 }  // namespace tutti

@@ -4,13 +4,13 @@
 
 namespace tutti {
 
-Task barrier_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
-  co_await t.layers_turn(k);
-  co_await in_layer(t, layers.node, call);
-  if (layers.leaders) co_await in_layer(t, layers.leaders, call);
-  co_await in_layer(t, layers.node, call);
-  t.finish(k);
+Task barrier_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
+  co_await c.layers_turn();
+  co_await in_layer(c, layers.node, c.call);
+  if (layers.leaders) co_await in_layer(c, layers.leaders, c.call);
+  co_await in_layer(c, layers.node, c.call);
+  c.finish();
   co_return Status::success();
 }
 

@@ -4,11 +4,11 @@
 
 namespace tutti {
 
-Task bcast_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const bool reads = t.rank() != call.root;
+Task bcast_flat(Collective& c, const Parameters&) {
+  const bool reads = c.rank() != c.call.root;
   return through_cells(
-      t, k, Publishers::only(call.root), call.recv, call.bytes, reads,
-      [&t, &call](int, const std::byte* data) { place(t, call.recv, data, call.bytes); });
+      c, Publishers::only(c.call.root), c.call.recv, c.call.bytes, reads,
+      [&c](int, const std::byte* data) { c.place(c.call.recv, data, c.call.bytes); });
 }
 
 }  // namespace tutti

@@ -4,10 +4,10 @@
 
 namespace tutti {
 
-Task bcast_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_memory(t, k, Publishers::only(call.root), call.recv, call.bytes,
-                        t.rank() != call.root, [&t, &call](int, const Remote& remote) {
-                          return read_now(t, remote, 0, call.recv, call.bytes);
+Task bcast_memory(Collective& c, const Parameters&) {
+  return through_memory(c, Publishers::only(c.call.root), c.call.recv, c.call.bytes,
+                        c.rank() != c.call.root, [&c](int, const Remote& remote) {
+                          return read_now(c, remote, 0, c.call.recv, c.call.bytes);
                         });
 }
 

@@ -9,25 +9,25 @@
 
 namespace tutti {
 
-Task bcast_multicast_nack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  co_await t.open_multicast();
-  co_await t.inbox().enter(k, false);
-  Casts casts(t, call, k);
+Task bcast_multicast_nack(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.enter(false);
+  Casts casts(c);
   if (casts.place() == 0) {
     co_await casts.save();
     co_await casts.cast();
-    t.finish(k);
+    c.finish();
     co_return Status::success();
   }
   const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.value[0]) * 1000;
-  co_await casts.take_until(t.fabric().now_ns() + timeout_ns);
+  co_await casts.take_until(c.team.fabric().now_ns() + timeout_ns);
   while (!casts.complete()) {
     bool saved = false;
     co_await casts.fetch(&saved);
     // The root has not come yet: its multicast may still.
-    if (!saved) co_await casts.take_until(t.fabric().now_ns() + timeout_ns);
+    if (!saved) co_await casts.take_until(c.team.fabric().now_ns() + timeout_ns);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

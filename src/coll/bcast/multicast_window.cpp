@@ -5,14 +5,15 @@
 
 namespace tutti {
 
-Task bcast_multicast_window(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  co_await t.open_multicast();
-  co_await t.turn(k);
-  co_await t.inbox().enter(k, false);
-  const CastBlocks message{static_cast<std::byte*>(call.recv), call.bytes, call.bytes, call.root};
-  CastWindows windows(t, k, message, p);
+Task bcast_multicast_window(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.turn();
+  co_await c.enter(false);
+  const CastBlocks message{static_cast<std::byte*>(c.call.recv), c.call.bytes, c.call.bytes,
+                           c.call.root};
+  CastWindows windows(c, message, p);
   co_await windows.run();
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

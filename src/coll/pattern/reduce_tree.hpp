@@ -3,7 +3,7 @@
 
 #include "base/task.hpp"
 #include "coll/call.hpp"
-#include "team/team.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
@@ -11,7 +11,6 @@ namespace tutti {
 /// send buffer) and puts it to the parent; at rank 0 it is then the result. `sent` counts the put:
 /// the accumulator and the send buffer may be reused when it has finished. Between Inbox::enter and
 /// Team::finish.
-Task reduce_up_tree(Team& t, const Call& call, const Ticket& k, int degree, void* accumulator,
-                    Completion* sent);
+Task reduce_up_tree(Collective& c, int degree, void* accumulator, Completion* sent);
 
 }  // namespace tutti

@@ -4,8 +4,8 @@
 
 namespace tutti {
 
-Task reduce_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_through_blocks(t, call, k, block_parameter(t, p), t.rank() == call.root);
+Task reduce_blocks(Collective& c, const Parameters& p) {
+  return fold_through_blocks(c, block_parameter(c, p), c.rank() == c.call.root);
 }
 
 }  // namespace tutti

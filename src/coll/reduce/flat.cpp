@@ -4,8 +4,8 @@
 
 namespace tutti {
 
-Task reduce_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_through_cells(t, call, k, call.bytes, 0, t.rank() == call.root);
+Task reduce_flat(Collective& c, const Parameters&) {
+  return fold_through_cells(c, c.call.bytes, 0, c.rank() == c.call.root);
 }
 
 }  // namespace tutti

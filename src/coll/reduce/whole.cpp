@@ -4,9 +4,9 @@
 
 namespace tutti {
 
-Task reduce_whole(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_whole(t, *call.reduction, k, call.send, call.bytes, 0, call.bytes,
-                    t.rank() == call.root, call.recv, block_parameter(t, p));
+Task reduce_whole(Collective& c, const Parameters& p) {
+  return fold_whole(c, c.call.send, c.call.bytes, 0, c.call.bytes, c.rank() == c.call.root,
+                    c.call.recv, block_parameter(c, p));
 }
 
 }  // namespace tutti

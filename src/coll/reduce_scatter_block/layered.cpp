@@ -4,27 +4,28 @@
 
 namespace tutti {
 
-Task reduce_scatter_block_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task reduce_scatter_block_layered(Collective& c, const Parameters& p) {
   Temporary vector;
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  co_await t.layers_turn(k);
-  co_await vector.allocate(t, total);
-  const Call all = like(call, Coll::allreduce, 0, call.send, vector.memory(), total);
-  co_await allreduce_layered(t, all, k, p);  // finishes
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
-        call.bytes);
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  co_await c.layers_turn();
+  co_await vector.allocate(c, total);
+  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
+  Collective inner(c, all);
+  co_await allreduce_layered(inner, p);  // finishes
+  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
+          c.call.bytes);
   co_return Status::success();
 }
 
-Task reduce_scatter_block_layered_ordered(Team& t, const Call& call, const Ticket& k,
-                                          const Parameters& p) {
+Task reduce_scatter_block_layered_ordered(Collective& c, const Parameters& p) {
   Temporary vector;
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  co_await vector.allocate(t, total);
-  const Call all = like(call, Coll::allreduce, 0, call.send, vector.memory(), total);
-  co_await allreduce_layered_ordered(t, all, k, p);  // finishes
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
-        call.bytes);
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  co_await vector.allocate(c, total);
+  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
+  Collective inner(c, all);
+  co_await allreduce_layered_ordered(inner, p);  // finishes
+  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
+          c.call.bytes);
   co_return Status::success();
 }
 
