@@ -58,8 +58,8 @@ class CastWindows {
   CastWindows& operator=(const CastWindows&) = delete;
 
   FramePool& frames() noexcept { return c_.team.frames(); }
-  /// Between Inbox::enter and Team::finish, in the ticket's turn. On success all blocks are here,
-  /// and nobody will write to them or read them any more.
+  /// Between Collective::enter and finish, in the collective's turn. On success all blocks are
+  /// here, and nobody will write to them or read them any more.
   Task run() noexcept;
 
  private:

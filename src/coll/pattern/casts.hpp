@@ -11,8 +11,8 @@ namespace tutti {
 
 class Casts {
  public:
-  /// After Team::open_multicast(). All three outlive it.
-  Casts(Collective& c) noexcept;
+  /// After Team::open_multicast(). Outlives it.
+  explicit Casts(Collective& c) noexcept;
 
   /// Distance from the root, and the member at that distance.
   int place() const noexcept { return place_; }

@@ -9,8 +9,8 @@ namespace tutti {
 
 /// Folds the vectors of the own subtree in rank order into `accumulator` (call.bytes, may be the
 /// send buffer) and puts it to the parent; at rank 0 it is then the result. `sent` counts the put:
-/// the accumulator and the send buffer may be reused when it has finished. Between Inbox::enter and
-/// Team::finish.
+/// the accumulator and the send buffer may be reused when it has finished. Between
+/// Collective::enter and finish.
 Task reduce_up_tree(Collective& c, int degree, void* accumulator, Completion* sent);
 
 }  // namespace tutti
