@@ -381,3 +381,74 @@ Task offloaded(Collective& c, const Parameters&) {
 }
 
 }  // namespace tutti::offload
+
+namespace tutti {
+namespace {
+
+const char* by_processors(const Shape& s, const Parameters&) {
+  if (!s.dedicated) return "no dedicated processors serve it (TUTTI_DCP)";
+  if (s.fixed_order) return "the parts of a processor are folded first";
+  if (!s.divisible) return "the operator is known to the program only";
+  return s.commutative ? nullptr : "the operator does not commute";
+}
+
+}  // namespace
+
+namespace algorithm {
+
+const Algorithm barrier_dcp = {
+    .coll = Coll::barrier,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm bcast_dcp = {
+    .coll = Coll::bcast,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm reduce_dcp = {
+    .coll = Coll::reduce,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm allreduce_dcp = {
+    .coll = Coll::allreduce,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm allgather_dcp = {
+    .coll = Coll::allgather,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm alltoall_dcp = {
+    .coll = Coll::alltoall,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+}  // namespace algorithm
+}  // namespace tutti

@@ -154,3 +154,12 @@ class Client {
 Task offloaded(Collective& c, const Parameters& parameters);
 
 }  // namespace tutti::offload
+
+namespace tutti::algorithm {
+extern const Algorithm barrier_dcp;
+extern const Algorithm bcast_dcp;
+extern const Algorithm reduce_dcp;
+extern const Algorithm allreduce_dcp;
+extern const Algorithm allgather_dcp;
+extern const Algorithm alltoall_dcp;
+}  // namespace tutti::algorithm

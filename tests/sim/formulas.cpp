@@ -230,7 +230,7 @@ TEST(Formulas, ALargeBroadcastHasTheSameEventsAndTimeInEveryRun) {
     call.bytes = 4;
     call.recv = &data;
     ASSERT_TRUE(job->run(
-                       {binomial, binomial->defaults}, [&](int) { return call; }, 1, &message)
+                       {binomial, binomial->defaults()}, [&](int) { return call; }, 1, &message)
                     .ok())
         << message;
     EXPECT_EQ(job->world().events(), 3U * (kNodes - 1) - kStages);

@@ -1,6 +1,7 @@
 // Allgather and allgatherv through shared blocks, pipelined.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -23,4 +24,27 @@ Task allgatherv_blocks(Collective& c, const Parameters& p) {
       });
 }
 
+namespace algorithm {
+
+const Algorithm allgather_blocks = {
+    .coll = Coll::allgather,
+    .name = "blocks",
+    .run = tutti::allgather_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm allgatherv_blocks = {
+    .coll = Coll::allgatherv,
+    .name = "blocks",
+    .run = tutti::allgatherv_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = longest_block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

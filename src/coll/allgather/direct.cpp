@@ -5,6 +5,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/dissemination.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -52,4 +53,39 @@ Task allgather_direct(Collective& c, const Parameters&) { return allgather(c, co
 Task allgatherv_bruck(Collective& c, const Parameters&) { return allgatherv(c, collect_eager); }
 Task allgatherv_direct(Collective& c, const Parameters&) { return allgatherv(c, collect_direct); }
 
+namespace algorithm {
+
+const Algorithm allgather_bruck = {
+    .coll = Coll::allgather,
+    .name = "bruck",
+    .run = tutti::allgather_bruck,
+    .restriction_of = collects_in_block,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgather_direct = {
+    .coll = Coll::allgather,
+    .name = "direct",
+    .run = tutti::allgather_direct,
+    .restriction_of = between_nodes,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgatherv_bruck = {
+    .coll = Coll::allgatherv,
+    .name = "bruck",
+    .run = tutti::allgatherv_bruck,
+    .restriction_of = collects_in_block,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgatherv_direct = {
+    .coll = Coll::allgatherv,
+    .name = "direct",
+    .run = tutti::allgatherv_direct,
+    .restriction_of = between_nodes,
+    .source = "Bruck et al. 1997",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/everyone.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -39,4 +40,23 @@ Task allgather_exchange(Collective& c, const Parameters&) { return exchange(c); 
 
 Task allgatherv_exchange(Collective& c, const Parameters&) { return exchange(c); }
 
+namespace algorithm {
+
+const Algorithm allgather_exchange = {
+    .coll = Coll::allgather,
+    .name = "exchange",
+    .run = tutti::allgather_exchange,
+    .restriction_of = blocks_of_everyone,
+    .source = "every member to every other one",
+};
+
+const Algorithm allgatherv_exchange = {
+    .coll = Coll::allgatherv,
+    .name = "exchange",
+    .run = tutti::allgatherv_exchange,
+    .restriction_of = one_message_to_everyone,
+    .source = "every member to every other one",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

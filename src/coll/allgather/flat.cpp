@@ -1,6 +1,7 @@
 // Allgather, flat: everybody publishes its block in its cell and reads all the others'.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -12,4 +13,15 @@ Task allgather_flat(Collective& c, const Parameters&) {
                        });
 }
 
+namespace algorithm {
+
+const Algorithm allgather_flat = {
+    .coll = Coll::allgather,
+    .name = "flat",
+    .run = tutti::allgather_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -70,4 +71,23 @@ Task allgatherv_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_layered = {
+    .coll = Coll::allgather,
+    .name = "layered",
+    .run = tutti::allgather_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allgatherv_layered = {
+    .coll = Coll::allgatherv,
+    .name = "layered",
+    .run = tutti::allgatherv_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Allgather and allgatherv by cross-memory attach: everybody reads everybody's block in place.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -25,4 +26,25 @@ Task allgatherv_memory(Collective& c, const Parameters&) {
                         });
 }
 
+namespace algorithm {
+
+const Algorithm allgather_memory = {
+    .coll = Coll::allgather,
+    .name = "memory",
+    .run = tutti::allgather_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+const Algorithm allgatherv_memory = {
+    .coll = Coll::allgatherv,
+    .name = "memory",
+    .run = tutti::allgatherv_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

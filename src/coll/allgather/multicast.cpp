@@ -4,6 +4,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -22,4 +23,21 @@ Task allgather_multicast(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_multicast = {
+    .coll = Coll::allgather,
+    .name = "multicast",
+    .run = tutti::allgather_multicast,
+    .restriction_of = casts_windows,
+    .items = cast_items,
+    .parameters = {{"window", 192, "datagrams", Ring::kGroup, CastWindows::kMostWindow,
+                    "window: 24 to 288 datagrams"},
+                   {"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
+                   {"patience", 100000, "us", 0, 60'000'000, "patience: 1 to 60000000 us"}},
+    .source = "MCAST-2007, its open question of large messages",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/packets.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -83,4 +84,34 @@ Task allgather_sendrecv_ring(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_sendrecv_recursive_doubling = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_recursive_doubling",
+    .run = tutti::allgather_sendrecv_recursive_doubling,
+    .restriction_of = halves_of_a_power_of_two,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+const Algorithm allgather_sendrecv_bruck = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_bruck",
+    .run = tutti::allgather_sendrecv_bruck,
+    .restriction_of = halves_fit_packets,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+const Algorithm allgather_sendrecv_ring = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_ring",
+    .run = tutti::allgather_sendrecv_ring,
+    .restriction_of = ring_fits_packets,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

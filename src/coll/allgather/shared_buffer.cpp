@@ -11,6 +11,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/segment.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -133,4 +134,25 @@ Task allgatherv_shared_buffer(Collective& c, const Parameters& p) {
   return run(c, p, allgatherv_layered);
 }
 
+namespace algorithm {
+
+const Algorithm allgather_shared_buffer = {
+    .coll = Coll::allgather,
+    .name = "shared_buffer",
+    .run = tutti::allgather_shared_buffer,
+    .restriction_of = in_segments,
+    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .source = "ALLGATHER-2006, section 4",
+};
+
+const Algorithm allgatherv_shared_buffer = {
+    .coll = Coll::allgatherv,
+    .name = "shared_buffer",
+    .run = tutti::allgatherv_shared_buffer,
+    .restriction_of = in_segments,
+    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .source = "ALLGATHER-2006, section 4",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

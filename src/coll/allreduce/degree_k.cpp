@@ -10,6 +10,7 @@
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/reduce_tree.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -35,4 +36,17 @@ Task allreduce_degree_k(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_degree_k = {
+    .coll = Coll::allreduce,
+    .name = "degree_k",
+    .run = tutti::allreduce_degree_k,
+    .restriction_of = fits_inbox_block,
+    .parameters = {{"degree", 3, "members", 1, 15, "degree: 1, 3, 7 or 15"},
+                   {"down", 1, "members"}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #include "coll/pattern/doubling.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -12,4 +13,15 @@ Task allreduce_doubling(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_doubling = {
+    .coll = Coll::allreduce,
+    .name = "doubling",
+    .run = tutti::allreduce_doubling,
+    .restriction_of = folds_between_nodes,
+    .source = "recursive doubling",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/everyone.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -85,4 +86,23 @@ Task allreduce_split_exchange(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_exchange = {
+    .coll = Coll::allreduce,
+    .name = "exchange",
+    .run = tutti::allreduce_exchange,
+    .restriction_of = blocks_of_everyone,
+    .source = "every member to every other one",
+};
+
+const Algorithm allreduce_split_exchange = {
+    .coll = Coll::allreduce,
+    .name = "split_exchange",
+    .run = tutti::allreduce_split_exchange,
+    .restriction_of = parts_to_everyone,
+    .source = "every member to every other one",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/partners.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -144,4 +145,15 @@ Task allreduce_halving(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_halving = {
+    .coll = Coll::allreduce,
+    .name = "halving",
+    .run = tutti::allreduce_halving,
+    .restriction_of = halves_between_nodes,
+    .source = "recursive halving and doubling: Rabenseifner 2004",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

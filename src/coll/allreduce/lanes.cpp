@@ -4,6 +4,7 @@
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -36,4 +37,15 @@ Task allreduce_lanes(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_lanes = {
+    .coll = Coll::allreduce,
+    .name = "lanes",
+    .run = tutti::allreduce_lanes,
+    .restriction_of = folds_in_lanes,
+    .source = "every member a leader: Traff and Hunold 2020",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -105,4 +106,39 @@ Task reduce_layered(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_layered = {
+    .coll = Coll::reduce,
+    .name = "layered",
+    .run = tutti::reduce_layered,
+    .restriction_of = folds_in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm reduce_layered_ordered = {
+    .coll = Coll::reduce,
+    .name = "layered_ordered",
+    .run = tutti::reduce_layered_ordered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allreduce_layered = {
+    .coll = Coll::allreduce,
+    .name = "layered",
+    .run = tutti::allreduce_layered,
+    .restriction_of = folds_in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allreduce_layered_ordered = {
+    .coll = Coll::allreduce,
+    .name = "layered_ordered",
+    .run = tutti::allreduce_layered_ordered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

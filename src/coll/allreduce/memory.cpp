@@ -6,6 +6,7 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_memory.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 Task allreduce_memory(Collective& c, const Parameters&) {
@@ -48,4 +49,16 @@ Task allreduce_memory(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_memory = {
+    .coll = Coll::allreduce,
+    .name = "memory",
+    .run = tutti::allreduce_memory,
+    .restriction_of = reduces_by_memory,
+    .items = two_items,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold_ring.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -34,4 +35,21 @@ Task allreduce_multicast(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_multicast = {
+    .coll = Coll::allreduce,
+    .name = "multicast",
+    .run = tutti::allreduce_multicast,
+    .restriction_of = rings_and_casts,
+    .items = cast_items,
+    .parameters = {{"window", 192, "datagrams", Ring::kGroup, CastWindows::kMostWindow,
+                    "window: 24 to 288 datagrams"},
+                   {"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
+                   {"patience", 100000, "us", 0, 60'000'000, "patience: 1 to 60000000 us"}},
+    .source = "MCAST-2007, its open question of large messages",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/dissemination.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -37,4 +38,23 @@ Task reduce_ordered(Collective& c, const Parameters&) {
   return fold_all(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
+namespace algorithm {
+
+const Algorithm reduce_ordered = {
+    .coll = Coll::reduce,
+    .name = "ordered",
+    .run = tutti::reduce_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+const Algorithm allreduce_ordered = {
+    .coll = Coll::allreduce,
+    .name = "ordered",
+    .run = tutti::allreduce_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_ring.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -45,4 +46,15 @@ Task allreduce_ring(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_ring = {
+    .coll = Coll::allreduce,
+    .name = "ring",
+    .run = tutti::allreduce_ring,
+    .restriction_of = rings_between_nodes,
+    .source = "ring",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/packets.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -39,4 +40,16 @@ Task allreduce_sendrecv_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_sendrecv_binomial = {
+    .coll = Coll::allreduce,
+    .name = "sendrecv_binomial",
+    .run = tutti::allreduce_sendrecv_binomial,
+    .restriction_of = fits_packets,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "MVICH's send/receive, which VIA-2003 compares with",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/packets.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -69,4 +70,16 @@ Task allreduce_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_sendrecv_recursive_doubling = {
+    .coll = Coll::allreduce,
+    .name = "sendrecv_recursive_doubling",
+    .run = tutti::allreduce_sendrecv_recursive_doubling,
+    .restriction_of = fits_packets,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

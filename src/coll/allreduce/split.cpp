@@ -7,6 +7,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -101,4 +102,17 @@ Task allreduce_split(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_split = {
+    .coll = Coll::allreduce,
+    .name = "split",
+    .run = tutti::allreduce_split,
+    .restriction_of = reduces_through_shared_blocks,
+    .items = split_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Allreduce of vectors that cannot be cut: everybody folds everybody's whole vector in rank order.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_whole.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -9,4 +10,17 @@ Task allreduce_whole(Collective& c, const Parameters& p) {
                     block_parameter(c, p));
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_whole = {
+    .coll = Coll::allreduce,
+    .name = "whole",
+    .run = tutti::allreduce_whole,
+    .restriction_of = whole_vectors,
+    .items = whole_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -61,4 +62,34 @@ Task alltoall_memory(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_flat = {
+    .coll = Coll::alltoall,
+    .name = "flat",
+    .run = tutti::alltoall_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm alltoall_blocks = {
+    .coll = Coll::alltoall,
+    .name = "blocks",
+    .run = tutti::alltoall_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm alltoall_memory = {
+    .coll = Coll::alltoall,
+    .name = "memory",
+    .run = tutti::alltoall_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -19,4 +20,15 @@ Task alltoall_direct(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_direct = {
+    .coll = Coll::alltoall,
+    .name = "direct",
+    .run = tutti::alltoall_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -51,4 +52,15 @@ Task alltoall_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_layered = {
+    .coll = Coll::alltoall,
+    .name = "layered",
+    .run = tutti::alltoall_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

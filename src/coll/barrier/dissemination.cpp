@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -21,4 +22,16 @@ Task barrier_dissemination(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm barrier_dissemination = {
+    .coll = Coll::barrier,
+    .name = "dissemination",
+    .run = tutti::barrier_dissemination,
+    .restriction_of = disseminates,
+    .parameters = {{"radix", 2, "members", 2, Parameter::kMost, "radix: from 2"}},
+    .source = "dissemination",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

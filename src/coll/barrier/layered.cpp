@@ -1,6 +1,7 @@
 // Barrier: on the node, between the leaders, and on the node again.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -14,4 +15,15 @@ Task barrier_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm barrier_layered = {
+    .coll = Coll::barrier,
+    .name = "layered",
+    .run = tutti::barrier_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

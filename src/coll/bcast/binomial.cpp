@@ -10,6 +10,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -68,4 +69,18 @@ Task bcast_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_binomial = {
+    .coll = Coll::bcast,
+    .name = "binomial",
+    .run = tutti::bcast_binomial,
+    .restriction_of = fits_inbox_blocks,
+    .parameters = {{"block", 3072, "bytes", 1, Inbox::kBlockBytes, "block: 1 to 5120"},
+                   {"degree", 1, "members"},
+                   {"early", 0, "switch", 0, 1}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,6 +2,7 @@
 // block.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -15,4 +16,17 @@ Task bcast_blocks(Collective& c, const Parameters& p) {
       });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_blocks = {
+    .coll = Coll::bcast,
+    .name = "blocks",
+    .run = tutti::bcast_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

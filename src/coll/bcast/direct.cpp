@@ -7,6 +7,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -40,4 +41,16 @@ Task bcast_direct(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_direct = {
+    .coll = Coll::bcast,
+    .name = "direct",
+    .run = tutti::bcast_direct,
+    .restriction_of = between_nodes,
+    .parameters = {{"block", 65536, "bytes"}, {"degree", 1, "members"}},
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Broadcast, flat: the root writes its cell once, everybody else reads it.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -11,4 +12,15 @@ Task bcast_flat(Collective& c, const Parameters&) {
       [&c](int, const std::byte* data) { c.place(c.call.recv, data, c.call.bytes); });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_flat = {
+    .coll = Coll::bcast,
+    .name = "flat",
+    .run = tutti::bcast_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

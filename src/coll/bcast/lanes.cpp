@@ -3,6 +3,7 @@
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -33,4 +34,15 @@ Task bcast_lanes(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_lanes = {
+    .coll = Coll::bcast,
+    .name = "lanes",
+    .run = tutti::bcast_lanes,
+    .restriction_of = in_lanes,
+    .source = "every member a leader: Traff and Hunold 2020",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

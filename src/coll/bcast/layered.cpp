@@ -1,6 +1,7 @@
 // Broadcast: on the root's node, between the leaders, and on the other nodes.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -24,4 +25,15 @@ Task bcast_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_layered = {
+    .coll = Coll::bcast,
+    .name = "layered",
+    .run = tutti::bcast_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

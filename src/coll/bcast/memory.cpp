@@ -1,6 +1,7 @@
 // Broadcast by cross-memory attach: everybody reads the root's buffer in place.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -11,4 +12,16 @@ Task bcast_memory(Collective& c, const Parameters&) {
                         });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_memory = {
+    .coll = Coll::bcast,
+    .name = "memory",
+    .run = tutti::bcast_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -15,6 +15,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 #include "team/multicast.hpp"
 #include "team/ring.hpp"
 
@@ -138,4 +139,17 @@ Task bcast_multicast(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast = {
+    .coll = Coll::bcast,
+    .name = "multicast",
+    .run = tutti::bcast_multicast,
+    .restriction_of = casts_fragments,
+    .parameters = {{"chords", 1, "distances", 1, 32, "chords: 1 (the paper's ring) to 32"}},
+    .source = "MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -15,6 +15,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/casts.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -116,4 +117,37 @@ Task bcast_multicast_coroot_ack(Collective& c, const Parameters& p) {
   return acknowledged(c, p, Scheme::co_root);
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast_linear_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_linear_ack",
+    .run = tutti::bcast_multicast_linear_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+const Algorithm bcast_multicast_tree_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_tree_ack",
+    .run = tutti::bcast_multicast_tree_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+const Algorithm bcast_multicast_coroot_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_coroot_ack",
+    .run = tutti::bcast_multicast_coroot_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

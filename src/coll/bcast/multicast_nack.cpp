@@ -6,6 +6,7 @@
 // short for a root that comes late.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/casts.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -31,4 +32,17 @@ Task bcast_multicast_nack(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast_nack = {
+    .coll = Coll::bcast,
+    .name = "multicast_nack",
+    .run = tutti::bcast_multicast_nack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

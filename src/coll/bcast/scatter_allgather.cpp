@@ -11,6 +11,7 @@
 #include "coll/pattern/everyone.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -110,4 +111,16 @@ Task bcast_scatter_allgather(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_scatter_allgather = {
+    .coll = Coll::bcast,
+    .name = "scatter_allgather",
+    .run = tutti::bcast_scatter_allgather,
+    .restriction_of = parts_by_everyone,
+    .parameters = {{"block", 16384, "bytes", 1024, Parameter::kMost, "block: from 1024"}},
+    .source = "van de Geijn 1994, pipelined",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/packets.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -24,4 +25,16 @@ Task bcast_sendrecv_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_sendrecv_binomial = {
+    .coll = Coll::bcast,
+    .name = "sendrecv_binomial",
+    .run = tutti::bcast_sendrecv_binomial,
+    .restriction_of = fits_inbox_blocks,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "MVICH's send/receive, which VIA-2003 compares with",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

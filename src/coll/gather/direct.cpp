@@ -1,6 +1,7 @@
 // Gather straight into the root's buffer, to which the root invites everybody.
 #include "coll/pattern/direct.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -27,4 +28,15 @@ Task gather_direct(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm gather_direct = {
+    .coll = Coll::gather,
+    .name = "direct",
+    .run = tutti::gather_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Gather: everybody but the root publishes, only the root reads.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -36,4 +37,34 @@ Task gather_memory(Collective& c, const Parameters&) {
                         });
 }
 
+namespace algorithm {
+
+const Algorithm gather_flat = {
+    .coll = Coll::gather,
+    .name = "flat",
+    .run = tutti::gather_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm gather_blocks = {
+    .coll = Coll::gather,
+    .name = "blocks",
+    .run = tutti::gather_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm gather_memory = {
+    .coll = Coll::gather,
+    .name = "memory",
+    .run = tutti::gather_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

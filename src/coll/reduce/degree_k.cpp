@@ -3,6 +3,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/reduce_tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -28,4 +29,16 @@ Task reduce_degree_k(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_degree_k = {
+    .coll = Coll::reduce,
+    .name = "degree_k",
+    .run = tutti::reduce_degree_k,
+    .restriction_of = fits_inbox_block,
+    .parameters = {{"degree", 1, "members", 1, 15, "degree: 1, 3, 7 or 15"}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -66,4 +67,15 @@ Task reduce_direct(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_direct = {
+    .coll = Coll::reduce,
+    .name = "direct",
+    .run = tutti::reduce_direct,
+    .restriction_of = folds_between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_memory.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -24,4 +25,16 @@ Task reduce_memory(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_memory = {
+    .coll = Coll::reduce,
+    .name = "memory",
+    .run = tutti::reduce_memory,
+    .restriction_of = reduces_by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

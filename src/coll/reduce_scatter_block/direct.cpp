@@ -4,6 +4,7 @@
 #include "coll/pattern/doubling.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -46,4 +47,31 @@ Task reduce_scatter_block_ordered(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_scatter_block_direct = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "direct",
+    .run = tutti::reduce_scatter_block_direct,
+    .restriction_of = divides_between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+const Algorithm reduce_scatter_block_doubling = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "doubling",
+    .run = tutti::reduce_scatter_block_doubling,
+    .restriction_of = folds_between_nodes,
+    .source = "recursive doubling",
+};
+
+const Algorithm reduce_scatter_block_ordered = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "ordered",
+    .run = tutti::reduce_scatter_block_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Reduce-scatter: as a layered allreduce between the leaders, of which each node gets its blocks.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -29,4 +30,23 @@ Task reduce_scatter_block_layered_ordered(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_scatter_block_layered = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "layered",
+    .run = tutti::reduce_scatter_block_layered,
+    .restriction_of = folds_in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm reduce_scatter_block_layered_ordered = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "layered_ordered",
+    .run = tutti::reduce_scatter_block_layered_ordered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

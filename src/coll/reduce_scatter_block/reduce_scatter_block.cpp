@@ -9,6 +9,7 @@
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -73,4 +74,44 @@ Task reduce_scatter_block_whole(Collective& c, const Parameters& p) {
                     c.call.bytes, true, c.call.recv, block_parameter(c, p));
 }
 
+namespace algorithm {
+
+const Algorithm reduce_scatter_block_flat = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "flat",
+    .run = tutti::reduce_scatter_block_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm reduce_scatter_block_blocks = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "blocks",
+    .run = tutti::reduce_scatter_block_blocks,
+    .restriction_of = reduces_through_shared_blocks,
+    .items = element_block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm reduce_scatter_block_memory = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "memory",
+    .run = tutti::reduce_scatter_block_memory,
+    .restriction_of = reduces_by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+const Algorithm reduce_scatter_block_whole = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "whole",
+    .run = tutti::reduce_scatter_block_whole,
+    .restriction_of = whole_vectors,
+    .items = whole_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Scatter straight into everybody's buffer, to which they invite the root.
 #include "coll/pattern/direct.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -29,4 +30,15 @@ Task scatter_direct(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm scatter_direct = {
+    .coll = Coll::scatter,
+    .name = "direct",
+    .run = tutti::scatter_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

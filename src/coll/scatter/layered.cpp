@@ -2,6 +2,7 @@
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -31,4 +32,15 @@ Task scatter_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm scatter_layered = {
+    .coll = Coll::scatter,
+    .name = "layered",
+    .run = tutti::scatter_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

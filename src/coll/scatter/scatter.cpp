@@ -2,6 +2,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
@@ -38,4 +39,34 @@ Task scatter_memory(Collective& c, const Parameters&) {
                         });
 }
 
+namespace algorithm {
+
+const Algorithm scatter_flat = {
+    .coll = Coll::scatter,
+    .name = "flat",
+    .run = tutti::scatter_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm scatter_blocks = {
+    .coll = Coll::scatter,
+    .name = "blocks",
+    .run = tutti::scatter_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm scatter_memory = {
+    .coll = Coll::scatter,
+    .name = "memory",
+    .run = tutti::scatter_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti
