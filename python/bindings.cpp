@@ -59,7 +59,8 @@ std::string check() {
 /// The algorithms of this build: (collective, name) each, in the order of the list.
 std::vector<std::tuple<std::string, std::string>> algorithms() {
   std::vector<std::tuple<std::string, std::string>> names;
-  for (const tutti::Algorithm& algorithm : tutti::algorithms()) {
+  for (const tutti::Algorithm* const one : tutti::algorithms()) {
+    const tutti::Algorithm& algorithm = *one;
     names.emplace_back(tutti::name(algorithm.coll), algorithm.name);
   }
   return names;

@@ -95,9 +95,9 @@ std::string text_of(const tutti::Choice& choice) {
   for (int i = 0; i < tutti::Parameters::kMost; ++i) {
     const auto value = choice.parameters.value[i];
     // Of the lesser ones only those that differ from the default.
-    const auto unsaid = i == 0 ? 0 : choice.algorithm->defaults.value[i];
-    if (choice.algorithm->parameters[i] == nullptr || value == unsaid) continue;
-    text += std::string(":") + choice.algorithm->parameters[i] + "=" + std::to_string(value);
+    const auto unsaid = i == 0 ? 0 : choice.algorithm->parameters[i].initial;
+    if (choice.algorithm->parameters[i].name == nullptr || value == unsaid) continue;
+    text += std::string(":") + choice.algorithm->parameters[i].name + "=" + std::to_string(value);
   }
   return text;
 }
@@ -163,10 +163,11 @@ std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> can
     const std::string& op) {
   std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> lines;
   const tutti::Coll coll = parse_collective(op);
-  for (const tutti::Algorithm& a : tutti::algorithms()) {
+  for (const tutti::Algorithm* const one : tutti::algorithms()) {
+    const tutti::Algorithm& a = *one;
     if (a.coll != coll) continue;
-    lines.emplace_back(a.name, a.parameters[0] == nullptr ? "" : a.parameters[0],
-                       a.defaults.value[0], a.source);
+    lines.emplace_back(a.name, a.parameters[0].name == nullptr ? "" : a.parameters[0].name,
+                       a.parameters[0].initial, a.source);
   }
   return lines;
 }

@@ -4,13 +4,24 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
-#include "team/team.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
-/// Parameters of an algorithm, by their position in its `parameters` text ("degree", "block", ...).
+/// A parameter of an algorithm: a whole number.
+struct Parameter {
+  static constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const char* name = nullptr;  // as in TUTTI_ALG; nullptr: there is none
+  std::int64_t initial = 0;    // 0: left to the algorithm
+  const char* unit = "";       // "switch": 1 is on, 0 is off
+  // Where it can run at all.
+  std::int64_t least = 0, most = kMost;
+  const char* range = "";  // that in words (static string)
+};
+
+/// Values, by position in Algorithm::parameters.
 struct Parameters {
   static constexpr int kMost = 3;
   std::int64_t value[kMost] = {0, 0, 0};
@@ -43,19 +54,35 @@ struct Shape {
   bool operator==(const Shape&) const noexcept = default;
 };
 
+/// Static, at the foot of the algorithm's file.
 struct Algorithm {
-  const char* name;
   Coll coll;
-  Task (*run)(Team& team, const Call& call, const Ticket& ticket, const Parameters& parameters);
-  /// Stream items that it uses; the same on all members. nullptr: none.
-  std::uint64_t (*items)(const Shape& shape, const Parameters& parameters);
+  const char* name;
+  Task (*run)(Collective& collective, const Parameters& parameters);
   /// nullptr when it can run on this shape, else why not (static string).
-  const char* (*restriction)(const Shape& shape, const Parameters& parameters);
-  const char* parameters[Parameters::kMost];  // names, or nullptr
-  Parameters defaults;
+  const char* (*restriction_of)(const Shape& shape, const Parameters& parameters);
+  /// Stream items that it uses; the same on all members. nullptr: none.
+  std::uint64_t (*items)(const Shape& shape, const Parameters& parameters) = nullptr;
+  Parameter parameters[Parameters::kMost] = {};
   const char* source;      // paper and section, or what it is known as
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
+
+  Parameters defaults() const noexcept {
+    Parameters values;
+    for (int i = 0; i < Parameters::kMost; ++i) values.value[i] = parameters[i].initial;
+    return values;
+  }
+  /// nullptr when it can run on this shape with these parameters, else why not (static string).
+  const char* restriction(const Shape& shape, const Parameters& values) const noexcept {
+    for (int i = 0; i < Parameters::kMost; ++i) {
+      const Parameter& parameter = parameters[i];
+      if (parameter.name != nullptr &&
+          (values.value[i] < parameter.least || values.value[i] > parameter.most))
+        return parameter.range;
+    }
+    return restriction_of(shape, values);
+  }
 };
 
 }  // namespace tutti

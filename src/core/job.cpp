@@ -222,10 +222,12 @@ Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
   const Choice& choice = job.choice_for(team, call);
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run here");
-  const Ticket ticket = team.take_ticket(job.items_of(team, call, choice));
-  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  Collective collective(team, call);
+  collective.take_place(job.items_of(team, call, choice));
+  if (choice.algorithm->casts) co_await team.open_multicast();
+  if (!team.connected()) co_await team.connect();
+  co_await choice.algorithm->run(collective, choice.parameters);
+  co_return Status::success();
 }
 
 void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
@@ -307,11 +309,11 @@ const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noex
   return static_cast<const TeamEntry*>(team.host_data)->choices->of(call);
 }
 
-Task JobImpl::connect_and_run(Team& team, const Call& call, const Ticket& ticket,
-                              const Choice& choice) noexcept {
-  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
-  TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+Task JobImpl::connect_and_run(Collective& collective, const Choice& choice) noexcept {
+  if (choice.algorithm->casts) co_await collective.team.open_multicast();
+  co_await collective.team.connect();
+  co_await choice.algorithm->run(collective, choice.parameters);
+  co_return Status::success();
 }
 
 Status JobImpl::run(Team& team, const Call& call) noexcept {
@@ -327,12 +329,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   if (choice.algorithm == nullptr)
     return Status::error(Code::unsupported, "no algorithm can run here");
   const bool offloaded = choice.algorithm->offloaded;
-  const Ticket ticket = offloaded ? Ticket{} : team.take_ticket(items_of(team, call, choice));
+  Collective collective(team, call);
+  if (!offloaded) collective.take_place(items_of(team, call, choice));
   const Status status = engine_.run(
       [&] {
-        return offloaded || team.connected()
-                   ? choice.algorithm->run(team, call, ticket, choice.parameters)
-                   : connect_and_run(team, call, ticket, choice);
+        return offloaded || team.connected() ? choice.algorithm->run(collective, choice.parameters)
+                                             : connect_and_run(collective, choice);
       },
       guard);
   return status.ok() ? status : tell_failure(team, status);
@@ -356,10 +358,10 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
   Team& team = operation.team;
   const bool offloaded = operation.choice->algorithm->offloaded;
   Status status;
-  if (!offloaded && !team.connected()) status = co_await team.connect();
+  if (!offloaded && !team.connected()) status = co_await outcome(team.connect());
   if (status.ok()) {
-    status = co_await operation.choice->algorithm->run(team, operation.call, operation.ticket,
-                                                       operation.choice->parameters);
+    status = co_await outcome(
+        operation.choice->algorithm->run(operation.collective, operation.choice->parameters));
   }
   if (!status.ok()) status = tell_failure(team, status);
   operation.outcome = status;
@@ -439,8 +441,7 @@ Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   if (offloaded && hand_over(operation)) return Status::success();
   guard.escalate();
   if (!offloaded) {
-    operation.ticket =
-        operation.team.take_ticket(items_of(operation.team, operation.call, *operation.choice));
+    operation.collective.take_place(items_of(operation.team, operation.call, *operation.choice));
   }
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);
@@ -569,7 +570,7 @@ void JobImpl::attend_all() noexcept {
 
 Task JobImpl::await_answer(Operation& operation) noexcept {
   auto& port = *static_cast<offload::Port*>(operation.team.served);
-  operation.outcome = co_await port.client->await(port, operation.call, operation.handed);
+  operation.outcome = co_await outcome(port.client->await(port, operation.call, operation.handed));
   if (!operation.outcome.ok())
     operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
   operation.active.store(false, std::memory_order_release);

@@ -24,10 +24,11 @@ namespace tutti {
 /// by the job after release() while it is active.
 class Operation {
  public:
-  Operation(Team& its_team, const Call& its_call) noexcept : team(its_team), call(its_call) {}
+  Operation(Team& its_team, const Call& its_call) noexcept
+      : team(its_team), call(its_call), collective(team, call) {}
   Team& team;
   Call call;
-  Ticket ticket;
+  Collective collective;
   const Choice* choice = nullptr;
   Task task;
   Status outcome;
@@ -100,8 +101,7 @@ class JobImpl final : public Job {
   Shape base_shape_of(const Team& team) const noexcept;
   std::uint64_t items_of(const Team& team, const Call& call, const Choice& choice) const noexcept;
   const Choice& choice_for(const Team& team, const Call& call) const noexcept;
-  Task connect_and_run(Team& team, const Call& call, const Ticket& ticket,
-                       const Choice& choice) noexcept;
+  Task connect_and_run(Collective& collective, const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
   void destroy(Operation* operation) noexcept;

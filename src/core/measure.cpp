@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kTeamId[2] = {0x74756e65, 1};
 
-struct Collective {
+struct Measured {
   Choice choice;
   std::size_t bytes;
   int ranks;
@@ -39,7 +39,7 @@ Status parse(const std::string& algorithm, Choice* out, std::string* message) {
 /// A rank's buffers and call: sums of 32-bit integers, data rewritten between calls by what is
 /// received.
 struct Buffers {
-  Buffers(const Collective& c, const Reduction& reduction) {
+  Buffers(const Measured& c, const Reduction& reduction) {
     const auto ranks = static_cast<std::size_t>(c.ranks);
     send.resize(std::max<std::size_t>(c.bytes * ranks, 1));
     recv.resize(send.size());
@@ -61,7 +61,7 @@ struct Buffers {
 };
 
 Status run_rank(std::unique_ptr<Fabric> fabric, const Settings& settings, int cores,
-                const Collective& c, std::barrier<>& together, double* us) {
+                const Measured& c, std::barrier<>& together, double* us) {
   const int rank = fabric->rank();
   std::unique_ptr<JobImpl> job;
   std::vector<std::int32_t> members(static_cast<std::size_t>(c.ranks));
@@ -96,7 +96,7 @@ Status run_rank(std::unique_ptr<Fabric> fabric, const Settings& settings, int co
 
 Status measure_collective(const std::string& algorithm, std::size_t bytes, int ranks, int calls,
                           double* us, std::string* message) {
-  Collective c{{}, bytes, ranks, calls};
+  Measured c{{}, bytes, ranks, calls};
   TUTTI_TRY(parse(algorithm, &c.choice, message));
   Settings settings;
   settings.algorithm = algorithm;

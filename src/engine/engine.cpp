@@ -93,7 +93,8 @@ bool Engine::poll() noexcept {
     if (waiter->reached()) {
       unlink(*waiter);
       ++resumed_;
-      waiter->handle.resume();
+      waiter->take_status();
+      waiter->resume();
       // Another thread of this rank may sleep until the operation that has just moved on is over.
       if (threads_) wake_own();
       any = true;
@@ -367,7 +368,7 @@ void Engine::fail_waiters(Membership& members, Status why) noexcept {
       unlink(*waiter);
       waiter->outcome = why;
       ++resumed_;
-      waiter->handle.resume();
+      waiter->resume();
       again = true;
       break;
     }

@@ -14,7 +14,7 @@
 
 #include "base/settings.hpp"
 #include "base/status.hpp"
-#include "engine/task.hpp"
+#include "base/task.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti {
@@ -86,11 +86,15 @@ class Engine {
 
   // ---- in tasks ------------------------------------------------------------------------------
 
-  /// Awaits until `word` >= `value`; gives ok, or why that will not happen. `peer`: the job rank
-  /// that will write the word (-1: any member). `members` must outlive the wait.
+  /// Awaits until `word` >= `value`; fails when that will not happen. `peer`: the job rank that
+  /// will write the word (-1: any member). `members` must outlive the wait.
   class Reached;
   Reached reached(const Word& word, std::uint64_t value, Membership& members,
                   std::int32_t peer = -1) noexcept;
+
+  /// Awaits the end of all operations that were posted to `completion`; fails when one has failed.
+  Reached completed(const Completion& completion, Membership& members,
+                    std::int32_t peer = -1) noexcept;
 
   /// Follows Fabric::now_ns() while somebody awaits it: what a task waits on to try something again
   /// later.
@@ -358,6 +362,11 @@ class Engine::Reached {
     waiter_.other = other;
     waiter_.other_value = other_value;
   }
+  Reached(Engine& engine, const Completion& completion, Membership& members,
+          std::int32_t peer) noexcept
+      : Reached(engine, completion.finished_, completion.posted_, members, peer) {
+    waiter_.counts = true;
+  }
   Reached(const Reached&) = delete;
   Reached& operator=(const Reached&) = delete;
   ~Reached() {
@@ -367,16 +376,20 @@ class Engine::Reached {
   bool await_ready() noexcept {
     if (waiter_.span != 1 || waiter_.other != nullptr  // not one word alone
             ? waiter_.reached()
-            : engine_.soon(*waiter_.word, waiter_.value))
-      return true;
-    auto& members = *static_cast<Membership*>(const_cast<void*>(waiter_.owner));
-    if (engine_.broken(members)) {
+            : engine_.soon(*waiter_.word, waiter_.value)) {
+      if (!waiter_.counts) return true;
+      waiter_.take_status();
+    } else {
+      auto& members = *static_cast<Membership*>(const_cast<void*>(waiter_.owner));
+      if (!engine_.broken(members)) return false;
       waiter_.outcome = members.broken;
-      return true;
     }
-    return false;
+    return waiter_.outcome.ok() || waiter_.asked;
   }
-  void await_suspend(std::coroutine_handle<> handle) noexcept {
+  void await_suspend(Task::Handle handle) noexcept {
+    // Nothing of this is touched behind fail(): who is resumed may end the task that waits here.
+    if (!waiter_.outcome.ok()) [[unlikely]]
+      return Task::fail(handle, waiter_.outcome).resume();
     waiter_.handle = handle;
     if (engine_.virtual_time_) {
       engine_.fabric_.watch(waiter_);
@@ -385,15 +398,39 @@ class Engine::Reached {
       engine_.link(waiter_);
     }
   }
-  Status await_resume() const noexcept { return waiter_.outcome; }
+  void await_resume() const noexcept {}
 
  private:
-  void suspend(std::coroutine_handle<> handle) noexcept { await_suspend(handle); }
+  void suspend(Task::Handle handle) noexcept { await_suspend(handle); }
 
   Engine& engine_;
   Waiter waiter_;
+  friend class Engine;
   friend class Later;
+  friend class ReachedOutcome;
 };
+
+/// co_await outcome(a wait): gives ok, or why what was waited for will not happen.
+class ReachedOutcome {
+ public:
+  explicit ReachedOutcome(Engine::Reached& reached) noexcept : reached_(reached) {
+    reached.waiter_.asked = true;
+  }
+  bool await_ready() noexcept { return reached_.await_ready(); }
+  void await_suspend(Task::Handle handle) noexcept { reached_.suspend(handle); }
+  Status await_resume() const noexcept { return reached_.waiter_.outcome; }
+
+ private:
+  Engine::Reached& reached_;
+};
+inline ReachedOutcome outcome(Engine::Reached&& reached) noexcept {
+  return ReachedOutcome(reached);
+}
+
+inline Engine::Reached Engine::completed(const Completion& completion, Membership& members,
+                                         std::int32_t peer) noexcept {
+  return Reached(*this, completion, members, peer);
+}
 
 inline Engine::Reached Engine::reached(const Word& word, std::uint64_t value, Membership& members,
                                        std::int32_t peer) noexcept {
@@ -422,7 +459,7 @@ class Engine::Later {
  public:
   explicit Later(Engine& engine) noexcept : reached_(engine, kAlways, 0, nobody_, -1) {}
   bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> handle) noexcept { reached_.suspend(handle); }
+  void await_suspend(Task::Handle handle) noexcept { reached_.suspend(handle); }
   void await_resume() const noexcept {}
 
  private:

@@ -17,12 +17,13 @@
 #pragma once
 
 #include <atomic>
-#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/status.hpp"
+#include "base/task.hpp"
 
 namespace tutti {
 
@@ -64,9 +65,10 @@ struct Tail {
 
 class Fabric;
 
-/// Signals that operations are over on this side: `finished` reaches `posted`. Lives at the caller
-/// until then. One Completion may collect many operations.
-struct Completion {
+/// Counts the operations that are over on this side. Lives at the caller until all are. One
+/// Completion may collect many operations.
+class Completion {
+ public:
   Completion() = default;
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
@@ -74,28 +76,70 @@ struct Completion {
   /// would still count here or write to memory that was to be read into.
   inline ~Completion();
 
-  Word finished{0};          // operations over; grows
-  std::uint64_t posted = 0;  // operations posted; written by the poster
-  Status status;             // first failure among them
-  Fabric* fabric = nullptr;  // set by fabrics whose operations outlive their calls
+  // Whoever waits for it awaits Engine::completed(), whose outcome is that of the operations.
+
+  bool over() const noexcept { return finished() == posted_; }
+  std::uint64_t posted() const noexcept { return posted_; }
+  std::uint64_t finished() const noexcept { return finished_.load(std::memory_order_acquire); }
+  /// The first failure among those that are over.
+  const Status& status() const noexcept { return status_; }
+
+  // For fabrics.
+
+  /// One more operation is under way.
+  void post() noexcept { ++posted_; }
+  /// The same for operations that outlive their calls: `fabric` knows them.
+  void post(Fabric& fabric) noexcept {
+    fabric_ = &fabric;
+    ++posted_;
+  }
+  /// One is over. One thread at a time (the engine's lock).
+  void finish(const Status& how) noexcept {
+    if (!how.ok() && status_.ok()) [[unlikely]]
+      status_ = how;
+    finished_.store(finished_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+ private:
+  friend class Engine;
+  friend struct Waiter;
+  Word finished_{0};          // first: operations over; grows
+  std::uint64_t posted_ = 0;  // operations posted; written by the poster
+  Status status_;
+  Fabric* fabric_ = nullptr;  // of operations that outlive their calls
 };
+static_assert(std::is_standard_layout_v<Completion>);
 
 /// One place where a task waits for a Word. Linked into the engine's list while it waits; in
 /// virtual time the fabric calls `ready` instead of being polled.
 struct Waiter {
   const Word* word = nullptr;
   std::uint64_t value = 0;
-  std::coroutine_handle<> handle;
+  Task::Handle handle;
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
   const void* owner = nullptr;  // the Team (or whoever) whose ranks this wait depends on
   std::int32_t peer = -1;       // job rank that will write the word, or -1: any of the owner's
   std::uint32_t span = 1;  // words from `word` on whose sum counts: for flags of which any may come
   std::uint32_t stride = 1;     // from one of them to the next, in words
+  bool counts = false;          // `word` is of a Completion, whose status is the outcome
+  bool asked = false;           // the task wants to know of a failure
   const Word* other = nullptr;  // if given: that it reaches `other_value` is enough
   std::uint64_t other_value = 0;
-  Status outcome;  // set before `handle` is resumed
+  Status outcome;  // set before it is resumed
 
+  /// Of operations that are over.
+  void take_status() noexcept {
+    if (counts) outcome = reinterpret_cast<const Completion*>(word)->status_;
+  }
+  /// The task goes on, or ends with the outcome where that is a failure that it did not ask for.
+  void resume() noexcept {
+    if (outcome.ok() || asked) [[likely]] {
+      handle.resume();
+    } else {
+      Task::fail(handle, outcome).resume();
+    }
+  }
   bool reached() const noexcept {
     std::uint64_t sum = word->load(std::memory_order_acquire);
     for (std::size_t i = 1; i < span; ++i)  // mostly none
@@ -213,8 +257,8 @@ class Fabric {
   }
 
   /// Ends the operations that still count on `completion`: they will not touch it, nor what they
-  /// were to read into, once this returns. Only where Completion::fabric is set; may take as long
-  /// as a peer takes to be lost.
+  /// were to read into, once this returns. Only where Completion::post() was given this fabric; may
+  /// take as long as a peer takes to be lost.
   virtual void forget(Completion& completion) noexcept { static_cast<void>(completion); }
 
   /// Completes what can be completed: moves data, counts completions. Never blocks.
@@ -288,7 +332,7 @@ class Fabric {
   // ---- virtual time (no effect in reality) ----------------------------------------------------
 
   /// Called by the engine when a task starts to wait, where traits().virtual_time: the fabric sets
-  /// waiter.outcome and resumes waiter.handle when the word has reached the value.
+  /// waiter.outcome and resumes it when the word has reached the value.
   virtual void watch(Waiter& waiter) noexcept { static_cast<void>(waiter); }
   /// Where traits().virtual_time: raises `clock`, a word of this rank, to `at_ns` when it is that
   /// late here, so that waits with a deadline end. `clock` lives as long as the fabric is driven.
@@ -337,8 +381,7 @@ class Fabric {
 };
 
 inline Completion::~Completion() {
-  if (fabric != nullptr && finished.load(std::memory_order_acquire) != posted)
-    fabric->forget(*this);
+  if (fabric_ != nullptr && !over()) fabric_->forget(*this);
 }
 
 /// Unreliable, unordered messages of at most traits().datagram_bytes to a group, which may be lost,

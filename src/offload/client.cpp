@@ -274,10 +274,10 @@ Status Client::describe(const Port& port, const Call& call, Message* message, Le
 
 /// Requests go out in the order in which they were started.
 Task Client::wait_for_turn(Port& port, std::uint64_t turn) noexcept {
-  TUTTI_CO_TRY(co_await engine_.reached(turn_, turn, nobody_));
+  co_await engine_.reached(turn_, turn, nobody_);
   const auto& taken = *reinterpret_cast<const Word*>(arena() + taken_offset_);
   while (!send_notices() || !has_room()) {
-    TUTTI_CO_TRY(co_await engine_.reached(taken, sent_ - kSlots + 1, port.members, processor_));
+    co_await engine_.reached(taken, sent_ - kSlots + 1, port.members, processor_);
   }
   co_return Status::success();
 }
@@ -329,7 +329,7 @@ Status Client::take(Port& port, const Call& call, const Handed& handed) noexcept
 
 Task Client::await(Port& port, const Call& call, Handed handed) noexcept {
   // Where this fails the DCP may still write: the cell is not used again.
-  TUTTI_CO_TRY(co_await engine_.reached(*handed.flag, handed.generation, port.members, processor_));
+  co_await engine_.reached(*handed.flag, handed.generation, port.members, processor_);
   co_return take(port, call, handed);
 }
 
@@ -348,7 +348,7 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
     // Somebody must look after it until it is on its way; a blocking caller does by itself.
     const bool guarded = engine_.guarded();
     if (guarded) engine_.operation_started();
-    status = co_await wait_for_turn(port, turn);
+    status = co_await outcome(wait_for_turn(port, turn));
     if (guarded) engine_.operation_finished();
   }
   Message message;
@@ -368,17 +368,87 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   }
   const ReplyLine& answer = reply(cell);
   // Where this fails the DCP may still write: neither cell nor memory is used again.
-  TUTTI_CO_TRY(
-      co_await engine_.reached(answer.flag, message.request.generation, port.members, processor_));
+  co_await engine_.reached(answer.flag, message.request.generation, port.members, processor_);
   status = collect(port, call, answer.reply, lent);
   free_cells_.push_back(cell);
   take_back(lent);
   co_return status;
 }
 
-Task offloaded(Team& team, const Call& call, const Ticket&, const Parameters&) {
-  auto& port = *static_cast<Port*>(team.served);
-  return port.client->run(port, call);
+Task offloaded(Collective& c, const Parameters&) {
+  auto& port = *static_cast<Port*>(c.team.served);
+  return port.client->run(port, c.call);
 }
 
 }  // namespace tutti::offload
+
+namespace tutti {
+namespace {
+
+const char* by_processors(const Shape& s, const Parameters&) {
+  if (!s.dedicated) return "no dedicated processors serve it (TUTTI_DCP)";
+  if (s.fixed_order) return "the parts of a processor are folded first";
+  if (!s.divisible) return "the operator is known to the program only";
+  return s.commutative ? nullptr : "the operator does not commute";
+}
+
+}  // namespace
+
+namespace algorithm {
+
+const Algorithm barrier_dcp = {
+    .coll = Coll::barrier,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm bcast_dcp = {
+    .coll = Coll::bcast,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm reduce_dcp = {
+    .coll = Coll::reduce,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm allreduce_dcp = {
+    .coll = Coll::allreduce,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm allgather_dcp = {
+    .coll = Coll::allgather,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+const Algorithm alltoall_dcp = {
+    .coll = Coll::alltoall,
+    .name = "dcp",
+    .run = offload::offloaded,
+    .restriction_of = by_processors,
+    .source = "CDCP-2008, section IV",
+    .offloaded = true,
+};
+
+}  // namespace algorithm
+}  // namespace tutti

@@ -151,6 +151,15 @@ class Client {
 };
 
 /// The algorithm "dcp" of every collective that can be offloaded (select/list.cpp).
-Task offloaded(Team& team, const Call& call, const Ticket& ticket, const Parameters& parameters);
+Task offloaded(Collective& c, const Parameters& parameters);
 
 }  // namespace tutti::offload
+
+namespace tutti::algorithm {
+extern const Algorithm barrier_dcp;
+extern const Algorithm bcast_dcp;
+extern const Algorithm reduce_dcp;
+extern const Algorithm allreduce_dcp;
+extern const Algorithm allgather_dcp;
+extern const Algorithm alltoall_dcp;
+}  // namespace tutti::algorithm

@@ -57,7 +57,7 @@ Task Server::listen(App& app) noexcept {
   for (;;) {
     const auto& line = *reinterpret_cast<const RequestLine*>(app.ring + request_offset(app.next));
     const std::byte* data = app.ring + data_offset(app.next);
-    if (!(co_await engine_.reached(line.flag, app.next + 1, app.self, app.rank)).ok()) {
+    if (!(co_await outcome(engine_.reached(line.flag, app.next + 1, app.self, app.rank))).ok()) {
       lost_ = true;
       break;
     }
@@ -68,9 +68,9 @@ Task Server::listen(App& app) noexcept {
     const Request request = line.request;
     if (request.kind == kLeave) break;
     if (!makes_sense(app, request)) {
-      static_cast<void>((co_await refuse(app, request)).ok());
+      static_cast<void>((co_await outcome(refuse(app, request))).ok());
     } else if (request.kind == kOpenGroup) {
-      static_cast<void>((co_await open_group(app, request, data)).ok());
+      static_cast<void>((co_await outcome(open_group(app, request, data))).ok());
     } else if (request.kind == kCloseGroup) {
       close_group(app, request.group);
     } else {
@@ -103,9 +103,10 @@ Task Server::refuse(App& app, Request request) noexcept {
   log(LogLevel::error, "a request of rank %d to its dedicated processor is damaged", app.rank);
   std::byte body[kReplyBody];
   Completion answered;
-  TUTTI_CO_TRY(answer(app, request, Status::error(Code::corrupt, "a damaged request"), nullptr, 0,
-                      body, &answered));
-  co_return co_await engine_.reached(answered.finished, answered.posted, app.self, app.rank);
+  co_await answer(app, request, Status::error(Code::corrupt, "a damaged request"), nullptr, 0, body,
+                  &answered);
+  co_await engine_.completed(answered, app.self, app.rank);
+  co_return Status::success();
 }
 
 // ---- groups
@@ -119,16 +120,17 @@ Task Server::open_group(App& app, Request request, const std::byte* data) noexce
   Buffers buffers;
   std::memcpy(&buffers, data, sizeof buffers);
   Remote remote;
-  TUTTI_CO_TRY(fabric_.attach(app.rank, buffers.send, &remote));
+  co_await fabric_.attach(app.rank, buffers.send, &remote);
   std::vector<std::byte> list(bytes);
   Completion done;
-  TUTTI_CO_TRY(fabric_.get(remote, 0, list.data(), bytes, &done));
-  TUTTI_CO_TRY(co_await engine_.reached(done.finished, done.posted, app.self, app.rank));
+  co_await fabric_.get(remote, 0, list.data(), bytes, &done);
+  co_await engine_.completed(done, app.self, app.rank);
   make_group(app, request.group, list.data(), bytes);
   std::byte body[kReplyBody];
   Completion answered;
-  TUTTI_CO_TRY(answer(app, request, Status::success(), nullptr, 0, body, &answered));
-  co_return co_await engine_.reached(answered.finished, answered.posted, app.self, app.rank);
+  co_await answer(app, request, Status::success(), nullptr, 0, body, &answered);
+  co_await engine_.completed(answered, app.self, app.rank);
+  co_return Status::success();
 }
 
 void Server::make_group(App& app, std::uint32_t number, const std::byte* list, std::size_t bytes) {

@@ -59,9 +59,9 @@ Task Server::serve(Group& group, Round& round) noexcept {
   }
   if (status.ok() && group.processors.size() > 1) status = team_of(group, round.small, &job.team);
   if (status.ok() && !round.small) status = attach_memory(round);
-  if (status.ok()) status = co_await run(job);
+  if (status.ok()) status = co_await outcome(run(job));
   add(counts_->collectives, 1);  // whoever has the answer finds it counted
-  status = co_await answer_all(job, status);
+  status = co_await outcome(answer_all(job, status));
   finish(group, round);
   co_return status;
 }
@@ -100,9 +100,9 @@ Task Server::read(Job& job, std::size_t local, std::size_t offset, void* to,
     co_return Status::success();
   }
   Completion done;
-  TUTTI_CO_TRY(fabric_.get(arrival.send, offset, to, bytes, &done));
-  co_return co_await engine_.reached(done.finished, done.posted, arrival.app->self,
-                                     arrival.app->rank);
+  co_await fabric_.get(arrival.send, offset, to, bytes, &done);
+  co_await engine_.completed(done, arrival.app->self, arrival.app->rank);
+  co_return Status::success();
 }
 
 Task Server::write(Job& job, std::size_t local, std::size_t offset, const void* from,
@@ -110,28 +110,32 @@ Task Server::write(Job& job, std::size_t local, std::size_t offset, const void* 
   Arrival& arrival = job.arrival(local);
   fabric_.spend(Work::copy, bytes);
   Completion done;
-  TUTTI_CO_TRY(fabric_.put(arrival.recv, offset, from, bytes, nullptr, &done));
-  co_return co_await engine_.reached(done.finished, done.posted, arrival.app->self,
-                                     arrival.app->rank);
+  co_await fabric_.put(arrival.recv, offset, from, bytes, nullptr, &done);
+  co_await engine_.completed(done, arrival.app->self, arrival.app->rank);
+  co_return Status::success();
 }
 
 /// Bytes [offset, offset + length) of each of the blocks, one after the other in `to`.
 Task Server::read_blocks(Job& job, std::size_t local, std::size_t offset, std::byte* to,
                          std::size_t length) noexcept {
-  if (length == job.call.bytes) co_return co_await read(job, local, 0, to, length * job.size());
+  if (length == job.call.bytes) {
+    co_await read(job, local, 0, to, length * job.size());
+    co_return Status::success();
+  }
   for (std::size_t block = 0; block < job.size(); ++block) {
-    TUTTI_CO_TRY(
-        co_await read(job, local, block * job.call.bytes + offset, to + block * length, length));
+    co_await read(job, local, block * job.call.bytes + offset, to + block * length, length);
   }
   co_return Status::success();
 }
 
 Task Server::write_blocks(Job& job, std::size_t local, std::size_t offset, const std::byte* from,
                           std::size_t length) noexcept {
-  if (length == job.call.bytes) co_return co_await write(job, local, 0, from, length * job.size());
+  if (length == job.call.bytes) {
+    co_await write(job, local, 0, from, length * job.size());
+    co_return Status::success();
+  }
   for (std::size_t block = 0; block < job.size(); ++block) {
-    TUTTI_CO_TRY(
-        co_await write(job, local, block * job.call.bytes + offset, from + block * length, length));
+    co_await write(job, local, block * job.call.bytes + offset, from + block * length, length);
   }
   co_return Status::success();
 }
@@ -152,13 +156,13 @@ Task Server::fold(Job& job) noexcept {
     const std::size_t bytes = std::min(piece, job.call.bytes - offset);
     const std::byte* left = job.arrival(0).data;
     if (!round.small || job.locals() == 1) {
-      TUTTI_CO_TRY(co_await read(job, 0, offset, round.out.data(), bytes));
+      co_await read(job, 0, offset, round.out.data(), bytes);
       left = round.out.data();
     }
     for (std::size_t local = 1; local < job.locals(); ++local) {
       const std::byte* part = job.arrival(local).data;
       if (!round.small) {
-        TUTTI_CO_TRY(co_await read(job, local, offset, round.in.data(), bytes));
+        co_await read(job, local, offset, round.in.data(), bytes);
         part = round.in.data();
       }
       fabric_.spend(Work::reduce, bytes);
@@ -170,11 +174,11 @@ Task Server::fold(Job& job) noexcept {
     call.bytes = bytes;
     call.send = round.out.data();
     call.recv = all || job.group.mine == root ? round.out.data() : nullptr;
-    TUTTI_CO_TRY(co_await combine(job, call));
+    co_await combine(job, call);
     for (std::size_t local = 0; local < job.locals(); ++local) {
       job.arrival(local).result = round.out.data();
       if (round.small || (!all && job.member(local) != job.call.root)) continue;
-      TUTTI_CO_TRY(co_await write(job, local, offset, round.out.data(), bytes));
+      co_await write(job, local, offset, round.out.data(), bytes);
     }
     if (!round.small) co_await engine_.later();
   }
@@ -192,16 +196,16 @@ Task Server::spread(Job& job) noexcept {
   round.out.resize(piece);
   for (std::size_t offset = 0; offset < job.call.bytes; offset += piece) {
     const std::size_t bytes = std::min(piece, job.call.bytes - offset);
-    if (here) TUTTI_CO_TRY(co_await read(job, root, offset, round.out.data(), bytes));
+    if (here) co_await read(job, root, offset, round.out.data(), bytes);
     Call call = job.call;
     call.root = job.group.processor_of[static_cast<std::size_t>(job.call.root)];
     call.bytes = bytes;
     call.recv = round.out.data();
-    TUTTI_CO_TRY(co_await combine(job, call));
+    co_await combine(job, call);
     for (std::size_t local = 0; local < job.locals(); ++local) {
       job.arrival(local).result = round.out.data();
       if (round.small || job.member(local) == job.call.root) continue;
-      TUTTI_CO_TRY(co_await write(job, local, offset, round.out.data(), bytes));
+      co_await write(job, local, offset, round.out.data(), bytes);
     }
     if (!round.small) co_await engine_.later();
   }
@@ -221,7 +225,7 @@ Task Server::collect(Job& job) noexcept {
     round.received.resize(job.size() * bytes);
     round.out.resize(job.size() * bytes);
     for (std::size_t local = 0; local < job.locals(); ++local)
-      TUTTI_CO_TRY(co_await read(job, local, offset, round.in.data() + local * bytes, bytes));
+      co_await read(job, local, offset, round.in.data() + local * bytes, bytes);
     counts.clear();
     displs.clear();
     for (const auto& served : job.group.served) {
@@ -235,7 +239,7 @@ Task Server::collect(Job& job) noexcept {
     call.recv = round.received.data();
     call.counts = counts.data();
     call.displs = displs.data();
-    TUTTI_CO_TRY(co_await combine(job, call));
+    co_await combine(job, call);
     const std::byte* from = job.team == nullptr ? round.in.data() : round.received.data();
     fabric_.spend(Work::copy, round.out.size());
     for (const auto& served : job.group.served) {
@@ -247,7 +251,7 @@ Task Server::collect(Job& job) noexcept {
     for (std::size_t local = 0; local < job.locals(); ++local) {
       job.arrival(local).result = round.out.data();
       if (round.small) continue;
-      TUTTI_CO_TRY(co_await write_blocks(job, local, offset, round.out.data(), bytes));
+      co_await write_blocks(job, local, offset, round.out.data(), bytes);
     }
     if (!round.small) co_await engine_.later();
   }
@@ -271,8 +275,7 @@ Task Server::exchange(Job& job) noexcept {
     round.packed.resize(served.size() * block);
     round.received.resize(served.size() * block);
     for (std::size_t local = 0; local < locals; ++local) {
-      TUTTI_CO_TRY(
-          co_await read_blocks(job, local, offset, round.in.data() + local * size * bytes, bytes));
+      co_await read_blocks(job, local, offset, round.in.data() + local * size * bytes, bytes);
     }
     fabric_.spend(Work::copy, 2 * round.in.size());
     // By DCP, then by its member that receives, then by the one here that sends.
@@ -290,7 +293,7 @@ Task Server::exchange(Job& job) noexcept {
     call.bytes = block;
     call.send = round.packed.data();
     call.recv = round.received.data();
-    TUTTI_CO_TRY(co_await combine(job, call));
+    co_await combine(job, call);
     const std::byte* from = job.team == nullptr ? round.packed.data() : round.received.data();
     for (std::size_t local = 0; local < locals; ++local) {
       std::byte* const result = round.out.data() + local * size * bytes;
@@ -301,7 +304,7 @@ Task Server::exchange(Job& job) noexcept {
         }
       }
       job.arrival(local).result = result;
-      if (!round.small) TUTTI_CO_TRY(co_await write_blocks(job, local, offset, result, bytes));
+      if (!round.small) co_await write_blocks(job, local, offset, result, bytes);
     }
     if (!round.small) co_await engine_.later();
   }
@@ -324,12 +327,11 @@ Task Server::answer_all(Job& job, Status status) noexcept {
         answer(*arrival.app, arrival.request, status, arrival.result, bytes, arrival.body, &done)
             .ok());
   }
-  if (done.finished.load(std::memory_order_acquire) == done.posted) co_return status;
+  if (done.over()) co_return status;
   // Networks read the answers from here.
   for (std::size_t local = 0; local < job.locals(); ++local) {
     App& app = *job.arrival(local).app;
-    static_cast<void>(
-        (co_await engine_.reached(done.finished, done.posted, app.self, app.rank)).ok());
+    static_cast<void>((co_await outcome(engine_.completed(done, app.self, app.rank))).ok());
   }
   co_return status;
 }

@@ -60,7 +60,7 @@ void Contexts::fail_wild(Context& context, Status why) noexcept {
 Task Contexts::guard(Context& context) noexcept {
   static const Word kNever{0};
   for (;;) {
-    const Status status = co_await engine_.reached(kNever, 1, context.members);
+    const Status status = co_await outcome(engine_.reached(kNever, 1, context.members));
     fail_wild(context, status);
     if (status.code != Code::timeout) co_return status;
     context.members.broken = Status::success();

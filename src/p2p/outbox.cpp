@@ -57,7 +57,7 @@ Task Outbox::flush(Peer& peer) noexcept {
     }
   }
   if (!peer.connected()) {
-    TUTTI_CO_TRY(co_await engine_.reached(peer.answer(), 1, peer.members, peer.rank));
+    co_await engine_.reached(peer.answer(), 1, peer.members, peer.rank);
     if (const Status status = peer.connect(); !status.ok()) {
       peers_.fail(peer, status);
       co_return status;
@@ -65,8 +65,7 @@ Task Outbox::flush(Peer& peer) noexcept {
   }
   while (Outgoing* packet = peer.queue.first()) {
     if (!peer.room(packet->header.payload)) {
-      TUTTI_CO_TRY(co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members,
-                                            peer.rank));
+      co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members, peer.rank);
       continue;
     }
     peer.queue.remove(*packet);

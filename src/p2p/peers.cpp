@@ -75,8 +75,8 @@ void Peers::listen_to_calls() noexcept {
 Task Peers::answer_calls() noexcept {
   const auto* calls = site_.own<Word>(site_.table.calls());
   for (;;) {
-    const Status status = co_await engine_.reached_any(
-        calls, static_cast<std::uint32_t>(site_.table.ranks), accepted_ + 1, nobody_);
+    const Status status = co_await outcome(engine_.reached_any(
+        calls, static_cast<std::uint32_t>(site_.table.ranks), accepted_ + 1, nobody_));
     if (!status.ok()) co_return status;  // nobody_ is never lost
     for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) {
       if (calls[rank].load(std::memory_order_acquire) == 0) continue;
@@ -99,10 +99,13 @@ void Peers::accept(Peer& peer) noexcept {
 
 Task Peers::listen(Peer& peer) noexcept {
   for (;;) {
-    const Status status =
-        peer.accepted() ? co_await engine_.reached(peer.flag(), Flag::least(peer.received),
-                                                   peer.members, peer.rank)
-                        : co_await engine_.reached(peer.called_by(), 1, peer.members, peer.rank);
+    Status status;
+    if (peer.accepted()) {
+      status = co_await outcome(
+          engine_.reached(peer.flag(), Flag::least(peer.received), peer.members, peer.rank));
+    } else {
+      status = co_await outcome(engine_.reached(peer.called_by(), 1, peer.members, peer.rank));
+    }
     if (!status.ok()) {
       fail(peer, status);
       if (status.code != Code::timeout) co_return status;

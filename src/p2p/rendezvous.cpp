@@ -115,9 +115,7 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, std::uint32_t sender, Key k
     const std::size_t bytes = part_of(peer, receive.wanted - offset);
     status = fabric_.get(source, offset, receive.buffer + offset, bytes, &completion);
     if (!status.ok()) break;
-    status =
-        co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
-    if (status.ok()) status = completion.status;
+    status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;
     if (offset < receive.wanted) co_await engine_.later();
   }
@@ -140,13 +138,14 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
     const std::size_t bytes = part_of(peer, clearance.bytes - offset);
     status = fabric_.put(target, offset, send.buffer + offset, bytes, nullptr, &completion);
     if (!status.ok()) break;
-    status =
-        co_await engine_.reached(completion.finished, completion.posted, peer.members, peer.rank);
-    if (status.ok()) status = completion.status;
+    status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();
   }
-  if (cannot_reach(status)) co_return co_await send_parts(send, peer, clearance);
+  if (cannot_reach(status)) {
+    co_await send_parts(send, peer, clearance);
+    co_return Status::success();
+  }
   outbox_.finish(peer, clearance.transfer, status);
   transfers_.complete(send, status);
   co_return status;
@@ -164,12 +163,13 @@ Task Rendezvous::send_parts(Transfer& send, Peer& peer, Clearance clearance) noe
     const std::size_t bytes = std::min<std::size_t>(kMostPayload, clearance.bytes - offset);
     if (!peer.queue.empty()) {
       const std::uint64_t emptied = peer.emptied.load(std::memory_order_relaxed);
-      status = co_await engine_.reached(peer.emptied, emptied + 1, peer.members, peer.rank);
+      status =
+          co_await outcome(engine_.reached(peer.emptied, emptied + 1, peer.members, peer.rank));
       continue;
     }
     if (!peer.room(bytes)) {
-      status = co_await engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members,
-                                        peer.rank);
+      status = co_await outcome(
+          engine_.reached(peer.credit->consumed, peer.consumed + 1, peer.members, peer.rank));
       continue;
     }
     header.bytes = offset;

@@ -178,7 +178,7 @@ Choice choose(const Shape& shape, const Forced& forced, const Tuned* tuned) {
     if (shape.bytes > preference.up_to) continue;
     const Algorithm* algorithm = find_algorithm(shape.coll, preference.name);
     if (algorithm == nullptr) continue;
-    Parameters parameters = algorithm->defaults;
+    Parameters parameters = algorithm->defaults();
     if (preference.first != 0) parameters.value[0] = preference.first;
     if (preference.second != 0) parameters.value[1] = preference.second;
     if (preference.third != 0) parameters.value[2] = preference.third;

@@ -8,7 +8,8 @@ namespace {
 
 std::string names_of(Coll coll) {
   std::string names;
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm* const one : algorithms()) {
+    const Algorithm& algorithm = *one;
     if (algorithm.coll == coll) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   }
   return names;
@@ -21,19 +22,14 @@ std::string all_collectives() {
   return names;
 }
 
-constexpr std::int64_t kLargest = std::int64_t{1} << 40;
-
 std::string parameters_of(const Algorithm& algorithm) {
   std::string names;
-  for (const char* parameter : algorithm.parameters) {
-    if (parameter != nullptr)
-      names += (names.empty() ? ", but '" : " and '") + std::string(parameter) + "'";
+  for (const Parameter& parameter : algorithm.parameters) {
+    if (parameter.name != nullptr)
+      names += (names.empty() ? ", but '" : " and '") + std::string(parameter.name) + "'";
   }
   return names.empty() ? " (it has none)" : names;
 }
-
-/// Parameters that are on (1) or off (0).
-bool is_switch(const std::string& key) { return key == "overlap" || key == "early"; }
 
 Status complain(std::string* message, const std::string& text) {
   *message = "TUTTI_ALG: " + text;
@@ -46,8 +42,10 @@ Status parse_parameter(const std::string& text, const Algorithm& algorithm, Para
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
   for (std::size_t i = 0; i < Parameters::kMost; ++i) {
-    if (algorithm.parameters[i] == nullptr || key != algorithm.parameters[i]) continue;
-    const std::int64_t least = is_switch(key) ? 0 : 1, most = is_switch(key) ? 1 : kLargest;
+    const Parameter& wanted = algorithm.parameters[i];
+    if (wanted.name == nullptr || key != wanted.name) continue;
+    const bool is_switch = std::string_view(wanted.unit) == "switch";
+    const std::int64_t least = is_switch ? 0 : 1, most = is_switch ? 1 : Parameter::kMost;
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     const auto [end, error] =
         std::from_chars(value.data(), value.data() + value.size(), parameters->value[i]);
@@ -80,7 +78,7 @@ Status parse_one(const std::string& text, Choice* choices, std::string* message)
     return complain(message, op + " has no algorithm '" + part + "'; there are " +
                                  names_of(static_cast<Coll>(coll)));
   }
-  Choice choice{algorithm, algorithm->defaults};
+  Choice choice{algorithm, algorithm->defaults()};
   while (std::getline(rest, part, ':'))
     TUTTI_TRY(parse_parameter(part, *algorithm, &choice.parameters, message));
   choices[coll] = choice;

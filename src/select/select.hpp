@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,7 @@ struct Choice {
 };
 
 /// All algorithms, grouped by collective. Static.
-const std::vector<Algorithm>& algorithms();
+std::span<const Algorithm* const> algorithms();
 
 /// nullptr when there is none of that name.
 const Algorithm* find_algorithm(Coll coll, std::string_view name);

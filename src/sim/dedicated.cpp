@@ -161,7 +161,7 @@ Status Machine::connect() {
 /// The collective, beside the program that waits for it.
 Task Machine::collective(Rank& rank) noexcept {
   auto& port = *static_cast<offload::Port*>(rank.teams.front()->served);
-  const Status status = co_await rank.client->run(port, rank.call);
+  const Status status = co_await outcome(rank.client->run(port, rank.call));
   rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return status;
 }
@@ -199,9 +199,9 @@ Task Machine::program(Rank& rank, DedicatedRun run) noexcept {
     const Time started = rank.fabric.clock();
     rank.fabric.compute(run.compute);
     const Time computed = rank.fabric.clock();
-    TUTTI_CO_TRY(co_await rank.engine.reached(rank.over, wanted, members));
+    co_await rank.engine.reached(rank.over, wanted, members);
     rank.fabric.compute(0);
-    TUTTI_CO_TRY(rank.behind.result());
+    co_await rank.behind.result();
     if (!right(rank, i)) co_return Status::error(Code::corrupt, "a result is wrong");
     const Time over = rank.fabric.clock();
     rank.start.push_back(started - begun);

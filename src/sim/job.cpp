@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <numeric>
+#include <optional>
 
 #include "sim/shape.hpp"
 
@@ -67,8 +68,7 @@ struct SimJob::Rank {
   // First what every event touches: kHot bytes.
   SimFabric& fabric;
   Call call;
-  Ticket ticket;  // of `task`
-  Task task;
+  std::optional<Collective> collective;  // of `task`
   Engine engine;
   static constexpr std::size_t kHot = 4 * kCacheLine;
 
@@ -77,6 +77,7 @@ struct SimJob::Rank {
   BlockPool blocks;
   TeamResources resources;
   std::unique_ptr<Team> team;
+  Task task;
   Task behind;   // a collective that runs while the program computes
   Word over{0};  // how many of them are over
   Time started = 0;
@@ -180,9 +181,9 @@ bool SimJob::depends_on(const void* membership, int lost) noexcept {
 
 /// A collective that was started and not waited for; says so when it is over.
 Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept {
-  const Ticket ticket = rank.team->take_ticket(items);
-  const Status status =
-      co_await choice.algorithm->run(*rank.team, rank.call, ticket, choice.parameters);
+  Collective collective(*rank.team, rank.call);
+  collective.take_place(items);
+  const Status status = co_await outcome(choice.algorithm->run(collective, choice.parameters));
   rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return status;
 }
@@ -190,12 +191,13 @@ Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) n
 Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                       Program program) noexcept {
   Team& team = *rank.team;
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
+  if (!team.connected()) co_await team.connect();
   for (int i = 0; i < repeat; ++i) {
     if (program.progress == Progress::blocking) {
       if (program.compute != 0) rank.fabric.compute(program.compute);
-      const Ticket ticket = team.take_ticket(items);
-      TUTTI_CO_TRY(co_await choice.algorithm->run(team, rank.call, ticket, choice.parameters));
+      Collective collective(team, rank.call);
+      collective.take_place(items);
+      co_await choice.algorithm->run(collective, choice.parameters);
       continue;
     }
     const std::uint64_t wanted = rank.over.load(std::memory_order_relaxed) + 1;
@@ -203,9 +205,9 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
     rank.behind.start();
     rank.fabric.compute(program.compute,
                         program.progress == Progress::interrupt ? &rank.over : nullptr);
-    TUTTI_CO_TRY(co_await rank.engine.reached(rank.over, wanted, team.membership()));
+    co_await rank.engine.reached(rank.over, wanted, team.membership());
     rank.fabric.compute(0);
-    TUTTI_CO_TRY(rank.behind.result());
+    co_await rank.behind.result();
   }
   co_return Status::success();
 }
@@ -227,8 +229,8 @@ Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of
     rank.fabric.advance_to(world_->now());  // nobody acts in the past
     rank.started = rank.fabric.clock();
     if (repeat == 1 && program.compute == 0 && rank.team->connected()) {  // a frame less to touch
-      rank.ticket = rank.team->take_ticket(items);
-      rank.task = choice.algorithm->run(*rank.team, rank.call, rank.ticket, choice.parameters);
+      rank.collective.emplace(*rank.team, rank.call).take_place(items);
+      rank.task = choice.algorithm->run(*rank.collective, choice.parameters);
     } else {
       rank.task = run_rank(rank, choice, items, repeat, program);
     }

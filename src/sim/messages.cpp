@@ -32,7 +32,7 @@ struct Side : Process {
 
 /// Says when the transfer is over, also while the program computes.
 Task follow(Side& process, p2p::Transfer& transfer) noexcept {
-  static_cast<void>(co_await process.messages.ended(transfer));  // the receipt says it
+  static_cast<void>(co_await outcome(process.messages.ended(transfer)));  // the receipt says it
   process.data_there = process.fabric.clock();
   process.over.store(process.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return transfer.receipt().status;
@@ -43,19 +43,19 @@ Task side(Side& process, bool sends, Time computes, bool interrupts) noexcept {
   p2p::Transfer* transfer = nullptr;
   const std::uint64_t wanted = process.over.load(std::memory_order_relaxed) + 1;
   if (sends) {
-    TUTTI_CO_TRY(process.messages.start_send(*process.team, process.data.data(),
-                                             process.data.size(), 1, kTag, SendMode::standard,
-                                             &transfer));
+    co_await process.messages.start_send(*process.team, process.data.data(), process.data.size(), 1,
+                                         kTag, SendMode::standard, &transfer);
   } else {
-    TUTTI_CO_TRY(process.messages.start_receive(*process.team, process.data.data(),
-                                                process.data.size(), 0, kTag, &transfer));
+    co_await process.messages.start_receive(*process.team, process.data.data(), process.data.size(),
+                                            0, kTag, &transfer);
   }
   Task following = follow(process, *transfer);
   following.start();
   if (computes != 0) {
     process.fabric.compute(computes, interrupts ? &process.over : nullptr, true);
   }
-  Status status = co_await process.engine.reached(process.over, wanted, process.team->membership());
+  Status status =
+      co_await outcome(process.engine.reached(process.over, wanted, process.team->membership()));
   process.fabric.compute(0);
   if (status.ok()) status = following.result();
   process.waited = process.fabric.clock();

@@ -37,15 +37,14 @@ struct Rank : Process {
 Task catch_up(Rank& rank) noexcept {
   for (Time until = 0; until < rank.fabric.clock();) {
     until = (rank.fabric.clock() + 999) / 1000 * 1000;
-    TUTTI_CO_TRY(
-        co_await rank.engine.reached(rank.engine.clock(), until / 1000, rank.team->membership()));
+    co_await rank.engine.reached(rank.engine.clock(), until / 1000, rank.team->membership());
   }
   co_return Status::success();
 }
 
 Task compute(Rank& rank, Time duration) noexcept {
   rank.fabric.compute(duration, rank.interrupts ? &rank.engine.clock() : nullptr, true);
-  TUTTI_CO_TRY(co_await catch_up(rank));
+  co_await catch_up(rank);
   rank.fabric.compute(0);
   co_return Status::success();
 }
@@ -65,10 +64,10 @@ Task wait(Rank& rank, std::uint32_t requests, Time* sum) noexcept {
   for (int i = 0; i < Action::kRequests; ++i) {
     if ((requests >> i & 1) == 0) continue;
     p2p::Transfer*& request = rank.requests[i];
-    TUTTI_CO_TRY(co_await rank.messages.ended(*request));
+    co_await rank.messages.ended(*request);
     const Status status = request->receipt().status;
     rank.messages.release(std::exchange(request, nullptr));
-    TUTTI_CO_TRY(status);
+    co_await status;
   }
   *sum += rank.fabric.clock() - began;
   co_return Status::success();
@@ -78,17 +77,17 @@ Task run_rank(Rank& rank) noexcept {
   for (const Action& action : rank.actions) {
     switch (action.kind) {
       case Action::Kind::compute:
-        TUTTI_CO_TRY(co_await compute(rank, action.duration));
+        co_await compute(rank, action.duration);
         break;
       case Action::Kind::send:
       case Action::Kind::receive:
-        TUTTI_CO_TRY(begin(rank, action));
+        co_await begin(rank, action);
         break;
       case Action::Kind::wait:
-        TUTTI_CO_TRY(co_await wait(rank, action.requests, &rank.waited));
+        co_await wait(rank, action.requests, &rank.waited);
         break;
       case Action::Kind::block:
-        TUTTI_CO_TRY(co_await wait(rank, action.requests, &rank.blocked));
+        co_await wait(rank, action.requests, &rank.blocked);
         break;
     }
   }

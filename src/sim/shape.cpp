@@ -44,10 +44,12 @@ Task run_selected(Team& team, const Call& call) {
   const Choice choice = choose(shape, forced != nullptr ? *forced : Forced{});
   if (choice.algorithm == nullptr)
     co_return Status::error(Code::unsupported, "no algorithm can run in a layer");
-  const Ticket ticket = team.take_ticket(items_of(choice, shape));
-  if (choice.algorithm->casts) TUTTI_CO_TRY(team.open_multicast());
-  if (!team.connected()) TUTTI_CO_TRY(co_await team.connect());
-  co_return co_await choice.algorithm->run(team, call, ticket, choice.parameters);
+  Collective collective(team, call);
+  collective.take_place(items_of(choice, shape));
+  if (choice.algorithm->casts) co_await team.open_multicast();
+  if (!team.connected()) co_await team.connect();
+  co_await choice.algorithm->run(collective, choice.parameters);
+  co_return Status::success();
 }
 
 }  // namespace tutti::sim

@@ -1,8 +1,8 @@
 // What selection is told of a team in virtual time. Private to src/sim.
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
 #include "select/select.hpp"
 #include "team/team.hpp"
 

@@ -154,23 +154,22 @@ Task Inbox::wait_to_enter(const Ticket& ticket, bool synchronising) noexcept {
   if (team_.mapped_) {
     for (int member = 0; member < team_.size(); ++member) {
       const Word& opened = team_.board(member)->inbox;
-      TUTTI_CO_TRY(
-          co_await team_.engine().reached(opened, 1, team_.membership_, team_.job_rank(member)));
+      co_await team_.engine().reached(opened, 1, team_.membership_, team_.job_rank(member));
     }
     if (epoch >= kGenerations && !team_.all_done(epoch - kGenerations + 1)) {
-      TUTTI_CO_TRY(co_await team_.wait_done(epoch - kGenerations + 1));
+      co_await team_.wait_done(epoch - kGenerations + 1);
     }
     co_return Status::success();
   }
-  TUTTI_CO_TRY(co_await team_.engine().reached(in_order_, epoch, team_.membership_));
+  co_await team_.engine().reached(in_order_, epoch, team_.membership_);
   if (epoch % kWindow == 0) {
-    if (epoch != 0 && !synchronised_) TUTTI_CO_TRY(co_await end_barrier(epoch / kWindow));
+    if (epoch != 0 && !synchronised_) co_await end_barrier(epoch / kWindow);
     synchronised_ = false;
     barrier_said_ = 0;
   }
   if (synchronising) synchronised_ = true;
   // Not in the very first epoch, so that a collective that is run once costs nothing but itself.
-  if (!synchronised_ && epoch != 0) TUTTI_CO_TRY(advance_barrier(epoch / kWindow + 1));
+  if (!synchronised_ && epoch != 0) co_await advance_barrier(epoch / kWindow + 1);
   co_return Status::success();
 }
 
@@ -192,10 +191,10 @@ Status Inbox::advance_barrier(std::uint64_t number) noexcept {
 Task Inbox::end_barrier(std::uint64_t number) noexcept {
   const int size = team_.size();
   for (int round = 0; std::int64_t{1} << round < size; ++round) {
-    TUTTI_CO_TRY(advance_barrier(number));
+    co_await advance_barrier(number);
     const int from = (team_.rank() - (1 << round) + size) % size;
-    TUTTI_CO_TRY(co_await team_.engine().reached(barrier_word(round), number, team_.membership_,
-                                                 team_.job_rank(from)));
+    co_await team_.engine().reached(barrier_word(round), number, team_.membership_,
+                                    team_.job_rank(from));
   }
   co_return Status::success();
 }
@@ -315,18 +314,16 @@ Task Inbox::look_up(int member, std::size_t* offset) noexcept {
   constexpr std::size_t kRun = 8;                              // entries read at once
   constexpr std::uint64_t kLeast = 50'000, kMost = 5'000'000;  // ns between questions
   Remote arena;
-  TUTTI_CO_TRY(remote(member, &arena));
+  co_await remote(member, &arena);
   std::byte entries[kRun * sizeof(DirectoryEntry)];
   Engine& engine = team_.engine();
   std::uint64_t pause = kLeast;
   for (std::size_t index = Directory::first_probe(team_.id_);;) {
     const std::size_t count = std::min(kRun, DirectoryTable::kEntries - index);
     Completion read;
-    TUTTI_CO_TRY(team_.fabric().get(arena, Directory::place_of(index), entries,
-                                    count * sizeof(DirectoryEntry), &read));
-    TUTTI_CO_TRY(co_await engine.reached(read.finished, read.posted, team_.membership_,
-                                         team_.job_rank(member)));
-    TUTTI_CO_TRY(read.status);
+    co_await team_.fabric().get(arena, Directory::place_of(index), entries,
+                                count * sizeof(DirectoryEntry), &read);
+    co_await engine.completed(read, team_.membership_, team_.job_rank(member));
     std::uint64_t place = 0;
     bool found = false;
     if (Directory::inspect(entries, count, team_.id_, &place, &found)) {
@@ -338,8 +335,7 @@ Task Inbox::look_up(int member, std::size_t* offset) noexcept {
       continue;
     }
     const std::uint64_t again = team_.fabric().now_ns() + pause;
-    TUTTI_CO_TRY(
-        co_await engine.reached(engine.clock(), again, team_.membership_, team_.job_rank(member)));
+    co_await engine.reached(engine.clock(), again, team_.membership_, team_.job_rank(member));
     pause = std::min(2 * pause, kMost);
     index = Directory::first_probe(team_.id_);
   }
@@ -348,7 +344,10 @@ Task Inbox::look_up(int member, std::size_t* offset) noexcept {
 /// Every member looks up log2 N others; then what is known is doubled in each round (Bruck's
 /// allgather).
 Task Inbox::meet() noexcept {
-  if (meeting_) co_return co_await team_.engine().reached(met_, 1, team_.membership_);
+  if (meeting_) {
+    co_await team_.engine().reached(met_, 1, team_.membership_);
+    co_return Status::success();
+  }
   meeting_ = true;
   const int size = team_.size();
   const bool elided = capacity_ == 0;
@@ -360,15 +359,15 @@ Task Inbox::meet() noexcept {
     const int count = std::min(have, size - have);
     std::size_t theirs = 0;
     Remote peer;
-    TUTTI_CO_TRY(co_await look_up(to, &theirs));
-    TUTTI_CO_TRY(remote(to, &peer));
+    co_await look_up(to, &theirs);
+    co_await remote(to, &peer);
     const std::size_t word = kMeeting + static_cast<std::size_t>(round) * sizeof(Word);
     const Tail tail{theirs + word, 1};
-    TUTTI_CO_TRY(
-        team_.fabric().put(peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known,
-                           known, static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr));
-    TUTTI_CO_TRY(co_await team_.engine().reached(word_at(word), 1, team_.membership_,
-                                                 team_.job_rank((team_.rank() + have) % size)));
+    co_await team_.fabric().put(
+        peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known, known,
+        static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr);
+    co_await team_.engine().reached(word_at(word), 1, team_.membership_,
+                                    team_.job_rank((team_.rank() + have) % size));
   }
   offsets_.resize(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i)

@@ -7,10 +7,6 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kBlockPatience = 1'000'000'000;  // ns without hope of memory
-constexpr std::uint64_t kBlockPause = 100'000;           // ns between attempts then
-const Word kNever{0};
-
 /// The job ranks of those that have one place on their nodes, in node order.
 std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* ranks, int place) {
   std::vector<std::int32_t> members;
@@ -256,7 +252,7 @@ Team::Found Team::find_board(int member) noexcept {
 
 Task Team::connect() noexcept {
   if (!mapped_) {
-    TUTTI_CO_TRY(co_await inbox_.meet());
+    co_await inbox_.meet();
     connected_ = true;
     co_return Status::success();
   }
@@ -264,7 +260,7 @@ Task Team::connect() noexcept {
   while (found_ < size_ && decliner_ < 0) {
     const int member = found_;
     Remote arena;
-    TUTTI_CO_TRY(fabric().arena_of(job_rank(member), &arena));
+    co_await fabric().arena_of(job_rank(member), &arena);
     // The version is read before the look-up: what is entered afterwards changes it.
     const Word& version = static_cast<DirectoryTable*>(arena.mapped)->version;
     const std::uint64_t seen = version.load(std::memory_order_acquire);
@@ -275,7 +271,7 @@ Task Team::connect() noexcept {
       found_ = std::max(found_, member + 1);
       continue;
     }
-    TUTTI_CO_TRY(co_await engine().reached(version, seen + 1, membership_, job_rank(member)));
+    co_await engine().reached(version, seen + 1, membership_, job_rank(member));
   }
   if (decliner_ >= 0)
     co_return Status{Code::no_memory, decliner_, "a member has no room for the communicator"};
@@ -309,41 +305,18 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
 Task Team::wait_done(std::uint64_t epoch) noexcept {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(
-        co_await engine().reached(board(member)->done, epoch, membership_, job_rank(member)));
+    co_await reached(board(member)->done, epoch, member);
   }
   done_floor_ = std::max(done_floor_, epoch);
   co_return Status::success();
 }
 
-Task Team::wait_cell(const Ticket& ticket, std::size_t bytes) noexcept {
-  // For half of the cells at once: who waits for every single one keeps taking the counter's line
-  // away from the member that is to increase it.
-  const std::uint64_t cells = cells_for(bytes);
-  const std::uint64_t needed = ticket.epoch - cells + 1;
-  TUTTI_CO_TRY(co_await wait_done(needed + cells / 2));
-  co_return co_await engine().reached(own_board_->done, needed, membership_, job_rank(rank_));
-}
-
-Task Team::wait_line(const Ticket& ticket, std::uint64_t item) noexcept {
-  const std::uint64_t n = ticket.first_item + item;
-  for (int member = 0; member < size_ && n >= kStreamLines; ++member) {
-    if (member == rank_) continue;
-    TUTTI_CO_TRY(co_await engine().reached(board(member)->drained, n - kStreamLines + 1,
-                                           membership_, job_rank(member)));
-  }
-  if (n >= kStreamLines) drained_floor_ = std::max(drained_floor_, n - kStreamLines + 1);
-  co_return Status::success();
-}
-
-Task Team::wait_drained(const Ticket& ticket, std::uint64_t item) noexcept {
-  const std::uint64_t next = ticket.first_item + item + 1;
+Task Team::wait_drained(std::uint64_t item) noexcept {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    TUTTI_CO_TRY(
-        co_await engine().reached(board(member)->drained, next, membership_, job_rank(member)));
+    co_await reached(board(member)->drained, item, member);
   }
-  drained_floor_ = std::max(drained_floor_, next);
+  drained_floor_ = std::max(drained_floor_, item);
   co_return Status::success();
 }
 
@@ -370,22 +343,6 @@ void Team::give_scratch(const Piece& piece) noexcept {
   if (!elided_) resources_.blocks.give(piece);
 }
 
-bool Team::try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                     std::byte** block) noexcept {
-  const std::uint64_t n = ticket.first_item + item;
-  if (!line_free(n)) return false;
-  recycle_blocks();
-  Piece piece;
-  // Each team has one before another has many, so that none of them waits for ever.
-  const bool has_one = outstanding_head_ != outstanding_.size();
-  if (has_one && resources_.blocks.scarce()) return false;
-  // Where there is none: wait_block() says whether that lasts.
-  if (!resources_.blocks.take(bytes, &piece).ok()) return false;
-  outstanding_.push_back({n, piece});
-  *block = static_cast<std::byte*>(fabric().arena().base) + piece.offset;
-  return true;
-}
-
 bool Team::collect_blocks() noexcept {
   if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return false;
   std::uint64_t floor = ~std::uint64_t{0};
@@ -400,52 +357,12 @@ bool Team::collect_blocks() noexcept {
   return !starved && outstanding_head_ != outstanding_.size();
 }
 
-Task Team::wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                      std::byte** block) noexcept {
-  TUTTI_CO_TRY(co_await wait_line(ticket, item));
-  // Memory that runs short comes back when the others have read what is out, however late they
-  // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
-  std::uint64_t until = fabric().now_ns() + kBlockPatience, given = 0;
-  own_board_->starved.store(1, std::memory_order_release);
-  while (!try_block(ticket, item, bytes, block)) {
-    if (!line_free(ticket.first_item + item))
-      co_return Status::error(Code::internal, "a stream line is not free");
-    const bool lent = resources_.blocks.lent();  // before they are collected: then it tries again
-    const bool coming = resources_.collect_blocks != nullptr
-                            ? resources_.collect_blocks(resources_.core)
-                            : collect_blocks();
-    const std::uint64_t now = fabric().now_ns();
-    if (coming || resources_.blocks.given() != given) until = now + kBlockPatience;
-    given = resources_.blocks.given();
-    if (!lent || now > until)
-      co_return Status::error(Code::no_memory, "no shared memory for a block");
-    TUTTI_CO_TRY(co_await engine().reached_by(kNever, 1, now + kBlockPause, membership_));
-  }
-  own_board_->starved.store(0, std::memory_order_relaxed);
-  co_return Status::success();
+bool Team::collect_all_blocks() noexcept {
+  return resources_.collect_blocks != nullptr ? resources_.collect_blocks(resources_.core)
+                                              : collect_blocks();
 }
 
-void Team::post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
-                std::size_t bytes) noexcept {
-  const std::uint64_t n = ticket.first_item + item;
-  StreamLine& line = own_board_->stream[n % kStreamLines];
-  line.offset =
-      static_cast<std::uint64_t>(block - static_cast<const std::byte*>(fabric().arena().base));
-  line.bytes = bytes;
-  fabric().signal(job_rank(rank_), line.flag, n + 1);
-  ring_members();
-}
-
-void Team::post_key(const Ticket& ticket, std::uint64_t item, const Key& key) noexcept {
-  const std::uint64_t n = ticket.first_item + item;
-  StreamLine& line = own_board_->stream[n % kStreamLines];
-  line.key = key;
-  fabric().signal(job_rank(rank_), line.flag, n + 1);
-  ring_members();
-}
-
-void Team::end_stream(const Ticket& ticket) noexcept {
-  const std::uint64_t next = ticket.first_item + ticket.items;
+void Team::end_stream(std::uint64_t next) noexcept {
   if (!mapped_) {  // items of a large message by multicast: nobody else looks
     stream_turn_.store(next, std::memory_order_release);
     return;

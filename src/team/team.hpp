@@ -22,13 +22,11 @@
 #include <memory>
 #include <vector>
 
-#include "base/copy_shared.hpp"
 #include "base/status.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "team/block_pool.hpp"
 #include "team/board.hpp"
-#include "team/copy_small.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 #include "team/multicast.hpp"
@@ -132,10 +130,6 @@ class Team {
   /// Not nullptr where some nodes have several members and there are several nodes.
   Layers* layers() noexcept { return layers_.get(); }
   const Layers* layers() const noexcept { return layers_.get(); }
-  /// On a team with layers: awaits that all earlier collectives are over on this rank.
-  Engine::Reached layers_turn(const Ticket& ticket) noexcept {
-    return engine().reached(layers_turn_, ticket.epoch, membership_);
-  }
   /// Of a team with as many members on each node: the team of those that have the same place as
   /// this rank, one on each node (in node order), for algorithms in which every member is a leader.
   /// Local; all of them make it with the same collective.
@@ -168,107 +162,7 @@ class Team {
   /// end yet.
   Task connect() noexcept;
 
-  // ---- cells: small messages, published once and read by all ------------------------------------
-
-  // `bytes` is the size of the published message, the same for all publishers of an epoch.
-
   static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
-
-  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a
-  /// publisher to own them, a reader to have a copy, so that their transfers overlap.
-  void prefetch_cells(const Ticket& ticket, int publisher, std::size_t bytes) noexcept {
-    const Ticket ahead{ticket.epoch + kCellsAhead, 0, 0};
-    const Word* line = &cell_of(*board(publisher), ahead, bytes).flag;
-    if (publisher == rank_) {
-      prefetch_to_write(line);
-    } else {
-      __builtin_prefetch(line);
-    }
-  }
-
-  /// True when the own cell of this epoch may be overwritten.
-  bool cell_free(const Ticket& ticket, std::size_t bytes) noexcept {
-    const std::uint64_t cells = cells_for(bytes);
-    if (ticket.epoch < cells) return true;
-    // This rank counts too: it reads its own cell when it folds, maybe later than the others do.
-    if (next_done_ + cells <= ticket.epoch) return false;
-    return done_floor_ + cells > ticket.epoch || scan_done(ticket.epoch - cells + 1);
-  }
-  /// Waits until it may.
-  Task wait_cell(const Ticket& ticket, std::size_t bytes) noexcept;
-  /// Copies `bytes` (at most kCellCapacity) into the own cell and publishes it.
-  void publish(const Ticket& ticket, const void* data, std::size_t bytes) noexcept {
-    const CellView cell = cell_of(*own_board_, ticket, bytes);
-    fabric().spend(Work::copy, bytes);
-    if (carries(bytes)) copy_small(cell.data, data, bytes);
-    fabric().signal(job_rank(rank_), cell.flag, ticket.epoch + 1);
-    ring_members();
-  }
-  /// Awaits the cell of `member`.
-  Engine::Reached published(const Ticket& ticket, int member, std::size_t bytes) noexcept {
-    return engine().reached(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1,
-                            membership_, job_rank(member));
-  }
-  /// True when the cells of all members [first, last) but this rank's are there, now or soon
-  /// (Engine::soon).
-  bool soon_published(const Ticket& ticket, int first, int last, std::size_t bytes) noexcept {
-    for (int member = first; member < last; ++member) {
-      if (member == rank_) continue;
-      if (!engine_.soon(cell_of(*board(member), ticket, bytes).flag, ticket.epoch + 1))
-        return false;
-    }
-    return true;
-  }
-  const std::byte* cell(const Ticket& ticket, int member, std::size_t bytes) noexcept {
-    return cell_of(*board(member), ticket, bytes).data;
-  }
-
-  // ---- streams: blocks of a rank, each with a flag line, read by all
-  // -----------------------------
-
-  /// Awaits this collective's turn to use the streams: one at a time per team, in ticket order.
-  Engine::Reached turn(const Ticket& ticket) noexcept {
-    return engine().reached(stream_turn_, ticket.first_item, membership_);
-  }
-  /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item` (counted
-  /// from ticket.first_item). False: not yet (or no memory at present): use wait_block().
-  bool try_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                 std::byte** block) noexcept;
-  /// What the collective has posted must be readable without this item: its blocks may be what is
-  /// waited for.
-  Task wait_block(const Ticket& ticket, std::uint64_t item, std::size_t bytes,
-                  std::byte** block) noexcept;
-  /// Publishes a block obtained from try_block/wait_block as item `item`.
-  void post(const Ticket& ticket, std::uint64_t item, const std::byte* block,
-            std::size_t bytes) noexcept;
-  /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
-  void post_key(const Ticket& ticket, std::uint64_t item, const Key& key) noexcept;
-  Task wait_line(const Ticket& ticket, std::uint64_t item) noexcept;
-  bool line_free(std::uint64_t n) noexcept {
-    return n < kStreamLines || drained_floor_ + kStreamLines > n ||
-           scan_drained(n - kStreamLines + 1);
-  }
-  /// Awaits item `item` of `member`.
-  Engine::Reached posted(const Ticket& ticket, std::uint64_t item, int member) noexcept {
-    const std::uint64_t n = ticket.first_item + item;
-    return engine().reached(board(member)->stream[n % kStreamLines].flag, n + 1, membership_,
-                            job_rank(member));
-  }
-  const std::byte* block(const Ticket& ticket, std::uint64_t item, int member) noexcept {
-    const std::uint64_t n = ticket.first_item + item;
-    return arena(member) + board(member)->stream[n % kStreamLines].offset;
-  }
-  const Key& posted_key(const Ticket& ticket, std::uint64_t item, int member) noexcept {
-    return board(member)->stream[(ticket.first_item + item) % kStreamLines].key;
-  }
-  /// This rank has read all that it needs of the items up to and including `item`, of all members.
-  void drain(const Ticket& ticket, std::uint64_t item) noexcept {
-    fabric().signal(job_rank(rank_), own_board_->drained, ticket.first_item + item + 1);
-    ring_members();
-  }
-  /// Awaits that all members have drained items up to and including `item` (own buffers may be
-  /// reused).
-  Task wait_drained(const Ticket& ticket, std::uint64_t item) noexcept;
 
   // ---- inbox: puts into a peer's block, the counter behind the data
   // ------------------------------
@@ -300,25 +194,6 @@ class Team {
   /// Gives back the blocks that all members have drained since somebody looked last. True when the
   /// others are sure to come: some are out, and no member waits for memory before it reads them.
   bool collect_blocks() noexcept;
-
-  /// This rank is through with the collective. Every algorithm calls it last, on success.
-  void finish(const Ticket& ticket) noexcept {
-    if (ticket.items != 0) end_stream(ticket);
-    if (ticket.epoch == next_done_ && finished_early_.empty()) {
-      ++next_done_;
-    } else {
-      note_finished(ticket.epoch);
-    }
-    if (mapped_) {
-      fabric().signal(job_rank(rank_), own_board_->done, next_done_);
-      ring_members();
-    }
-    if (inbox_in_use_) inbox_.finished(next_done_);
-    if (layers_) layers_turn_.store(next_done_, std::memory_order_release);
-  }
-  /// Awaits that all members have finished all epochs below `epoch`.
-  Task wait_done(std::uint64_t epoch) noexcept;
-  bool all_done(std::uint64_t epoch) noexcept { return done_floor_ >= epoch || scan_done(epoch); }
 
   /// Wakes members that sleep. Costs one load when none does.
   void ring_members() noexcept {
@@ -374,12 +249,12 @@ class Team {
   std::uint64_t cells_for(std::size_t bytes) const noexcept {
     return is_small(bytes) ? cell_counts_.small : cell_counts_.large;
   }
-  CellView cell_of(Board& board, const Ticket& ticket, std::size_t bytes) const noexcept {
+  CellView cell_of(Board& board, std::uint64_t epoch, std::size_t bytes) const noexcept {
     if (is_small(bytes)) {
-      SmallCell& cell = board.small_cell(cell_counts_, ticket.epoch);
+      SmallCell& cell = board.small_cell(cell_counts_, epoch);
       return {cell.flag, cell.data};
     }
-    Cell& cell = board.cell(cell_counts_, ticket.epoch);
+    Cell& cell = board.cell(cell_counts_, epoch);
     return {cell.flag, cell.data};
   }
   Board* board(int member) const noexcept { return boards_[static_cast<std::size_t>(member)]; }
@@ -388,7 +263,37 @@ class Team {
   Found find_board(int member) noexcept;
   bool scan_done(std::uint64_t epoch) noexcept;
   bool scan_drained(std::uint64_t item) noexcept;
-  void end_stream(const Ticket& ticket) noexcept;
+  /// Awaits a word of `member`.
+  Engine::Reached reached(const Word& word, std::uint64_t value, int member) noexcept {
+    return engine_.reached(word, value, membership_, ranks_[member]);
+  }
+  /// Awaits that all members have finished all epochs below `epoch`.
+  Task wait_done(std::uint64_t epoch) noexcept;
+  bool all_done(std::uint64_t epoch) noexcept { return done_floor_ >= epoch || scan_done(epoch); }
+
+  /// Awaits that all members have drained all items below `item`.
+  Task wait_drained(std::uint64_t item) noexcept;
+  bool line_free(std::uint64_t n) noexcept {
+    return n < kStreamLines || drained_floor_ + kStreamLines > n ||
+           scan_drained(n - kStreamLines + 1);
+  }
+  bool collect_all_blocks() noexcept;
+  /// This rank has read all items below `next`, and the streams are whose they are from there on.
+  void end_stream(std::uint64_t next) noexcept;
+  /// This rank is through with the collective of that number.
+  void finished(std::uint64_t epoch) noexcept {
+    if (epoch == next_done_ && finished_early_.empty()) {
+      ++next_done_;
+    } else {
+      note_finished(epoch);
+    }
+    if (mapped_) {
+      fabric().signal(job_rank(rank_), own_board_->done, next_done_);
+      ring_members();
+    }
+    if (inbox_in_use_) inbox_.finished(next_done_);
+    if (layers_) layers_turn_.store(next_done_, std::memory_order_release);
+  }
   void note_finished(std::uint64_t epoch) noexcept;
   void ring_all() noexcept;
   void recycle_blocks() noexcept;
@@ -410,6 +315,7 @@ class Team {
   bool connected_ = false;
   bool declined_ = false;
   CellCounts cell_counts_ = kManyCells;
+  friend class Collective;  // what depends on its place in the order
   friend class Inbox;
   friend class NodeSegment;
   bool inbox_in_use_ = false;

@@ -79,5 +79,43 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives, ::testing::ValuesIn(test::combination
                            return text;
                          });
 
+/// Puts of rank 0 are accepted and fail later, for another reason than a lost peer.
+class FailedPuts : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FailedPuts, EndTheCollectiveEverywhere) {
+  const std::string forced = GetParam();
+  Coll coll = Coll::barrier;
+  for (int i = 0; i < kColls; ++i) {
+    if (forced.rfind(std::string(name(static_cast<Coll>(i))) + "=", 0) == 0)
+      coll = static_cast<Coll>(i);
+  }
+  Settings settings;
+  settings.algorithm = forced;
+  settings.deadline_s = 20;
+  settings.fault = "fail:op=put:us=500:code=unsupported:count=0:rank=0";
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  // Rank 0 sends in all of them, and to the other one last.
+  const Model model(coll, 2, coll == Coll::reduce ? 1 : 0, 200, 1);
+  test::run_threads(2, settings, [&](Rank& r) {
+    Case mine(model, r.rank, false, reduction);
+    const Status status = r.job.run(r.team, mine.call);
+    EXPECT_EQ(status.code, Code::unsupported) << "rank " << r.rank << ": " << name(status.code);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FailedPuts,
+                         ::testing::Values("bcast=binomial", "bcast=sendrecv_binomial",
+                                           "reduce=degree_k", "allreduce=degree_k",
+                                           "allreduce=sendrecv_binomial",
+                                           "allreduce=sendrecv_recursive_doubling",
+                                           "allgather=sendrecv_ring", "allgather=sendrecv_bruck",
+                                           "allgather=sendrecv_recursive_doubling"),
+                         [](const auto& test) {
+                           std::string text = test.param;
+                           text[text.find('=')] = '_';
+                           return text;
+                         });
+
 }  // namespace
 }  // namespace tutti

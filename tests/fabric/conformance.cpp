@@ -75,7 +75,7 @@ Task arenas(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));  // must not clear
   EXPECT_EQ(differs_from(n.arena() + kData, static_cast<std::byte>(0x5a + n.rank()), 3 * kMiB),
             3 * kMiB);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
 
   for (int peer = 0; peer < n.size(); ++peer) {
     Remote remote;
@@ -86,7 +86,7 @@ Task arenas(Node& n) {
     std::vector<std::byte> seen(64);
     Completion completion;
     TUTTI_REQUIRE_OK(n.fabric.get(remote, kData + 100, seen.data(), seen.size(), &completion));
-    TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
     EXPECT_EQ(differs_from(seen.data(), static_cast<std::byte>(0x5a + peer), seen.size()),
               seen.size());
   }
@@ -97,7 +97,8 @@ Task arenas(Node& n) {
     EXPECT_EQ(remote.peer, 77) << "set although it failed";
     EXPECT_FALSE(n.fabric.maps(stranger)) << stranger;
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, ArenasAreZeroedReservedAndReachedByAll) { run(3, arenas); }
@@ -114,7 +115,7 @@ Task check_keys(Node& n, std::byte* memory, std::size_t bytes) {
   for (int peer = 0; peer < n.size(); ++peer) {
     if (peer == n.rank()) continue;
     Key key;
-    TUTTI_REQUIRE_OK(co_await n.receive(peer, &key, sizeof key));
+    TUTTI_REQUIRE_OK(co_await outcome(n.receive(peer, &key, sizeof key)));
     Remote remote;
     TUTTI_REQUIRE_OK(n.fabric.attach(peer, key, &remote));
     EXPECT_EQ(remote.peer, peer);
@@ -137,18 +138,18 @@ Task check_keys(Node& n, std::byte* memory, std::size_t bytes) {
     EXPECT_EQ(remote.handle, untouched.handle);
     EXPECT_EQ(remote.peer, untouched.peer) << "set although it failed";
   }
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   n.fabric.withdraw(region);
   co_return Status::success();
 }
 
 Task keys(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));
-  TUTTI_REQUIRE_OK(co_await check_keys(n, n.arena() + kData + 128, 1000));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(check_keys(n, n.arena() + kData + 128, 1000)));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   std::vector<std::byte> user(5000);
   if (n.fabric.traits().user_memory) {
-    TUTTI_REQUIRE_OK(co_await check_keys(n, user.data() + 3, 4000));
+    TUTTI_REQUIRE_OK(co_await outcome(check_keys(n, user.data() + 3, 4000)));
   } else {
     Region region;
     const Status status = n.fabric.expose(user.data(), user.size(), &region);
@@ -156,7 +157,8 @@ Task keys(Node& n) {
                 status.code == Code::unsupported);
     if (status.ok()) n.fabric.withdraw(region);
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, KeysTravelAndAlteredOnesAreRefused) { run(3, keys); }
@@ -177,11 +179,11 @@ Task exposures(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.attach(n.rank(), part.key, &remote));
   Completion completion;
   TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, data.data(), data.size(), nullptr, &completion));
-  TUTTI_REQUIRE_OK(co_await n.completed(completion));
+  TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
   TUTTI_REQUIRE_OK(n.fabric.attach(n.rank(), again.key, &remote));
   std::vector<std::byte> seen(64);
   TUTTI_REQUIRE_OK(n.fabric.get(remote, 1024, seen.data(), seen.size(), &completion));
-  TUTTI_REQUIRE_OK(co_await n.completed(completion));
+  TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
   EXPECT_EQ(differs(seen.data(), 7, 64), 64u);
   n.fabric.withdraw(again);
   n.fabric.withdraw(part);
@@ -190,7 +192,8 @@ Task exposures(Node& n) {
     TUTTI_REQUIRE_OK(n.fabric.expose(memory + i % 64, 128, &part));
     n.fabric.withdraw(part);
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, MemoryIsExposedAndWithdrawnAnyNumberOfTimes) { run(2, exposures); }
@@ -219,7 +222,7 @@ Task put_ranges(Node& n, std::byte* memory) {
   TUTTI_REQUIRE_OK(n.fabric.expose(target, exposed, &region));
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.attach(1 - n.rank(), key, &remote));
   std::uint64_t round = 0;
@@ -231,9 +234,9 @@ Task put_ranges(Node& n, std::byte* memory) {
       Completion completion;
       TUTTI_REQUIRE_OK(
           n.fabric.put(remote, range.offset, data.data(), range.bytes, &tail, &completion));
-      TUTTI_REQUIRE_OK(co_await n.completed(completion));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
     } else {
-      TUTTI_REQUIRE_OK(co_await n.reached(word, round, 0));
+      TUTTI_REQUIRE_OK(co_await outcome(n.reached(word, round, 0)));
       EXPECT_EQ(word.load(), round);
       EXPECT_EQ(differs(target + range.offset, round, range.bytes), range.bytes)
           << "range " << round;
@@ -246,7 +249,7 @@ Task put_ranges(Node& n, std::byte* memory) {
       EXPECT_EQ(differs_from(target + exposed, std::byte{0xee}, 1024), 1024u) << "range " << round;
       std::memset(target + range.offset, 0xee, range.bytes);
     }
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
   n.fabric.withdraw(region);
   co_return Status::success();
@@ -257,15 +260,16 @@ constexpr std::size_t kGuarded = 4096 + kTarget + sizeof(Word) + 1024;
 Task puts(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 2 * kMiB));
   std::memset(n.arena() + kData, 0xee, kGuarded);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
-  TUTTI_REQUIRE_OK(co_await put_ranges(n, n.arena() + kData));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  TUTTI_REQUIRE_OK(co_await outcome(put_ranges(n, n.arena() + kData)));
   if (n.fabric.traits().user_memory) {
     std::vector<std::byte> user(kGuarded, std::byte{0xee});
-    TUTTI_REQUIRE_OK(co_await n.barrier());
-    TUTTI_REQUIRE_OK(co_await put_ranges(n, user.data()));
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+    TUTTI_REQUIRE_OK(co_await outcome(put_ranges(n, user.data())));
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, PutsWriteTheirRangeAndNothingElse) { run(2, puts); }
@@ -277,7 +281,7 @@ Task get_ranges(Node& n, std::byte* memory) {
     memory[i] = pattern(static_cast<std::uint64_t>(n.rank()), i);
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.attach(1 - n.rank(), key, &remote));
   Completion completion;
@@ -286,9 +290,9 @@ Task get_ranges(Node& n, std::byte* memory) {
     std::vector<std::byte> data(range.bytes + 128, std::byte{0xee});
     TUTTI_REQUIRE_OK(
         n.fabric.get(remote, range.offset, data.data() + 64, range.bytes, &completion));
-    EXPECT_EQ(completion.posted, ++posted);
-    TUTTI_REQUIRE_OK(co_await n.completed(completion));
-    EXPECT_TRUE(completion.status.ok());
+    EXPECT_EQ(completion.posted(), ++posted);
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
+    EXPECT_TRUE(completion.status().ok());
     for (std::size_t i = 0; i < range.bytes; ++i) {
       if (data[64 + i] == pattern(static_cast<std::uint64_t>(1 - n.rank()), range.offset + i))
         continue;
@@ -299,19 +303,20 @@ Task get_ranges(Node& n, std::byte* memory) {
     EXPECT_EQ(differs_from(data.data(), std::byte{0xee}, 64), 64u);
     EXPECT_EQ(differs_from(data.data() + 64 + range.bytes, std::byte{0xee}, 64), 64u);
   }
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   n.fabric.withdraw(region);
   co_return Status::success();
 }
 
 Task gets(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 2 * kMiB));
-  TUTTI_REQUIRE_OK(co_await get_ranges(n, n.arena() + kData));
+  TUTTI_REQUIRE_OK(co_await outcome(get_ranges(n, n.arena() + kData)));
   if (n.fabric.traits().user_memory) {
     std::vector<std::byte> user(kTarget);
-    TUTTI_REQUIRE_OK(co_await get_ranges(n, user.data()));
+    TUTTI_REQUIRE_OK(co_await outcome(get_ranges(n, user.data())));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, GetsReadTheirRange) { run(2, gets); }
@@ -336,24 +341,24 @@ Task map_and_send(Node& n, std::byte* memory, std::uint64_t seed) {
   if (exposes) TUTTI_REQUIRE_OK(n.fabric.expose(memory, kMapped, &region));
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
   if (n.rank() == 0) {
     std::memcpy(memory, data.data(), kMapped);
     TUTTI_REQUIRE_OK(n.fabric.arena_of(1, &remote));
     TUTTI_REQUIRE_OK(n.fabric.put(remote, kData, memory, kMapped, nullptr, &completion));
-    TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
     if (n.fabric.traits().user_memory) {
       TUTTI_REQUIRE_OK(n.fabric.attach(1, key, &remote));
       TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, memory, kMapped, nullptr, &completion));
-      TUTTI_REQUIRE_OK(co_await n.completed(completion));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
     }
   }
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   if (n.rank() == 0) {
     TUTTI_REQUIRE(map_again(memory));
     TUTTI_REQUIRE_OK(n.fabric.arena_of(1, &remote));
     TUTTI_REQUIRE_OK(n.fabric.get(remote, kData, memory, kMapped, &completion));
-    TUTTI_REQUIRE_OK(co_await n.completed(completion));
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
     EXPECT_EQ(differs(memory, seed, kMapped), kMapped) << "seed " << seed;
   } else {
     EXPECT_EQ(differs(n.arena() + kData, seed, kMapped), kMapped) << "seed " << seed;
@@ -362,17 +367,18 @@ Task map_and_send(Node& n, std::byte* memory, std::uint64_t seed) {
     EXPECT_EQ(differs(memory, seed, kMapped), kMapped) << "seed " << seed;
     n.fabric.withdraw(region);
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 Task remapped(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   void* const memory =
       mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   TUTTI_REQUIRE(memory != MAP_FAILED);
   for (std::uint64_t round = 1; round <= 4; ++round)
-    TUTTI_REQUIRE_OK(co_await map_and_send(n, static_cast<std::byte*>(memory), round));
+    TUTTI_REQUIRE_OK(co_await outcome(map_and_send(n, static_cast<std::byte*>(memory), round)));
   munmap(memory, kMapped);
   co_return Status::success();
 }
@@ -388,7 +394,7 @@ Task out_of_range(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.expose(memory + 2048, 1024, &region));
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.attach(1 - n.rank(), key, &remote));
 
@@ -421,12 +427,13 @@ Task out_of_range(Node& n) {
     EXPECT_FALSE(n.fabric.put(nobody, 0, data.data(), 16, nullptr, &completion).ok());
     EXPECT_FALSE(n.fabric.get(nobody, 0, data.data(), 16, &completion).ok());
   }
-  EXPECT_EQ(completion.posted, 0u) << "what was refused does not count";
-  EXPECT_EQ(completion.finished.load(), 0u);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  EXPECT_EQ(completion.posted(), 0u) << "what was refused does not count";
+  EXPECT_EQ(completion.finished(), 0u);
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   EXPECT_EQ(differs_from(memory, std::byte{0xee}, 8192), 8192u);
   n.fabric.withdraw(region);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, WhatIsOutOfRangeIsRefusedBeforeAnythingIsWritten) { run(2, out_of_range); }
@@ -448,20 +455,21 @@ Task completions(Node& n) {
       const Tail tail{word, round};
       TUTTI_REQUIRE_OK(n.fabric.put(remote, kData + piece * kPiece, sources[piece].data(), kPiece,
                                     piece + 1 == kPieces ? &tail : nullptr, &sent));
-      EXPECT_EQ(sent.posted, piece + 1);
-      EXPECT_LE(sent.finished.load(), sent.posted);
+      EXPECT_EQ(sent.posted(), piece + 1);
+      EXPECT_LE(sent.finished(), sent.posted());
     }
-    TUTTI_REQUIRE_OK(co_await n.completed(sent));
-    EXPECT_EQ(sent.finished.load(), kPieces);
-    EXPECT_TRUE(sent.status.ok());
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
+    EXPECT_EQ(sent.finished(), kPieces);
+    EXPECT_TRUE(sent.status().ok());
     for (auto& source : sources) std::fill(source.begin(), source.end(), std::byte{0x99});
-    TUTTI_REQUIRE_OK(co_await n.reached(n.word(word), round, from));
+    TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(word), round, from)));
     for (std::size_t piece = 0; piece < kPieces; ++piece) {
       EXPECT_EQ(differs(n.arena() + kData + piece * kPiece, round * 100 + piece, kPiece), kPiece);
     }
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, CompletionsCountAndFreeTheSource) { run(3, completions); }
@@ -477,11 +485,11 @@ namespace {
 Task time_left(Node& n, std::uint64_t until_ns, bool* more) {
   std::uint8_t answer = n.fabric.now_ns() < until_ns;
   if (n.rank() == 0) {
-    TUTTI_CO_TRY(n.send(1, &answer, 1));
+    co_await n.send(1, &answer, 1);
   } else {
-    TUTTI_CO_TRY(co_await n.receive(0, &answer, 1));
+    co_await n.receive(0, &answer, 1);
   }
-  TUTTI_CO_TRY(co_await n.barrier());
+  co_await n.barrier();
   *more = answer != 0;
   co_return Status::success();
 }
@@ -498,22 +506,23 @@ Task tail_order(Node& n, std::size_t bytes, std::uint64_t rounds, std::uint64_t 
   const std::size_t answer = kData + 32768;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
   const std::uint64_t base = n.word(n.rank() == 0 ? answer : end).load();  // of the size before
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(1 - n.rank(), &remote));
   std::vector<std::uint64_t> data(bytes / 8);
   bool more = true;
   for (std::uint64_t round = base + 1; more && round <= base + rounds; ++round) {
-    if ((round - base) % kBatch == 0) TUTTI_REQUIRE_OK(co_await time_left(n, until, &more));
+    if ((round - base) % kBatch == 0)
+      TUTTI_REQUIRE_OK(co_await outcome(time_left(n, until, &more)));
     if (n.rank() == 0) {
       std::fill(data.begin(), data.end(), round);
       const Tail tail{end, round};
       Completion sent;
       TUTTI_REQUIRE_OK(n.fabric.put(remote, start, data.data(), bytes, &tail, &sent));
-      TUTTI_REQUIRE_OK(co_await n.completed(sent));
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(answer), round, 1));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
+      TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(answer), round, 1)));
     } else {
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(end), round, 0));
+      TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(end), round, 0)));
       // From the back: what is written last is missing most easily.
       const auto* words = reinterpret_cast<const volatile std::uint64_t*>(n.arena() + start);
       bool whole = true;
@@ -523,7 +532,8 @@ Task tail_order(Node& n, std::size_t bytes, std::uint64_t rounds, std::uint64_t 
       TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, nullptr, 0, &tail, nullptr));
     }
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 namespace {
@@ -541,8 +551,8 @@ std::uint64_t rounds_on(const Node& n, std::uint64_t real) {
 Task the_last_byte(Node& n) {
   for (const std::size_t bytes : kTailSizes) {
     std::uint64_t violations = 0;
-    TUTTI_REQUIRE_OK(
-        co_await tail_order(n, bytes, rounds_on(n, kManyRounds), 250'000'000, &violations));
+    TUTTI_REQUIRE_OK(co_await outcome(
+        tail_order(n, bytes, rounds_on(n, kManyRounds), 250'000'000, &violations)));
     EXPECT_EQ(violations, 0u) << "counters that overtook their data, at " << bytes << " bytes";
   }
   co_return Status::success();
@@ -560,10 +570,10 @@ Task same_word(Node& n, std::byte* memory, std::uint64_t batches) {
   TUTTI_REQUIRE_OK(n.fabric.expose(memory, kCacheLine + kBatch * 8, &region));
   TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(1 - n.rank(), &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.attach(1 - n.rank(), key, &remote));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   const std::uint64_t until = n.fabric.now_ns() + 1'000'000'000;
   bool more = true;
   for (std::uint64_t batch = 0; more && batch < batches; ++batch) {
@@ -576,18 +586,18 @@ Task same_word(Node& n, std::byte* memory, std::uint64_t batches) {
         const Tail tail{0, (first + i + 1) * kStep};
         TUTTI_REQUIRE_OK(n.fabric.put(remote, kCacheLine + i * 8, &values[i], 8, &tail, &sent));
       }
-      TUTTI_REQUIRE_OK(co_await n.completed(sent));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
     } else {
       std::uint64_t seen = first;
       while (seen < first + kBatch) {
-        TUTTI_REQUIRE_OK(co_await n.reached(word, (seen + 1) * kStep, 0));
+        TUTTI_REQUIRE_OK(co_await outcome(n.reached(word, (seen + 1) * kStep, 0)));
         const std::uint64_t value = word.load(std::memory_order_acquire);
         TUTTI_REQUIRE(value % kStep == 0 && value / kStep > seen &&
                       value / kStep <= first + kBatch);
         for (; seen < value / kStep; ++seen) TUTTI_REQUIRE(slots[seen - first] == seen);
       }
     }
-    TUTTI_REQUIRE_OK(co_await time_left(n, until, &more));
+    TUTTI_REQUIRE_OK(co_await outcome(time_left(n, until, &more)));
   }
   n.fabric.withdraw(region);
   co_return Status::success();
@@ -596,16 +606,17 @@ Task same_word(Node& n, std::byte* memory, std::uint64_t batches) {
 Task ordered_puts(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
   const std::uint64_t batches = rounds_on(n, kManyRounds) / 200;
-  TUTTI_REQUIRE_OK(co_await same_word(n, n.arena() + kData, batches));
+  TUTTI_REQUIRE_OK(co_await outcome(same_word(n, n.arena() + kData, batches)));
   if (n.fabric.traits().user_memory) {
     struct alignas(kCacheLine) Lines {
       std::byte bytes[8192];
     };
     const auto user = std::make_unique<Lines>();
-    TUTTI_REQUIRE_OK(co_await same_word(n, user->bytes, batches));
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(same_word(n, user->bytes, batches)));
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, PutsToOneWordBecomeVisibleInOrder) { run(2, ordered_puts); }
@@ -619,11 +630,11 @@ Task cover(Node& n, std::byte* memory, std::uint64_t first, std::uint64_t rounds
   TUTTI_REQUIRE_OK(n.fabric.expose(memory, kBytes, &region));
   TUTTI_REQUIRE_OK(n.send(peer, &region.key, sizeof region.key));
   Key key;
-  TUTTI_REQUIRE_OK(co_await n.receive(peer, &key, sizeof key));
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(peer, &key, sizeof key)));
   Remote remote, arena;
   TUTTI_REQUIRE_OK(n.fabric.attach(peer, key, &remote));
   TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &arena));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   for (std::uint64_t round = first; round < first + rounds; ++round) {
     const std::size_t bytes = 8 + round * 977 % (kBytes - 8);
     if (n.rank() == 0) {
@@ -634,16 +645,16 @@ Task cover(Node& n, std::byte* memory, std::uint64_t first, std::uint64_t rounds
       TUTTI_REQUIRE_OK(n.fabric.put(remote, bytes / 2, data.data() + bytes / 2, bytes - bytes / 2,
                                     nullptr, &sent));
       TUTTI_REQUIRE_OK(n.fabric.put(arena, 0, nullptr, 0, &tail, &sent));
-      TUTTI_REQUIRE_OK(co_await n.completed(sent));
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(kAnswer), round, 1));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
+      TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(kAnswer), round, 1)));
     } else {
-      TUTTI_REQUIRE_OK(co_await n.reached(n.word(kArrived), round, 0));
+      TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(kArrived), round, 0)));
       TUTTI_REQUIRE(differs(memory, round, bytes) == bytes);
       const Tail answer{kAnswer, round};
       TUTTI_REQUIRE_OK(n.fabric.put(arena, 0, nullptr, 0, &answer, nullptr));
     }
   }
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   n.fabric.withdraw(region);
   co_return Status::success();
 }
@@ -651,13 +662,14 @@ Task cover(Node& n, std::byte* memory, std::uint64_t first, std::uint64_t rounds
 Task covered(Node& n) {
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
   const std::uint64_t rounds = rounds_on(n, 2'000);
-  TUTTI_REQUIRE_OK(co_await cover(n, n.arena() + kData + 4096, 1, rounds));
+  TUTTI_REQUIRE_OK(co_await outcome(cover(n, n.arena() + kData + 4096, 1, rounds)));
   if (n.fabric.traits().user_memory) {
     std::vector<std::byte> user(20'000);
-    TUTTI_REQUIRE_OK(co_await cover(n, user.data(), rounds + 1, rounds));
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(cover(n, user.data(), rounds + 1, rounds)));
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, ATailCoversAllPutsBeforeIt) { run(2, covered); }
@@ -667,7 +679,7 @@ TEST_P(Conformance, ATailCoversAllPutsBeforeIt) { run(2, covered); }
 Task signals(Node& n) {
   constexpr std::size_t kOwn = kData, kFrom = kData + 4096;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   const int next = (n.rank() + 1) % n.size();
   const int previous = (n.rank() + n.size() - 1) % n.size();
   Remote of_next, of_previous;
@@ -686,25 +698,28 @@ Task signals(Node& n) {
   for (std::uint64_t round = 1; round <= 100; ++round) {
     // Published in the own memory, read by the next rank.
     signal(n.rank(), n.arena() + kOwn, round);
-    TUTTI_REQUIRE_OK(co_await n.reached(*reinterpret_cast<Word*>(behind + kOwn), round, previous));
+    TUTTI_REQUIRE_OK(
+        co_await outcome(n.reached(*reinterpret_cast<Word*>(behind + kOwn), round, previous)));
     std::uint64_t value = 0;
     std::memcpy(&value, behind + kOwn + kCacheLine, sizeof value);
     TUTTI_REQUIRE(value == round);
     // Written into the next rank's memory.
     signal(next, there + kFrom, round);
-    TUTTI_REQUIRE_OK(co_await n.reached(n.word(kFrom), round, previous));
+    TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(kFrom), round, previous)));
     std::memcpy(&value, n.arena() + kFrom + kCacheLine, sizeof value);
     TUTTI_REQUIRE(value == round);
-    TUTTI_REQUIRE_OK(co_await n.barrier());
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 Task signals_where_mapped(Node& n) {
   for (int peer = 0; peer < n.size(); ++peer) {
     if (!n.fabric.maps(peer)) co_return Status::success();
   }
-  co_return co_await signals(n);
+  co_await signals(n);
+  co_return Status::success();
 }
 
 TEST_P(Conformance, SignalsReleaseWhatWasStoredBefore) { run(3, signals_where_mapped); }
@@ -742,13 +757,13 @@ Task wake_ups(Node& n) {
   const std::uint64_t until = n.fabric.now_ns() + kBudget;
   bool more = true;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   Remote remote;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(1 - n.rank(), &remote));
   std::mt19937 generator(static_cast<unsigned>(n.rank()) + 1);
   std::uint64_t sleeps = 0, missed = 0;
   for (std::uint64_t round = 1; more && round <= kRounds && missed == 0; ++round) {
-    if (round % kBatch == 0) TUTTI_REQUIRE_OK(co_await time_left(n, until, &more));
+    if (round % kBatch == 0) TUTTI_REQUIRE_OK(co_await outcome(time_left(n, until, &more)));
     if (static_cast<int>(round % 2) == n.rank()) {
       linger(generator);
       // By turns as a put with a counter, and as a store that is rung for.
@@ -768,7 +783,8 @@ Task wake_ups(Node& n) {
   }
   EXPECT_EQ(missed, 0u) << "a sleeper was not woken";
   EXPECT_GT(sleeps, kBatch / 100) << "nobody slept: the test has tested nothing";
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, NoWakeUpIsLost) { run(2, wake_ups); }
@@ -794,7 +810,8 @@ Task bells(Node& n) {
   }
   // Rings for nobody: for those who do not sleep, and for ranks that do not exist.
   for (const int rank : {-1, 0, 1, n.size(), 1 << 20}) n.fabric.ring(rank);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, BellsWakeAndSleepsEnd) { run(2, bells); }
@@ -808,7 +825,8 @@ Task clocks(Node& n) {
     EXPECT_GE(now, last);
     last = now;
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, TimeDoesNotGoBack) { run(2, clocks); }
@@ -817,10 +835,10 @@ Task deadlines(Node& n) {
   constexpr std::uint64_t kSoon = 3'000'000, kFar = 10'000'000'000;
   // A word that nobody writes.
   const std::uint64_t until = n.fabric.now_ns() + kSoon;
-  TUTTI_REQUIRE_OK(co_await n.engine.reached_by(n.word(kData), 1, until, n.members));
+  TUTTI_REQUIRE_OK(co_await outcome(n.engine.reached_by(n.word(kData), 1, until, n.members)));
   EXPECT_GE(n.fabric.now_ns(), until);
   EXPECT_EQ(n.word(kData).load(), 0u);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   // One that is written long before.
   const std::uint64_t before = n.fabric.now_ns();
   Remote peer;
@@ -829,11 +847,13 @@ Task deadlines(Node& n) {
   Completion sent;
   TUTTI_REQUIRE_OK(n.fabric.put(peer, 0, nullptr, 0, &tail, &sent));
   Word& word = n.word(kData + kCacheLine);
-  TUTTI_REQUIRE_OK(co_await n.engine.reached_by(word, 1, before + kFar, n.members, 1 - n.rank()));
+  TUTTI_REQUIRE_OK(
+      co_await outcome(n.engine.reached_by(word, 1, before + kFar, n.members, 1 - n.rank())));
   EXPECT_EQ(word.load(), 1u);
   EXPECT_LT(n.fabric.now_ns(), before + kFar);
-  TUTTI_REQUIRE_OK(co_await n.completed(sent));
-  co_return co_await n.barrier();
+  TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, WaitsEndAtTheirDeadlines) { run(2, deadlines); }
@@ -852,10 +872,10 @@ Task survivors(Node& n) {
     if (peer != n.rank()) TUTTI_REQUIRE_OK(n.send(peer, &region.key, sizeof region.key));
   }
   Key key, other;
-  if (n.rank() != 2) TUTTI_REQUIRE_OK(co_await n.receive(2, &key, sizeof key));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  if (n.rank() != 2) TUTTI_REQUIRE_OK(co_await outcome(n.receive(2, &key, sizeof key)));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   for (int peer = 0; peer < n.size(); ++peer) EXPECT_TRUE(n.fabric.alive(peer)) << peer;
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   if (n.rank() == 2) {
     n.die();
     co_return Status::success();
@@ -865,11 +885,11 @@ Task survivors(Node& n) {
   const std::int32_t both[] = {0, 1, 2}, living[] = {0, 1};
   Membership broken{both, 3, {}}, whole{living, 2, {}};
   const std::uint64_t before = n.fabric.now_ns();
-  Status status = co_await n.engine.reached(n.word(kNever), 1, broken);
+  Status status = co_await outcome(n.engine.reached(n.word(kNever), 1, broken));
   EXPECT_EQ(status.code, Code::peer_lost);
   EXPECT_EQ(status.peer, 2);
   EXPECT_LT(n.fabric.now_ns() - before, 5'000'000'000u);
-  status = co_await n.engine.reached(n.word(kNever), 1, broken);  // known now: at once
+  status = co_await outcome(n.engine.reached(n.word(kNever), 1, broken));  // known now: at once
   EXPECT_EQ(status.code, Code::peer_lost);
   EXPECT_FALSE(n.fabric.alive(2));
   EXPECT_TRUE(n.fabric.alive(1 - n.rank()));
@@ -897,9 +917,11 @@ Task survivors(Node& n) {
   for (std::uint64_t round = 1; round <= 100; ++round) {
     const Tail tail{kHello, round};
     TUTTI_REQUIRE_OK(n.fabric.put(peer, 0, nullptr, 0, &tail, &sent));
-    TUTTI_REQUIRE_OK(co_await n.engine.reached(n.word(kHello), round, whole, 1 - n.rank()));
+    TUTTI_REQUIRE_OK(
+        co_await outcome(n.engine.reached(n.word(kHello), round, whole, 1 - n.rank())));
   }
-  co_return co_await n.engine.reached(sent.finished, sent.posted, whole);
+  co_await n.engine.completed(sent, whole);
+  co_return Status::success();
 }
 
 TEST_P(Conformance, ADeathIsReportedAndTheOthersGoOn) {
@@ -915,14 +937,15 @@ TEST_P(Conformance, ADeathIsReportedAndTheOthersGoOn) {
 Task leavers(Node& n) {
   constexpr std::size_t kLast = kData, kSlow = kData + 64;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 4096));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   const Tail last{kLast, 1}, slow{kSlow, 1};
   Remote zero;
   TUTTI_REQUIRE_OK(n.fabric.arena_of(0, &zero));
   Completion sent;
   if (n.rank() == 1) {
     TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &last, &sent));
-    co_return co_await n.completed(sent);
+    co_await n.completed(sent);
+    co_return Status::success();
   }
   if (n.rank() == 2) {
     // Long enough for rank 0 to look after the health of its peers several times.
@@ -930,13 +953,14 @@ Task leavers(Node& n) {
     for (std::uint64_t i = 1; !n.fabric.traits().virtual_time && n.fabric.now_ns() < until; ++i) {
       const Tail again{kLast + 128, i};
       TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &again, &sent));
-      TUTTI_REQUIRE_OK(co_await n.completed(sent));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
     }
     TUTTI_REQUIRE_OK(n.fabric.put(zero, 0, nullptr, 0, &slow, &sent));
-    co_return co_await n.completed(sent);
+    co_await n.completed(sent);
+    co_return Status::success();
   }
-  TUTTI_REQUIRE_OK(co_await n.reached(n.word(kSlow), 1, 2));
-  TUTTI_REQUIRE_OK(co_await n.reached(n.word(kLast), 1, 1));
+  TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(kSlow), 1, 2)));
+  TUTTI_REQUIRE_OK(co_await outcome(n.reached(n.word(kLast), 1, 1)));
   co_return Status::success();
 }
 
@@ -951,7 +975,7 @@ Task soak(Node& n, std::uint64_t seed) {
   const auto lane = [](int owner) { return kData + static_cast<std::size_t>(owner) * kStride; };
   const std::size_t answers = kData + 8 * kStride;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, kMiB));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   std::mt19937_64 generator(seed * 31 + static_cast<std::uint64_t>(n.rank()));
   const auto size = static_cast<std::size_t>(n.size());
   std::vector<std::vector<std::byte>> model(size, std::vector<std::byte>(kLane));
@@ -975,26 +999,27 @@ Task soak(Node& n, std::uint64_t seed) {
     }
     // Everybody answers each counter that has arrived; then the lanes hold what was put.
     for (int peer = 0; peer < n.size(); ++peer) {
-      TUTTI_REQUIRE_OK(co_await n.reached(
-          n.word(lane(peer) + kLane + kCacheLine - kLane % kCacheLine), round, peer));
+      TUTTI_REQUIRE_OK(co_await outcome(
+          n.reached(n.word(lane(peer) + kLane + kCacheLine - kLane % kCacheLine), round, peer)));
       Remote remote;
       TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &remote));
       const Tail answer{answers + static_cast<std::size_t>(n.rank()) * kCacheLine, round};
       TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, nullptr, 0, &answer, nullptr));
     }
-    TUTTI_REQUIRE_OK(co_await n.completed(sent));
+    TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
     for (int peer = 0; peer < n.size(); ++peer) {
-      TUTTI_REQUIRE_OK(co_await n.reached(
-          n.word(answers + static_cast<std::size_t>(peer) * kCacheLine), round, peer));
+      TUTTI_REQUIRE_OK(co_await outcome(
+          n.reached(n.word(answers + static_cast<std::size_t>(peer) * kCacheLine), round, peer)));
       Remote remote;
       TUTTI_REQUIRE_OK(n.fabric.arena_of(peer, &remote));
       Completion read;
       TUTTI_REQUIRE_OK(n.fabric.get(remote, lane(n.rank()), seen.data(), kLane, &read));
-      TUTTI_REQUIRE_OK(co_await n.completed(read));
+      TUTTI_REQUIRE_OK(co_await outcome(n.completed(read)));
       TUTTI_REQUIRE(seen == model[static_cast<std::size_t>(peer)]);
     }
   }
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(Conformance, RandomPutsAndGetsMatchAModel) {

@@ -20,7 +20,7 @@ Task next(Node& n, int group, void* out, std::size_t capacity, std::size_t* byte
     const std::uint64_t seen = arrivals.load(std::memory_order_acquire);
     *bytes = datagrams.receive(group, out, capacity);
     if (*bytes != 0) co_return Status::success();
-    TUTTI_REQUIRE_OK(co_await n.reached(arrivals, seen + 1));
+    TUTTI_REQUIRE_OK(co_await outcome(n.reached(arrivals, seen + 1)));
   }
 }
 
@@ -37,7 +37,7 @@ Task cast_to_all(Node& n) {
   const std::size_t most = n.fabric.traits().datagram_bytes;
   int group = -1;
   TUTTI_REQUIRE_OK(datagrams.join(kGroup, 5, &group));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   std::vector<std::byte> in(most);
   int round = 0;
   for (int sender = 0; sender < n.size(); ++sender) {
@@ -47,18 +47,19 @@ Task cast_to_all(Node& n) {
         TUTTI_REQUIRE_OK(datagrams.cast(group, message.data(), size));
       } else {
         std::size_t bytes = 0;
-        TUTTI_REQUIRE_OK(co_await next(n, group, in.data(), in.size(), &bytes));
+        TUTTI_REQUIRE_OK(co_await outcome(next(n, group, in.data(), in.size(), &bytes)));
         TUTTI_REQUIRE(bytes == size);
         EXPECT_EQ(std::memcmp(in.data(), message.data(), size), 0);
       }
-      TUTTI_REQUIRE_OK(co_await n.barrier());
+      TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
     }
   }
   EXPECT_EQ(datagrams.receive(group, in.data(), in.size()), 0U) << "the own ones, or twice";
   EXPECT_EQ(datagrams.counts(group).sent, 4U);
   EXPECT_EQ(datagrams.counts(group).received, 4U * static_cast<unsigned>(n.size() - 1));
   datagrams.leave(group);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(DatagramConformance, EverybodyButTheSenderGetsThemWhole) { run(4, cast_to_all); }
@@ -70,23 +71,24 @@ Task groups_are_apart(Node& n) {
   TUTTI_REQUIRE_OK(datagrams.join(kGroup, 5, &group));
   TUTTI_REQUIRE_OK(datagrams.join(kOther, 5, &other));
   EXPECT_NE(group, other);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   const int mine = 42;
   int value = 0;
   std::size_t bytes = 0;
   if (n.rank() == 0) TUTTI_REQUIRE_OK(datagrams.cast(group, &mine, sizeof mine));
   if (n.rank() != 0) {
-    TUTTI_REQUIRE_OK(co_await next(n, group, &value, sizeof value, &bytes));
+    TUTTI_REQUIRE_OK(co_await outcome(next(n, group, &value, sizeof value, &bytes)));
     EXPECT_EQ(value, 42);
     EXPECT_EQ(datagrams.receive(other, &value, sizeof value), 0U);
   }
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   // Who has left gets no more, and may come back.
   if (n.rank() == 1) datagrams.leave(group);
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   if (n.rank() == 0) TUTTI_REQUIRE_OK(datagrams.cast(group, &mine, sizeof mine));
-  if (n.rank() == 2) TUTTI_REQUIRE_OK(co_await next(n, group, &value, sizeof value, &bytes));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  if (n.rank() == 2)
+    TUTTI_REQUIRE_OK(co_await outcome(next(n, group, &value, sizeof value, &bytes)));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   if (n.rank() == 1) {
     EXPECT_EQ(datagrams.receive(group, &value, sizeof value), 0U);
     TUTTI_REQUIRE_OK(datagrams.join(kGroup, 5, &group));
@@ -94,7 +96,8 @@ Task groups_are_apart(Node& n) {
   }
   datagrams.leave(group);
   datagrams.leave(other);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(DatagramConformance, GroupsAreApart) { run(3, groups_are_apart); }
@@ -104,7 +107,7 @@ Task dropped_if_too_long(Node& n) {
   Datagrams& datagrams = *n.fabric.datagrams();
   int group = -1;
   TUTTI_REQUIRE_OK(datagrams.join(kGroup, 5, &group));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   if (n.rank() == 0) {
     const std::vector<std::byte> data = pattern(64, 1);
     TUTTI_REQUIRE_OK(datagrams.cast(group, data.data(), 64));
@@ -112,12 +115,13 @@ Task dropped_if_too_long(Node& n) {
   } else {
     std::byte in[8];
     std::size_t bytes = 0;
-    TUTTI_REQUIRE_OK(co_await next(n, group, in, sizeof in, &bytes));
+    TUTTI_REQUIRE_OK(co_await outcome(next(n, group, in, sizeof in, &bytes)));
     EXPECT_EQ(bytes, 8U);
     EXPECT_EQ(datagrams.counts(group).dropped, 1U);
   }
   datagrams.leave(group);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(DatagramConformance, WhatIsTooLongIsDroppedAndCounted) { run(2, dropped_if_too_long); }
@@ -140,7 +144,8 @@ Task refused(Node& n) {
   }
   datagrams.leave(group);
   EXPECT_EQ(datagrams.cast(group, large.data(), 1).code, Code::invalid_argument);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(DatagramConformance, WhatCannotBeIsRefused) { run(2, refused); }
@@ -151,7 +156,7 @@ Task woken(Node& n) {
   constexpr int kRounds = 300;
   int group = -1;
   TUTTI_REQUIRE_OK(datagrams.join(kGroup, 5, &group));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   for (int i = 0; i < kRounds; ++i) {
     // The caster is the last who got one, so that nobody's buffers run over.
     if (n.rank() == i % 2) {
@@ -159,12 +164,13 @@ Task woken(Node& n) {
     } else {
       int value = -1;
       std::size_t bytes = 0;
-      TUTTI_REQUIRE_OK(co_await next(n, group, &value, sizeof value, &bytes));
+      TUTTI_REQUIRE_OK(co_await outcome(next(n, group, &value, sizeof value, &bytes)));
       TUTTI_REQUIRE(value == i);
     }
   }
   datagrams.leave(group);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 TEST_P(DatagramConformance, WhoWaitsIsWoken) { run(2, woken); }

@@ -200,16 +200,17 @@ Task cast_nine(Node& n, std::vector<int>* arrived, Datagrams::Counts* counts) {
   Datagrams& datagrams = *n.fabric.datagrams();
   int group = -1;
   TUTTI_REQUIRE_OK(datagrams.join(kId, 5, &group));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   for (int i = 1; i <= 9 && n.rank() == 0; ++i)
     TUTTI_REQUIRE_OK(datagrams.cast(group, &i, sizeof i));
-  TUTTI_REQUIRE_OK(co_await n.barrier());
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
   int value = 0;
   while (n.rank() == 1 && datagrams.receive(group, &value, sizeof value) == sizeof value)
     arrived->push_back(value);
   if (n.rank() == 1) *counts = datagrams.counts(group);
   datagrams.leave(group);
-  co_return co_await n.barrier();
+  co_await n.barrier();
+  co_return Status::success();
 }
 
 /// What has arrived of them at rank 1, with these faults.

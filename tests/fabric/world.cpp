@@ -34,13 +34,14 @@ Task Node::barrier() {
     const int distance = 1 << round;
     const std::size_t offset = static_cast<std::size_t>(round) * kCacheLine;
     Remote peer;
-    TUTTI_CO_TRY(fabric.arena_of((rank() + distance) % size(), &peer));
+    co_await fabric.arena_of((rank() + distance) % size(), &peer);
     const Tail tail{offset, barriers_};
-    TUTTI_CO_TRY(fabric.put(peer, 0, nullptr, 0, &tail, &posted_));
-    TUTTI_CO_TRY(co_await reached(word(offset), barriers_, (rank() - distance + size()) % size()));
+    co_await fabric.put(peer, 0, nullptr, 0, &tail, &posted_);
+    co_await reached(word(offset), barriers_, (rank() - distance + size()) % size());
   }
   // A fabric may carry puts out only while it is looked after.
-  co_return co_await completed(posted_);
+  co_await completed(posted_);
+  co_return Status::success();
 }
 
 Status Node::send(int peer, const void* data, std::size_t bytes) {
@@ -55,7 +56,7 @@ Status Node::send(int peer, const void* data, std::size_t bytes) {
 
 Task Node::receive(int peer, void* data, std::size_t bytes) {
   const std::size_t offset = mailbox(peer);
-  TUTTI_CO_TRY(co_await reached(word(offset), ++received_[peer], peer));
+  co_await reached(word(offset), ++received_[peer], peer);
   std::memcpy(data, arena() + offset + kCacheLine, bytes);
   co_return Status::success();
 }

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "base/task.hpp"
 #include "engine/engine.hpp"
-#include "engine/task.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti::test {
@@ -46,7 +46,7 @@ class Node {
   }
   /// Awaits all that was posted to `completion`.
   Engine::Reached completed(const Completion& completion) noexcept {
-    return engine.reached(completion.finished, completion.posted, members);
+    return engine.completed(completion, members);
   }
 
   /// A dissemination barrier of all ranks, of puts without data. Awaits the completion of all

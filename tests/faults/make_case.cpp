@@ -43,8 +43,7 @@ bool crosses_nodes(const Algorithm& one) {
   shape.mapped = false;
   shape.mail = shape.acks = shape.segments = shape.alone = true;
   shape.bytes = 240;
-  return any(one) && !one.casts &&
-         (one.restriction == nullptr || one.restriction(shape, Parameters{}) == nullptr);
+  return any(one) && !one.casts && one.restriction(shape, Parameters{}) == nullptr;
 }
 
 void spread(Case& c, Random& random) {

@@ -67,7 +67,7 @@ TEST(Formulas, PutLatencyBetweenTwoNodes) {
     EXPECT_EQ(sender.clock(), begin + n.Tm + n.Td);
     world->run();
     EXPECT_EQ(world->now(), begin + put_latency(n, bytes));
-    EXPECT_EQ(completion.finished.load(), 1U);
+    EXPECT_EQ(completion.finished(), 1U);
     EXPECT_EQ(std::memcmp(receiver.arena().base, sender.arena().base, bytes), 0);
   }
 }
@@ -139,7 +139,7 @@ TEST(Formulas, GetTakesARequestAndAReply) {
   Completion completion;
   ASSERT_TRUE(world->fabric(0).get(there, 0, got, sizeof got, &completion).ok());
   world->run();
-  EXPECT_EQ(completion.finished.load(), 1U);
+  EXPECT_EQ(completion.finished(), 1U);
   EXPECT_EQ(got[99], 7);
   // There: Ts, Tn, Tn of the target; back: Ts, Tn, Tt, Tn, Ts.
   EXPECT_EQ(world->now(), n.Tm + n.Td + 3 * n.Ts + 4 * n.Tn + n.Tt.of(100) + 2 * n.Tl);
@@ -230,7 +230,7 @@ TEST(Formulas, ALargeBroadcastHasTheSameEventsAndTimeInEveryRun) {
     call.bytes = 4;
     call.recv = &data;
     ASSERT_TRUE(job->run(
-                       {binomial, binomial->defaults}, [&](int) { return call; }, 1, &message)
+                       {binomial, binomial->defaults()}, [&](int) { return call; }, 1, &message)
                     .ok())
         << message;
     EXPECT_EQ(job->world().events(), 3U * (kNodes - 1) - kStages);

@@ -47,10 +47,11 @@ std::vector<Combination> in_layers() {
 /// The algorithms that run in layers, in the order of the list.
 std::vector<Choice> layered() {
   std::vector<Choice> all;
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm* const one : algorithms()) {
+    const Algorithm& algorithm = *one;
     const std::string name = algorithm.name;
     if (name.starts_with("layered") || name == "lanes")
-      all.push_back({&algorithm, algorithm.defaults});
+      all.push_back({&algorithm, algorithm.defaults()});
   }
   return all;
 }

@@ -98,7 +98,7 @@ TEST(Jobs, AnAlgorithmThatCannotRunThereSaysWhy) {
   call.coll = Coll::bcast;
   call.bytes = 4;
   EXPECT_EQ(job->run(
-                   {flat, flat->defaults}, [&](int) { return call; }, 1, &message)
+                   {flat, flat->defaults()}, [&](int) { return call; }, 1, &message)
                 .code,
             Code::unsupported);
   EXPECT_EQ(message, "bcast flat cannot run here: members do not share memory");

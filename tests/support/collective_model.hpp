@@ -169,11 +169,12 @@ struct Combination {
 /// Every algorithm of the list, with some parameters.
 inline std::vector<Combination> combinations() {
   std::vector<Combination> all;
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm* const one : algorithms()) {
+    const Algorithm& algorithm = *one;
     const std::string base = std::string(name(algorithm.coll)) + "=" + algorithm.name;
     all.push_back({&algorithm, base});
-    if (algorithm.parameters[0] == nullptr) continue;
-    const std::string key = algorithm.parameters[0];
+    if (algorithm.parameters[0].name == nullptr) continue;
+    const std::string key = algorithm.parameters[0].name;
     if (key == "overlap") {
       for (const char* more : {":overlap=0", ":drivers=3"})
         all.push_back({&algorithm, base + more});
@@ -190,11 +191,12 @@ inline std::vector<Combination> combinations() {
     } else if (key != "timeout") {
       all.push_back({&algorithm, base + ":" + key + "=1024"});
     }
-    for (const char* further : algorithm.parameters) {
-      if (further == nullptr) continue;
-      if (std::string(further) == "early")
+    for (const Parameter& further : algorithm.parameters) {
+      if (further.name == nullptr) continue;
+      if (std::string(further.name) == "early")
         all.push_back({&algorithm, base + ":block=1024:degree=3:early=1"});
-      if (std::string(further) == "down") all.push_back({&algorithm, base + ":degree=7:down=7"});
+      if (std::string(further.name) == "down")
+        all.push_back({&algorithm, base + ":degree=7:down=7"});
     }
   }
   return all;

@@ -5,60 +5,87 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/dissemination.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-using Collect = Task (*)(Team&, const Ticket&, void*, std::size_t, const PlacementOf&);
+using Collect = Task (*)(Collective&, void*, std::size_t, const PlacementOf&);
 
-Task allgather(Team& t, const Call& call, const Ticket& k, Collect collect) noexcept {
-  const PlacementOf placement = [&call](int member) {
-    return Placement{static_cast<std::size_t>(member) * call.bytes, call.bytes};
+Task allgather(Collective& c, Collect collect) noexcept {
+  const PlacementOf placement = [&c](int member) {
+    return Placement{static_cast<std::size_t>(member) * c.call.bytes, c.call.bytes};
   };
-  place(t, at(call.recv, placement(t.rank()).begin), call.send, call.bytes);
-  TUTTI_CO_TRY(co_await collect(t, k, call.recv, call.bytes * static_cast<std::size_t>(t.size()),
-                                placement));
-  t.finish(k);
+  c.place(at(c.call.recv, placement(c.rank()).begin), c.call.send, c.call.bytes);
+  co_await collect(c, c.call.recv, c.call.bytes * static_cast<std::size_t>(c.size()), placement);
+  c.finish();
   co_return Status::success();
 }
 
 /// Members may place the blocks differently in their receive buffers, so they are collected without
 /// gaps.
-Task allgatherv(Team& t, const Call& call, const Ticket& k, Collect collect) noexcept {
+Task allgatherv(Collective& c, Collect collect) noexcept {
   std::vector<std::size_t> begins;
   std::size_t total = 0;
-  for (int member = 0; member < t.size(); ++member) {
+  for (int member = 0; member < c.size(); ++member) {
     begins.push_back(total);
-    total += call.counts[member];
+    total += c.call.counts[member];
   }
   const PlacementOf placement = [&](int member) {
-    return Placement{begins[static_cast<std::size_t>(member)], call.counts[member]};
+    return Placement{begins[static_cast<std::size_t>(member)], c.call.counts[member]};
   };
   Temporary packed;
-  TUTTI_CO_TRY(packed.allocate(t, total));
-  place(t, at(packed.memory(), placement(t.rank()).begin), call.send, call.counts[t.rank()]);
-  TUTTI_CO_TRY(co_await collect(t, k, packed.memory(), total, placement));
-  for (int member = 0; member < t.size(); ++member) {
-    place(t, at(call.recv, call.displs[member]), at(packed.memory(), placement(member).begin),
-          call.counts[member]);
+  co_await packed.allocate(c, total);
+  c.place(at(packed.memory(), placement(c.rank()).begin), c.call.send, c.call.counts[c.rank()]);
+  co_await collect(c, packed.memory(), total, placement);
+  for (int member = 0; member < c.size(); ++member) {
+    c.place(at(c.call.recv, c.call.displs[member]), at(packed.memory(), placement(member).begin),
+            c.call.counts[member]);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
 }  // namespace
 
-Task allgather_bruck(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return allgather(t, call, k, collect_eager);
-}
-Task allgather_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return allgather(t, call, k, collect_direct);
-}
-Task allgatherv_bruck(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return allgatherv(t, call, k, collect_eager);
-}
-Task allgatherv_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return allgatherv(t, call, k, collect_direct);
-}
+Task allgather_bruck(Collective& c, const Parameters&) { return allgather(c, collect_eager); }
+Task allgather_direct(Collective& c, const Parameters&) { return allgather(c, collect_direct); }
+Task allgatherv_bruck(Collective& c, const Parameters&) { return allgatherv(c, collect_eager); }
+Task allgatherv_direct(Collective& c, const Parameters&) { return allgatherv(c, collect_direct); }
 
+namespace algorithm {
+
+const Algorithm allgather_bruck = {
+    .coll = Coll::allgather,
+    .name = "bruck",
+    .run = tutti::allgather_bruck,
+    .restriction_of = collects_in_block,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgather_direct = {
+    .coll = Coll::allgather,
+    .name = "direct",
+    .run = tutti::allgather_direct,
+    .restriction_of = between_nodes,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgatherv_bruck = {
+    .coll = Coll::allgatherv,
+    .name = "bruck",
+    .run = tutti::allgatherv_bruck,
+    .restriction_of = collects_in_block,
+    .source = "Bruck et al. 1997",
+};
+
+const Algorithm allgatherv_direct = {
+    .coll = Coll::allgatherv,
+    .name = "direct",
+    .run = tutti::allgatherv_direct,
+    .restriction_of = between_nodes,
+    .source = "Bruck et al. 1997",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -3,44 +3,60 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/everyone.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-Task exchange(Team& t, const Call& call, const Ticket& k) noexcept {
-  const SegmentBlocks blocks(t.node_map(), call.bytes, call.counts);
-  const auto destination = [&call](int member) {
-    return at(call.recv, call.displs != nullptr ? call.displs[member]
-                                                : static_cast<std::size_t>(member) * call.bytes);
+Task exchange(Collective& c) noexcept {
+  const SegmentBlocks blocks(c.team.node_map(), c.call.bytes, c.call.counts);
+  const auto destination = [&c](int member) {
+    return at(c.call.recv, c.call.displs != nullptr
+                               ? c.call.displs[member]
+                               : static_cast<std::size_t>(member) * c.call.bytes);
   };
-  const int me = t.rank();
+  const int me = c.rank();
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, blocks.begin(t.size()), &made));
+  co_await enter_segment(c, blocks.begin(c.size()), &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
-  if (puts_take_long(t, blocks.bytes(me) * static_cast<std::size_t>(t.size() - 1)))
-    co_await t.engine().later();
-  TUTTI_CO_TRY(put_to_everyone(t, 1, blocks.begin(me), call.send, blocks.bytes(me), &sent));
-  place(t, destination(me), call.send, blocks.bytes(me));
-  for (int i = t.size() - 1; i > 0; --i) {  // who begins with this one first
-    const int member = member_after(t, i);
-    TUTTI_CO_TRY(co_await heard(t, member, 1));
-    place(t, destination(member), t.segment().data(blocks.begin(member)), blocks.bytes(member));
+  if (puts_take_long(c, blocks.bytes(me) * static_cast<std::size_t>(c.size() - 1)))
+    co_await c.team.engine().later();
+  co_await put_to_everyone(c, 1, blocks.begin(me), c.call.send, blocks.bytes(me), &sent);
+  c.place(destination(me), c.call.send, blocks.bytes(me));
+  for (int i = c.size() - 1; i > 0; --i) {  // who begins with this one first
+    const int member = member_after(c, i);
+    co_await heard(c, member, 1);
+    c.place(destination(member), c.team.segment().data(blocks.begin(member)), blocks.bytes(member));
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
 }  // namespace
 
-Task allgather_exchange(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return exchange(t, call, k);
-}
+Task allgather_exchange(Collective& c, const Parameters&) { return exchange(c); }
 
-Task allgatherv_exchange(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return exchange(t, call, k);
-}
+Task allgatherv_exchange(Collective& c, const Parameters&) { return exchange(c); }
 
+namespace algorithm {
+
+const Algorithm allgather_exchange = {
+    .coll = Coll::allgather,
+    .name = "exchange",
+    .run = tutti::allgather_exchange,
+    .restriction_of = blocks_of_everyone,
+    .source = "every member to every other one",
+};
+
+const Algorithm allgatherv_exchange = {
+    .coll = Coll::allgatherv,
+    .name = "exchange",
+    .run = tutti::allgatherv_exchange,
+    .restriction_of = one_message_to_everyone,
+    .source = "every member to every other one",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,15 +1,27 @@
 // Allgather, flat: everybody publishes its block in its cell and reads all the others'.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allgather_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_cells(t, k, Publishers::all(t), call.send, call.bytes, true,
-                       [&t, &call](int member, const std::byte* data) {
-                         place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
-                               data, call.bytes);
+Task allgather_flat(Collective& c, const Parameters&) {
+  return through_cells(c, Publishers::all(c), c.call.send, c.call.bytes, true,
+                       [&c](int member, const std::byte* data) {
+                         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
+                                 data, c.call.bytes);
                        });
 }
 
+namespace algorithm {
+
+const Algorithm allgather_flat = {
+    .coll = Coll::allgather,
+    .name = "flat",
+    .run = tutti::allgather_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,35 +5,36 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allgather_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+Task allgather_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
+  co_await c.layers_turn();
   if (layers.consecutive) {
-    TUTTI_CO_TRY(co_await collect_by_node(t, call, call.send, call.recv, call.bytes));
+    co_await collect_by_node(c, c.call.send, c.call.recv, c.call.bytes);
   } else {
     Temporary by_node;
-    TUTTI_CO_TRY(by_node.allocate(t, call.bytes * static_cast<std::size_t>(t.size())));
-    TUTTI_CO_TRY(co_await collect_by_node(t, call, call.send, by_node.memory(), call.bytes));
+    co_await by_node.allocate(c, c.call.bytes * static_cast<std::size_t>(c.size()));
+    co_await collect_by_node(c, c.call.send, by_node.memory(), c.call.bytes);
     for (std::size_t i = 0; i < layers.members.size(); ++i) {
-      place(t, at(call.recv, static_cast<std::size_t>(layers.members[i]) * call.bytes),
-            at(by_node.memory(), i * call.bytes), call.bytes);
+      c.place(at(c.call.recv, static_cast<std::size_t>(layers.members[i]) * c.call.bytes),
+              at(by_node.memory(), i * c.call.bytes), c.call.bytes);
     }
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
-Task allgatherv_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
+Task allgatherv_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
   // All blocks without gaps, node by node.
   std::vector<std::size_t> counts, displs, node_counts(static_cast<std::size_t>(layers.nodes)),
       node_displs;
   std::size_t total = 0;
   for (const int member : layers.members) {
-    const std::size_t bytes = call.counts[member];
+    const std::size_t bytes = c.call.counts[member];
     counts.push_back(bytes);
     displs.push_back(total);
     node_counts[static_cast<std::size_t>(layers.node_of[static_cast<std::size_t>(member)])] +=
@@ -47,27 +48,46 @@ Task allgatherv_layered(Team& t, const Call& call, const Ticket& k, const Parame
   const auto mine = static_cast<std::size_t>(layers.my_node);
   const auto first = static_cast<std::size_t>(layers.first[mine]);
   Temporary packed;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(packed.allocate(t, total));
-  Call here = like(call, Coll::allgatherv, 0, call.send, packed.memory(), node_counts[mine]);
+  co_await c.layers_turn();
+  co_await packed.allocate(c, total);
+  Call here = like(c.call, Coll::allgatherv, 0, c.call.send, packed.memory(), node_counts[mine]);
   here.counts = counts.data() + first;
   here.displs = displs.data() + first;
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, here));
+  co_await in_layer(c, layers.node, here);
   if (layers.leaders) {
-    Call across = like(call, Coll::allgatherv, 0, at(packed.memory(), node_displs[mine]),
+    Call across = like(c.call, Coll::allgatherv, 0, at(packed.memory(), node_displs[mine]),
                        packed.memory(), total);
     across.counts = node_counts.data();
     across.displs = node_displs.data();
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    co_await in_layer(c, layers.leaders, across);
   }
-  const Call down = like(call, Coll::bcast, 0, nullptr, packed.memory(), total);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  const Call down = like(c.call, Coll::bcast, 0, nullptr, packed.memory(), total);
+  co_await in_layer(c, layers.node, down);
   for (std::size_t i = 0; i < layers.members.size(); ++i) {
-    place(t, at(call.recv, call.displs[layers.members[i]]), at(packed.memory(), displs[i]),
-          counts[i]);
+    c.place(at(c.call.recv, c.call.displs[layers.members[i]]), at(packed.memory(), displs[i]),
+            counts[i]);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_layered = {
+    .coll = Coll::allgather,
+    .name = "layered",
+    .run = tutti::allgather_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allgatherv_layered = {
+    .coll = Coll::allgatherv,
+    .name = "layered",
+    .run = tutti::allgatherv_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,26 +1,50 @@
 // Allgather and allgatherv by cross-memory attach: everybody reads everybody's block in place.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allgather_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  place(t, at(call.recv, static_cast<std::size_t>(t.rank()) * call.bytes), call.send, call.bytes);
-  return through_memory(t, k, Publishers::all(t), call.send, call.bytes, true,
-                        [&t, &call](int member, const Remote& remote) {
-                          const std::size_t offset = static_cast<std::size_t>(member) * call.bytes;
-                          return read_now(t, remote, 0, at(call.recv, offset), call.bytes);
+Task allgather_memory(Collective& c, const Parameters&) {
+  c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,
+          c.call.bytes);
+  return through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, true,
+                        [&c](int member, const Remote& remote) {
+                          const std::size_t offset =
+                              static_cast<std::size_t>(member) * c.call.bytes;
+                          return read_now(c, remote, 0, at(c.call.recv, offset), c.call.bytes);
                         });
 }
 
-Task allgatherv_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t own = call.counts[t.rank()];
-  place(t, at(call.recv, call.displs[t.rank()]), call.send, own);
-  return through_memory(t, k, Publishers::all(t), call.send, own, true,
-                        [&t, &call](int member, const Remote& remote) {
-                          return read_now(t, remote, 0, at(call.recv, call.displs[member]),
-                                          call.counts[member]);
+Task allgatherv_memory(Collective& c, const Parameters&) {
+  const std::size_t own = c.call.counts[c.rank()];
+  c.place(at(c.call.recv, c.call.displs[c.rank()]), c.call.send, own);
+  return through_memory(c, Publishers::all(c), c.call.send, own, true,
+                        [&c](int member, const Remote& remote) {
+                          return read_now(c, remote, 0, at(c.call.recv, c.call.displs[member]),
+                                          c.call.counts[member]);
                         });
 }
 
+namespace algorithm {
+
+const Algorithm allgather_memory = {
+    .coll = Coll::allgather,
+    .name = "memory",
+    .run = tutti::allgather_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+const Algorithm allgatherv_memory = {
+    .coll = Coll::allgatherv,
+    .name = "memory",
+    .run = tutti::allgatherv_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,20 +4,40 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allgather_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.turn(k));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  const auto size = static_cast<std::size_t>(t.size());
-  place(t, at(call.recv, static_cast<std::size_t>(t.rank()) * call.bytes), call.send, call.bytes);
-  const CastBlocks blocks{static_cast<std::byte*>(call.recv), call.bytes, size * call.bytes, 0};
-  CastWindows windows(t, k, blocks, p);
-  TUTTI_CO_TRY(co_await windows.run());
-  t.finish(k);
+Task allgather_multicast(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.turn();
+  co_await c.enter(true);
+  const auto size = static_cast<std::size_t>(c.size());
+  c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,
+          c.call.bytes);
+  const CastBlocks blocks{static_cast<std::byte*>(c.call.recv), c.call.bytes, size * c.call.bytes,
+                          0};
+  CastWindows windows(c, blocks, p);
+  co_await windows.run();
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_multicast = {
+    .coll = Coll::allgather,
+    .name = "multicast",
+    .run = tutti::allgather_multicast,
+    .restriction_of = casts_windows,
+    .items = cast_items,
+    .parameters = {{"window", 192, "datagrams", Ring::kGroup, CastWindows::kMostWindow,
+                    "window: 24 to 288 datagrams"},
+                   {"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
+                   {"patience", 100000, "us", 0, 60'000'000, "patience: 1 to 60000000 us"}},
+    .source = "MCAST-2007, its open question of large messages",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,6 +5,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/packets.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -16,73 +17,101 @@ std::byte* block_at(const Call& call, int member) noexcept {
 }  // namespace
 
 // Step s: members 2^s apart exchange the 2^s blocks that they have. Powers of two only.
-Task allgather_sendrecv_recursive_doubling(Team& t, const Call& call, const Ticket& k,
-                                           const Parameters& p) {
+Task allgather_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  place(t, block_at(call, t.rank()), call.send, call.bytes);
-  for (int step = 0; (1 << step) < t.size(); ++step) {
+  co_await c.enter(true);
+  c.place(block_at(c.call, c.rank()), c.call.send, c.call.bytes);
+  for (int step = 0; (1 << step) < c.size(); ++step) {
     const int have = 1 << step;
-    const int other = t.rank() ^ have;
-    const Packets packets{static_cast<std::size_t>(have) * call.bytes, packet,
+    const int other = c.rank() ^ have;
+    const Packets packets{static_cast<std::size_t>(have) * c.call.bytes, packet,
                           step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, other, block_at(call, t.rank() / have * have), &sent));
-    TUTTI_CO_TRY(
-        co_await receive_packets(t, k, packets, other, block_at(call, other / have * have)));
+    co_await send_packets(c, packets, other, block_at(c.call, c.rank() / have * have), &sent);
+    co_await receive_packets(c, packets, other, block_at(c.call, other / have * have));
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
 // Step s: the first 2^s blocks, counted from the own one, go 2^s members down. At the end they are
 // turned round.
-Task allgather_sendrecv_bruck(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task allgather_sendrecv_bruck(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
-  const int size = t.size();
+  const int size = c.size();
   Temporary turned;  // block i is that of member rank + i
   Completion sent;
-  TUTTI_CO_TRY(turned.allocate(t, static_cast<std::size_t>(size) * call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
+  co_await turned.allocate(c, static_cast<std::size_t>(size) * c.call.bytes);
+  co_await c.enter(true);
   const auto turned_at = [&](int i) {
-    return at(turned.memory(), static_cast<std::size_t>(i) * call.bytes);
+    return at(turned.memory(), static_cast<std::size_t>(i) * c.call.bytes);
   };
-  place(t, turned_at(0), call.send, call.bytes);
+  c.place(turned_at(0), c.call.send, c.call.bytes);
   for (int step = 0; (1 << step) < size; ++step) {
     const int have = 1 << step;
     const int count = std::min(have, size - have);
-    const Packets packets{static_cast<std::size_t>(count) * call.bytes, packet,
+    const Packets packets{static_cast<std::size_t>(count) * c.call.bytes, packet,
                           step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, (t.rank() - have + size) % size, turned_at(0), &sent));
-    TUTTI_CO_TRY(
-        co_await receive_packets(t, k, packets, (t.rank() + have) % size, turned_at(have)));
+    co_await send_packets(c, packets, (c.rank() - have + size) % size, turned_at(0), &sent);
+    co_await receive_packets(c, packets, (c.rank() + have) % size, turned_at(have));
   }
-  const int above = size - t.rank();  // blocks from the own one to the last member's
-  place(t, block_at(call, t.rank()), turned_at(0), static_cast<std::size_t>(above) * call.bytes);
-  place(t, block_at(call, 0), turned_at(above), static_cast<std::size_t>(t.rank()) * call.bytes);
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  const int above = size - c.rank();  // blocks from the own one to the last member's
+  c.place(block_at(c.call, c.rank()), turned_at(0), static_cast<std::size_t>(above) * c.call.bytes);
+  c.place(block_at(c.call, 0), turned_at(above), static_cast<std::size_t>(c.rank()) * c.call.bytes);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
 // Step s: what came last goes on to the right.
-Task allgather_sendrecv_ring(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task allgather_sendrecv_ring(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
-  const int size = t.size();
-  const int right = (t.rank() + 1) % size, left = (t.rank() - 1 + size) % size;
+  const int size = c.size();
+  const int right = (c.rank() + 1) % size, left = (c.rank() - 1 + size) % size;
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  place(t, block_at(call, t.rank()), call.send, call.bytes);
+  co_await c.enter(true);
+  c.place(block_at(c.call, c.rank()), c.call.send, c.call.bytes);
   for (int step = 0; step + 1 < size; ++step) {
-    const int passed_on = (t.rank() - step + size) % size, next = (passed_on - 1 + size) % size;
-    const Packets packets{call.bytes, packet, step * static_cast<int>(chunks(call.bytes, packet))};
-    TUTTI_CO_TRY(send_packets(t, k, packets, right, block_at(call, passed_on), &sent));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, left, block_at(call, next)));
+    const int passed_on = (c.rank() - step + size) % size, next = (passed_on - 1 + size) % size;
+    const Packets packets{c.call.bytes, packet,
+                          step * static_cast<int>(chunks(c.call.bytes, packet))};
+    co_await send_packets(c, packets, right, block_at(c.call, passed_on), &sent);
+    co_await receive_packets(c, packets, left, block_at(c.call, next));
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allgather_sendrecv_recursive_doubling = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_recursive_doubling",
+    .run = tutti::allgather_sendrecv_recursive_doubling,
+    .restriction_of = halves_of_a_power_of_two,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+const Algorithm allgather_sendrecv_bruck = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_bruck",
+    .run = tutti::allgather_sendrecv_bruck,
+    .restriction_of = halves_fit_packets,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+const Algorithm allgather_sendrecv_ring = {
+    .coll = Coll::allgather,
+    .name = "sendrecv_ring",
+    .run = tutti::allgather_sendrecv_ring,
+    .restriction_of = ring_fits_packets,
+    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -11,51 +11,50 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/segment.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
 class SharedBuffer {
  public:
-  SharedBuffer(Team& team, const Call& call, const Parameters& p)
-      : team_(team),
-        call_(call),
-        segment_(team.segment()),
+  SharedBuffer(Collective& c, const Parameters& p)
+      : c_(c),
+        segment_(c.team.segment()),
         map_(segment_.map()),
         steps_(map_.my_node, map_.nodes),
-        blocks_(map_, call.bytes, call.counts),
+        blocks_(map_, c.call.bytes, c.call.counts),
         overlap_(p.value[0] != 0),
         drivers_(static_cast<int>(std::max<std::int64_t>(p.value[1], 1))) {}
-  FramePool& frames() noexcept { return team_.frames(); }
-  std::size_t total() const noexcept { return blocks_.begin(team_.size()); }
+  FramePool& frames() noexcept { return c_.team.frames(); }
+  std::size_t total() const noexcept { return blocks_.begin(c_.size()); }
 
   /// The segment has been entered.
   Task run() noexcept {
-    if (puts_take_long(team_, blocks_.bytes(own()))) co_await team_.engine().later();
-    TUTTI_CO_TRY(co_await gather_on_node());
+    if (puts_take_long(c_, blocks_.bytes(own()))) co_await c_.team.engine().later();
+    co_await gather_on_node();
     for (int step = 0; step < steps_.steps(); ++step) {
-      if (segment_.driver(map_.my_node, step, drivers_) == team_.rank()) TUTTI_CO_TRY(send(step));
+      if (segment_.driver(map_.my_node, step, drivers_) == c_.rank()) co_await send(step);
       if (overlap_) copy_out(had_before(step));
       const int from = segment_.driver(steps_.from(step), step, drivers_);
-      TUTTI_CO_TRY(co_await segment_.told(NodeSegment::flag_of_step(step), 1, from));
+      co_await segment_.told(NodeSegment::flag_of_step(step), 1, from);
     }
     if (overlap_) {
       copy_out(had_before(steps_.steps()));
     } else {
       copy_out({0, map_.nodes});
     }
-    TUTTI_CO_TRY(co_await all_sent(team_, sent_));
-    co_return sent_.status;
+    co_await c_.completed(sent_);
+    co_return Status::success();
   }
 
  private:
   using Range = NodeSteps::Range;
 
   Task gather_on_node() noexcept {
-    place_shared(team_, segment_.data(blocks_.begin(own())), call_.send, blocks_.bytes(own()));
+    c_.place_shared(segment_.data(blocks_.begin(own())), c_.call.send, blocks_.bytes(own()));
     segment_.say_written();
-    for (int local = 0; local < segment_.locals(); ++local)
-      TUTTI_CO_TRY(co_await segment_.written(local));
+    for (int local = 0; local < segment_.locals(); ++local) co_await segment_.written(local);
     co_return Status::success();
   }
 
@@ -87,8 +86,8 @@ class SharedBuffer {
       const int run = i;
       do ++i;
       while (i < end && destination(i) == destination(i - 1) + blocks_.bytes(i - 1));
-      place(team_, at(call_.recv, destination(run)), segment_.data(blocks_.begin(run)),
-            blocks_.begin(i) - blocks_.begin(run));
+      c_.place(at(c_.call.recv, destination(run)), segment_.data(blocks_.begin(run)),
+               blocks_.begin(i) - blocks_.begin(run));
     }
   }
 
@@ -96,12 +95,11 @@ class SharedBuffer {
   std::size_t begin_of(int node) const noexcept { return blocks_.begin(map_.begin(node)); }
   std::size_t destination(int position) const noexcept {
     const int member = map_.members[static_cast<std::size_t>(position)];
-    return call_.displs != nullptr ? call_.displs[member]
-                                   : static_cast<std::size_t>(member) * call_.bytes;
+    return c_.call.displs != nullptr ? c_.call.displs[member]
+                                     : static_cast<std::size_t>(member) * c_.call.bytes;
   }
 
-  Team& team_;
-  const Call& call_;
+  Collective& c_;
   NodeSegment& segment_;
   const NodeMap& map_;
   NodeSteps steps_;
@@ -112,26 +110,49 @@ class SharedBuffer {
 };
 
 /// `without`: what runs where a node has no memory for a segment, as all members know.
-Task run(Team& t, const Call& call, const Ticket& k, const Parameters& p,
-         decltype(&allgather_layered) without) noexcept {
-  SharedBuffer buffer(t, call, p);
+Task run(Collective& c, const Parameters& p, decltype(&allgather_layered) without) noexcept {
+  SharedBuffer buffer(c, p);
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, buffer.total(), &made));
-  if (!made && t.layers() != nullptr) co_return co_await without(t, call, k, p);
+  co_await enter_segment(c, buffer.total(), &made);
+  if (!made && c.team.layers() != nullptr) {
+    co_await without(c, p);
+    co_return Status::success();
+  }
   if (!made) co_return Status::error(Code::no_memory, "no memory for the node's shared buffer");
-  TUTTI_CO_TRY(co_await buffer.run());
-  t.finish(k);
+  co_await buffer.run();
+  c.finish();
   co_return Status::success();
 }
 
 }  // namespace
 
-Task allgather_shared_buffer(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return run(t, call, k, p, allgather_layered);
+Task allgather_shared_buffer(Collective& c, const Parameters& p) {
+  return run(c, p, allgather_layered);
 }
 
-Task allgatherv_shared_buffer(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return run(t, call, k, p, allgatherv_layered);
+Task allgatherv_shared_buffer(Collective& c, const Parameters& p) {
+  return run(c, p, allgatherv_layered);
 }
 
+namespace algorithm {
+
+const Algorithm allgather_shared_buffer = {
+    .coll = Coll::allgather,
+    .name = "shared_buffer",
+    .run = tutti::allgather_shared_buffer,
+    .restriction_of = in_segments,
+    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .source = "ALLGATHER-2006, section 4",
+};
+
+const Algorithm allgatherv_shared_buffer = {
+    .coll = Coll::allgatherv,
+    .name = "shared_buffer",
+    .run = tutti::allgatherv_shared_buffer,
+    .restriction_of = in_segments,
+    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .source = "ALLGATHER-2006, section 4",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,11 +2,25 @@
 // order. More to fold than in allreduce_split, but only one step of synchronisation.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/block_fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_through_blocks(t, call, k, block_parameter(t, p), true);
+Task allreduce_blocks(Collective& c, const Parameters& p) {
+  return fold_through_blocks(c, block_parameter(c, p), true);
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_blocks = {
+    .coll = Coll::allreduce,
+    .name = "blocks",
+    .run = tutti::allreduce_blocks,
+    .restriction_of = reduces_through_shared_blocks,
+    .items = element_block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -10,30 +10,43 @@
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/reduce_tree.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  Inbox& inbox = t.inbox();
-  const BroadcastTree down(t.rank(), t.size(), static_cast<int>(p.value[1]));
-  const int result = Inbox::bcast_block(t.size(), 0);
+Task allreduce_degree_k(Collective& c, const Parameters& p) {
+  const BroadcastTree down(c.rank(), c.size(), static_cast<int>(p.value[1]));
+  const int result = c.bcast_block(0);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  co_await c.enter(true);
   // The vector is folded in the receive buffer; the result goes down from there (as in the paper).
-  TUTTI_CO_TRY(co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), call.recv, &sent));
-  const void* data = call.recv;
+  co_await reduce_up_tree(c, static_cast<int>(p.value[0]), c.call.recv, &sent);
+  const void* data = c.call.recv;
   if (down.parent() >= 0) {
-    TUTTI_CO_TRY(co_await inbox.arrival(k, result, down.parent()));
-    data = inbox.data(k, result, call.bytes);
+    co_await c.arrival(result, down.parent());
+    data = c.data(result, c.call.bytes);
   }
   for (int child = 0; down.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(inbox.put(k, down.child(child), result, data, call.bytes, &sent));
+    co_await c.put(down.child(child), result, data, c.call.bytes, &sent);
   }
   // The own contribution may still be on its way out of the receive buffer.
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  if (down.parent() >= 0) place(t, call.recv, data, call.bytes);
-  t.finish(k);
+  co_await c.completed(sent);
+  if (down.parent() >= 0) c.place(c.call.recv, data, c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_degree_k = {
+    .coll = Coll::allreduce,
+    .name = "degree_k",
+    .run = tutti::allreduce_degree_k,
+    .restriction_of = fits_inbox_block,
+    .parameters = {{"degree", 3, "members", 1, 15, "degree: 1, 3, 7 or 15"},
+                   {"down", 1, "members"}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

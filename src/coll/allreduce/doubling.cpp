@@ -2,14 +2,26 @@
 #include "coll/pattern/doubling.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_doubling(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  place(t, call.recv, call.send, call.bytes);
-  TUTTI_CO_TRY(co_await double_up(t, k, *call.reduction, call.recv, call.bytes));
-  t.finish(k);
+Task allreduce_doubling(Collective& c, const Parameters&) {
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  co_await double_up(c, c.call.recv, c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_doubling = {
+    .coll = Coll::allreduce,
+    .name = "doubling",
+    .run = tutti::allreduce_doubling,
+    .restriction_of = folds_between_nodes,
+    .source = "recursive doubling",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/everyone.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -21,12 +22,12 @@ std::size_t slot_bytes(std::size_t bytes) noexcept {
 }
 
 /// Folds what all members have put here, with the own operand in its place.
-Task fold_slots(Team& t, const Call& call, std::size_t slot, const void* own, void* out,
+Task fold_slots(Collective& c, std::size_t slot, const void* own, void* out,
                 std::size_t bytes) noexcept {
-  Folder fold(t, *call.reduction, out, bytes);
-  for (int member = 0; member < t.size(); ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await heard(t, member, kOperands));
-    fold(member == t.rank() ? own : t.segment().data(static_cast<std::size_t>(member) * slot));
+  Folder fold(c, out, bytes);
+  for (int member = 0; member < c.size(); ++member) {
+    if (member != c.rank()) co_await heard(c, member, kOperands);
+    fold(member == c.rank() ? own : c.team.segment().data(static_cast<std::size_t>(member) * slot));
   }
   fold.finish();
   co_return Status::success();
@@ -34,58 +35,74 @@ Task fold_slots(Team& t, const Call& call, std::size_t slot, const void* own, vo
 
 }  // namespace
 
-Task allreduce_exchange(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t slot = slot_bytes(call.bytes);
-  const std::size_t own = static_cast<std::size_t>(t.rank()) * slot;
+Task allreduce_exchange(Collective& c, const Parameters&) {
+  const std::size_t slot = slot_bytes(c.call.bytes);
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * slot;
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, slot * static_cast<std::size_t>(t.size()), &made));
+  co_await enter_segment(c, slot * static_cast<std::size_t>(c.size()), &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
   // Sent and folded from the segment: the receive buffer may be the operand.
-  std::byte* const operand = t.segment().data(own);
-  place_shared(t, operand, call.send, call.bytes);
-  TUTTI_CO_TRY(put_to_everyone(t, kOperands, own, operand, call.bytes, &sent));
-  TUTTI_CO_TRY(co_await fold_slots(t, call, slot, operand, call.recv, call.bytes));
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  std::byte* const operand = c.team.segment().data(own);
+  c.place_shared(operand, c.call.send, c.call.bytes);
+  co_await put_to_everyone(c, kOperands, own, operand, c.call.bytes, &sent);
+  co_await fold_slots(c, slot, operand, c.call.recv, c.call.bytes);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
-Task allreduce_split_exchange(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const int size = t.size(), me = t.rank();
-  const Partition parts(call.bytes, call.reduction->element_bytes, size);
+Task allreduce_split_exchange(Collective& c, const Parameters&) {
+  const int size = c.size(), me = c.rank();
+  const Partition parts(c.call.bytes, c.call.reduction->element_bytes, size);
   // The last part is the longest.
-  const std::size_t slot = slot_bytes(parts.bytes(size - 1) + call.reduction->element_bytes);
+  const std::size_t slot = slot_bytes(parts.bytes(size - 1) + c.call.reduction->element_bytes);
   const std::size_t result = slot * static_cast<std::size_t>(size);
   Completion sent;
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, result + call.bytes, &made));
+  co_await enter_segment(c, result + c.call.bytes, &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the exchange");
-  NodeSegment& segment = t.segment();
+  NodeSegment& segment = c.team.segment();
   for (int i = 1; i < size; ++i) {
-    const int to = member_after(t, i);
-    TUTTI_CO_TRY(segment.put_and_tell(to, NodeSegment::flag_of_node(me), kOperands,
-                                      static_cast<std::size_t>(me) * slot,
-                                      at(call.send, parts.begin(to)), parts.bytes(to), &sent));
+    const int to = member_after(c, i);
+    co_await segment.put_and_tell(to, NodeSegment::flag_of_node(me), kOperands,
+                                  static_cast<std::size_t>(me) * slot,
+                                  at(c.call.send, parts.begin(to)), parts.bytes(to), &sent);
   }
   std::byte* const mine = segment.data(result + parts.begin(me));
-  TUTTI_CO_TRY(
-      co_await fold_slots(t, call, slot, at(call.send, parts.begin(me)), mine, parts.bytes(me)));
-  TUTTI_CO_TRY(put_to_everyone(t, kResult, result + parts.begin(me), mine, parts.bytes(me), &sent));
+  co_await fold_slots(c, slot, at(c.call.send, parts.begin(me)), mine, parts.bytes(me));
+  co_await put_to_everyone(c, kResult, result + parts.begin(me), mine, parts.bytes(me), &sent);
   // The operands leave from the receive buffer, where it is that of the operands too.
-  if (call.send == call.recv) TUTTI_CO_TRY(co_await all_sent(t, sent));
-  place(t, at(call.recv, parts.begin(me)), mine, parts.bytes(me));
+  if (c.call.send == c.call.recv) co_await c.completed(sent);
+  c.place(at(c.call.recv, parts.begin(me)), mine, parts.bytes(me));
   for (int i = size - 1; i > 0; --i) {
-    const int member = member_after(t, i);
-    TUTTI_CO_TRY(co_await heard(t, member, kResult));
-    place(t, at(call.recv, parts.begin(member)), segment.data(result + parts.begin(member)),
-          parts.bytes(member));
+    const int member = member_after(c, i);
+    co_await heard(c, member, kResult);
+    c.place(at(c.call.recv, parts.begin(member)), segment.data(result + parts.begin(member)),
+            parts.bytes(member));
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_exchange = {
+    .coll = Coll::allreduce,
+    .name = "exchange",
+    .run = tutti::allreduce_exchange,
+    .restriction_of = blocks_of_everyone,
+    .source = "every member to every other one",
+};
+
+const Algorithm allreduce_split_exchange = {
+    .coll = Coll::allreduce,
+    .name = "split_exchange",
+    .run = tutti::allreduce_split_exchange,
+    .restriction_of = parts_to_everyone,
+    .source = "every member to every other one",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,11 +2,23 @@
 // The order is the same everywhere, and so are the bits of the result.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_cells.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_through_cells(t, call, k, call.bytes, 0, true);
+Task allreduce_flat(Collective& c, const Parameters&) {
+  return fold_through_cells(c, c.call.bytes, 0, true);
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_flat = {
+    .coll = Coll::allreduce,
+    .name = "flat",
+    .run = tutti::allreduce_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/partners.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -18,22 +19,24 @@ constexpr std::uint64_t kHalf = kArrived, kPart = kArrived + 1;  // steps of the
 /// be ahead; and one for the whole vector of a neighbour.
 class Halving {
  public:
-  Halving(Team& team, const Call& call, const Ticket& ticket) noexcept
-      : t_(team),
-        call_(call),
-        k_(ticket),
-        partners_(team.rank(), team.size()),
-        element_(call.reduction->element_bytes),
-        window_(team) {}
-  FramePool& frames() noexcept { return t_.frames(); }
+  Halving(Collective& c) noexcept
+      : c_(c),
+        partners_(c.rank(), c.size()),
+        element_(c.call.reduction->element_bytes),
+        window_(c) {}
+  FramePool& frames() noexcept { return c_.team.frames(); }
 
   Task run() noexcept {
-    TUTTI_CO_TRY(co_await t_.inbox().enter(k_, true));
-    TUTTI_CO_TRY(open());
-    TUTTI_CO_TRY(partners_.represented() ? co_await leave_to_neighbour() : co_await take_part());
-    place(t_, call_.recv, vector(0), call_.bytes);
-    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
-    co_return sent_.status;
+    co_await c_.enter(true);
+    co_await open();
+    if (partners_.represented()) {
+      co_await leave_to_neighbour();
+    } else {
+      co_await take_part();
+    }
+    c_.place(c_.call.recv, vector(0), c_.call.bytes);
+    co_await c_.completed(sent_);
+    co_return Status::success();
   }
 
  private:
@@ -43,7 +46,7 @@ class Halving {
 
   /// Where the half of a round arrives: behind the largest halves of the rounds before it.
   std::size_t place_of_round(int round) const noexcept {
-    std::size_t place = call_.bytes, most = call_.bytes / element_;
+    std::size_t place = c_.call.bytes, most = c_.call.bytes / element_;
     for (int before = 0; before < round; ++before) {
       most = (most + 1) / 2;
       place += most * element_;
@@ -56,43 +59,42 @@ class Halving {
   }
 
   Status open() noexcept {
-    const std::size_t bytes = place_of_neighbour() + call_.bytes;
-    TUTTI_TRY(memory_.allocate(t_, bytes));
+    const std::size_t bytes = place_of_neighbour() + c_.call.bytes;
+    TUTTI_TRY(memory_.allocate(c_, bytes));
     TUTTI_TRY(window_.open(memory_.memory(), bytes));
     if (partners_.represented() || partners_.represents())
-      TUTTI_TRY(window_.invite(k_, partners_.neighbour()));
+      TUTTI_TRY(window_.invite(c_, partners_.neighbour()));
     for (int round = 0; !partners_.represented() && round < partners_.rounds(); ++round)
-      TUTTI_TRY(window_.invite(k_, partners_.partner(round)));
+      TUTTI_TRY(window_.invite(c_, partners_.partner(round)));
     return Status::success();
   }
 
   /// `step` tells the member that it is there.
   Task send(int member, std::size_t where, const void* data, std::size_t bytes,
             std::uint64_t step) noexcept {
-    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, member, kInvited));
-    TUTTI_CO_TRY(put_direct(t_, k_, member, where, data, bytes, &sent_));
-    co_return t_.inbox().mail(k_, member, step, nullptr);
+    co_await c_.mailed(member, kInvited);
+    co_await put_direct(c_, member, where, data, bytes, &sent_);
+    co_return c_.mail(member, step);
   }
 
   Task leave_to_neighbour() noexcept {
     const int neighbour = partners_.neighbour();
-    TUTTI_CO_TRY(co_await send(neighbour, place_of_neighbour(), call_.send, call_.bytes, kHalf));
-    co_return co_await t_.inbox().mailed(k_, neighbour, kPart);
+    co_await send(neighbour, place_of_neighbour(), c_.call.send, c_.call.bytes, kHalf);
+    co_await c_.mailed(neighbour, kPart);
+    co_return Status::success();
   }
 
   Task take_part() noexcept {
     const int rounds = partners_.rounds(), neighbour = partners_.neighbour();
-    place(t_, vector(0), call_.send, call_.bytes);
+    c_.place(vector(0), c_.call.send, c_.call.bytes);
     if (partners_.represents()) {
-      TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, neighbour, kHalf));
-      fold_bytes(t_, *call_.reduction, at(memory_.memory(), place_of_neighbour()), vector(0),
-                 vector(0), call_.bytes);
+      co_await c_.mailed(neighbour, kHalf);
+      c_.fold(at(memory_.memory(), place_of_neighbour()), vector(0), vector(0), c_.call.bytes);
     }
-    ranges_[0] = {0, call_.bytes / element_};
-    for (int round = 0; round < rounds; ++round) TUTTI_CO_TRY(co_await halve(round));
-    for (int round = rounds - 1; round >= 0; --round) TUTTI_CO_TRY(co_await put_together(round));
-    if (partners_.represents())
-      TUTTI_CO_TRY(co_await send(neighbour, 0, vector(0), call_.bytes, kPart));
+    ranges_[0] = {0, c_.call.bytes / element_};
+    for (int round = 0; round < rounds; ++round) co_await halve(round);
+    for (int round = rounds - 1; round >= 0; --round) co_await put_together(round);
+    if (partners_.represents()) co_await send(neighbour, 0, vector(0), c_.call.bytes, kPart);
     co_return Status::success();
   }
 
@@ -104,13 +106,13 @@ class Halving {
     Range keep{range.begin, middle}, give{middle, range.end};
     if (partners_.upper(round)) std::swap(keep, give);
     ranges_[round + 1] = keep;
-    TUTTI_CO_TRY(co_await send(other, place_of_round(round), vector(give.begin),
-                               (give.end - give.begin) * element_, kHalf));
-    TUTTI_CO_TRY(co_await t_.inbox().mailed(k_, other, kHalf));
+    co_await send(other, place_of_round(round), vector(give.begin),
+                  (give.end - give.begin) * element_, kHalf);
+    co_await c_.mailed(other, kHalf);
     const void* theirs = at(memory_.memory(), place_of_round(round));
     void* mine = vector(keep.begin);
-    fold_bytes(t_, *call_.reduction, other < t_.rank() ? theirs : mine,
-               other < t_.rank() ? mine : theirs, mine, (keep.end - keep.begin) * element_);
+    c_.fold(other < c_.rank() ? theirs : mine, other < c_.rank() ? mine : theirs, mine,
+            (keep.end - keep.begin) * element_);
     co_return Status::success();
   }
 
@@ -118,15 +120,14 @@ class Halving {
   Task put_together(int round) noexcept {
     const int other = partners_.partner(round);
     const Range have = ranges_[round + 1];
-    TUTTI_CO_TRY(co_await send(other, have.begin * element_, vector(have.begin),
-                               (have.end - have.begin) * element_, kPart));
-    co_return co_await t_.inbox().mailed(k_, other, kPart);
+    co_await send(other, have.begin * element_, vector(have.begin),
+                  (have.end - have.begin) * element_, kPart);
+    co_await c_.mailed(other, kPart);
+    co_return Status::success();
   }
 
   static constexpr int kMostRounds = 31;
-  Team& t_;
-  const Call& call_;
-  const Ticket& k_;
+  Collective& c_;
   const Partners partners_;
   const std::size_t element_;
   Temporary memory_;
@@ -137,11 +138,22 @@ class Halving {
 
 }  // namespace
 
-Task allreduce_halving(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  Halving halving(t, call, k);
-  TUTTI_CO_TRY(co_await halving.run());
-  t.finish(k);
+Task allreduce_halving(Collective& c, const Parameters&) {
+  Halving halving(c);
+  co_await halving.run();
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_halving = {
+    .coll = Coll::allreduce,
+    .name = "halving",
+    .run = tutti::allreduce_halving,
+    .restriction_of = halves_between_nodes,
+    .source = "recursive halving and doubling: Rabenseifner 2004",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

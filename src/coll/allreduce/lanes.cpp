@@ -4,36 +4,48 @@
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_lanes(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  Layers& layers = *t.layers();
-  const Lanes lanes(t, call.bytes, call.reduction->element_bytes);
-  void* const part = at(call.recv, lanes.mine(t));
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+Task allreduce_lanes(Collective& c, const Parameters&) {
+  Layers& layers = *c.team.layers();
+  const Lanes lanes(c, c.call.bytes, c.call.reduction->element_bytes);
+  void* const part = at(c.call.recv, lanes.mine(c));
+  co_await c.layers_turn();
   Team* lane = nullptr;
-  TUTTI_CO_TRY(t.open_lane(&lane));
+  co_await c.team.open_lane(&lane);
   Temporary copy;
-  const void* send = call.send;
-  if (call.send == call.recv) {
+  const void* send = c.call.send;
+  if (c.call.send == c.call.recv) {
     // What others still fold must not be overwritten by the own part.
-    TUTTI_CO_TRY(copy.allocate(t, lanes.part));
+    co_await copy.allocate(c, lanes.part);
   }
   void* const folded = copy.memory() != nullptr ? copy.memory() : part;
-  const Call scatter = like(call, Coll::reduce_scatter_block, 0, send, folded, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, scatter));
-  const Call across = like(call, Coll::allreduce, 0, folded, part, lanes.part);
-  TUTTI_CO_TRY(co_await t.run_layer(*lane, across));
-  const Call gather = like(call, Coll::allgather, 0, part, call.recv, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  const Call scatter = like(c.call, Coll::reduce_scatter_block, 0, send, folded, lanes.part);
+  co_await in_layer(c, layers.node, scatter);
+  const Call across = like(c.call, Coll::allreduce, 0, folded, part, lanes.part);
+  co_await c.team.run_layer(*lane, across);
+  const Call gather = like(c.call, Coll::allgather, 0, part, c.call.recv, lanes.part);
+  co_await in_layer(c, layers.node, gather);
   if (lanes.tail != 0) {
-    const Call tail = like(call, Coll::allreduce, 0, at(call.send, lanes.whole),
-                           at(call.recv, lanes.whole), lanes.tail);
-    TUTTI_CO_TRY(co_await allreduce_in_layers(t, tail));
+    const Call tail = like(c.call, Coll::allreduce, 0, at(c.call.send, lanes.whole),
+                           at(c.call.recv, lanes.whole), lanes.tail);
+    co_await allreduce_in_layers(c, tail);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_lanes = {
+    .coll = Coll::allreduce,
+    .name = "lanes",
+    .run = tutti::allreduce_lanes,
+    .restriction_of = folds_in_lanes,
+    .source = "every member a leader: Traff and Hunold 2020",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,19 +6,20 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/layered.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
 /// Folds `bytes` from `offset` on of all vectors in the strict order of the ranks; `out` may be
 /// nullptr.
-Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t bytes, void* vectors,
+Task fold_in_order(Collective& c, std::size_t offset, std::size_t bytes, void* vectors,
                    void* out) noexcept {
-  const Layers& layers = *t.layers();
-  TUTTI_CO_TRY(co_await collect_by_node(t, call, at(call.send, offset), vectors, bytes));
+  const Layers& layers = *c.team.layers();
+  co_await collect_by_node(c, at(c.call.send, offset), vectors, bytes);
   if (out == nullptr) co_return Status::success();
-  Folder fold(t, *call.reduction, at(out, offset), bytes);
-  for (int member = 0; member < t.size(); ++member) {
+  Folder fold(c, at(out, offset), bytes);
+  for (int member = 0; member < c.size(); ++member) {
     const auto node = static_cast<std::size_t>(layers.node_of[static_cast<std::size_t>(member)]);
     const int place = layers.first[node] + layers.local_of[static_cast<std::size_t>(member)];
     fold(at(vectors, static_cast<std::size_t>(place) * bytes));
@@ -27,75 +28,117 @@ Task fold_in_order(Team& t, const Call& call, std::size_t offset, std::size_t by
   co_return Status::success();
 }
 
-Task fold_all_in_order(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
+Task fold_all_in_order(Collective& c, void* out) noexcept {
   constexpr std::size_t kPiece = std::size_t{64}
                                  << 10;  // of a vector at a time, so that memory stays bounded
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await c.layers_turn();
   const std::size_t piece =
-      call.reduction->divisible
-          ? std::min(call.bytes, whole_elements(kPiece, call.reduction->element_bytes))
-          : call.bytes;
+      c.call.reduction->divisible
+          ? std::min(c.call.bytes, whole_elements(kPiece, c.call.reduction->element_bytes))
+          : c.call.bytes;
   Temporary vectors;
-  TUTTI_CO_TRY(vectors.allocate(t, piece * static_cast<std::size_t>(t.size())));
-  for (std::size_t offset = 0; offset < call.bytes; offset += piece) {
-    TUTTI_CO_TRY(co_await fold_in_order(t, call, offset, std::min(piece, call.bytes - offset),
-                                        vectors.memory(), out));
+  co_await vectors.allocate(c, piece * static_cast<std::size_t>(c.size()));
+  for (std::size_t offset = 0; offset < c.call.bytes; offset += piece) {
+    co_await fold_in_order(c, offset, std::min(piece, c.call.bytes - offset), vectors.memory(),
+                           out);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
-bool order_lost(const Team& t, const Call& call) noexcept {
-  return !call.reduction->commutative && !t.layers()->consecutive;
+bool order_lost(const Collective& c) noexcept {
+  return !c.call.reduction->commutative && !c.team.layers()->consecutive;
 }
 
 }  // namespace
 
-Task allreduce_layered_ordered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_all_in_order(t, call, k, call.recv);
+Task allreduce_layered_ordered(Collective& c, const Parameters&) {
+  return fold_all_in_order(c, c.call.recv);
 }
 
-Task reduce_layered_ordered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_all_in_order(t, call, k, t.rank() == call.root ? call.recv : nullptr);
+Task reduce_layered_ordered(Collective& c, const Parameters&) {
+  return fold_all_in_order(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
-Task allreduce_in_layers(Team& t, const Call& call) noexcept {
-  const Layers& layers = *t.layers();
+Task allreduce_in_layers(Collective& c, const Call& call) noexcept {
+  const Layers& layers = *c.team.layers();
   const Call up = like(call, Coll::reduce, 0, call.send, call.recv, call.bytes);
   const Call across = like(call, Coll::allreduce, 0, call.recv, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  co_return co_await in_layer(t, layers.node, down);
-}
-
-Task allreduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  if (order_lost(t, call)) co_return co_await allreduce_layered_ordered(t, call, k, p);
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(co_await allreduce_in_layers(t, call));
-  t.finish(k);
+  co_await in_layer(c, layers.node, up);
+  if (layers.leaders) co_await in_layer(c, layers.leaders, across);
+  co_await in_layer(c, layers.node, down);
   co_return Status::success();
 }
 
-Task reduce_layered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  if (order_lost(t, call)) co_return co_await reduce_layered_ordered(t, call, k, p);
-  const Layers& layers = *t.layers();
-  const bool root = t.rank() == call.root;
+Task allreduce_layered(Collective& c, const Parameters& p) {
+  if (order_lost(c)) {
+    co_await allreduce_layered_ordered(c, p);
+    co_return Status::success();
+  }
+  co_await c.layers_turn();
+  co_await allreduce_in_layers(c, c.call);
+  c.finish();
+  co_return Status::success();
+}
+
+Task reduce_layered(Collective& c, const Parameters& p) {
+  if (order_lost(c)) {
+    co_await reduce_layered_ordered(c, p);
+    co_return Status::success();
+  }
+  const Layers& layers = *c.team.layers();
+  const bool root = c.rank() == c.call.root;
   Temporary memory;
-  void* partial = call.recv;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  void* partial = c.call.recv;
+  co_await c.layers_turn();
   if (layers.leaders && !root) {
-    TUTTI_CO_TRY(memory.allocate(t, call.bytes));
+    co_await memory.allocate(c, c.call.bytes);
     partial = memory.memory();
   }
-  const int node = layers.node_of[static_cast<std::size_t>(call.root)];
-  const Call up = like(call, Coll::reduce, 0, call.send, partial, call.bytes);
-  const Call across = like(call, Coll::reduce, node, partial, partial, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  TUTTI_CO_TRY(co_await pass_on_node(t, call.root, false, partial, call.bytes));
-  t.finish(k);
+  const int node = layers.node_of[static_cast<std::size_t>(c.call.root)];
+  const Call up = like(c.call, Coll::reduce, 0, c.call.send, partial, c.call.bytes);
+  const Call across = like(c.call, Coll::reduce, node, partial, partial, c.call.bytes);
+  co_await in_layer(c, layers.node, up);
+  if (layers.leaders) co_await in_layer(c, layers.leaders, across);
+  co_await pass_on_node(c, c.call.root, false, partial, c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_layered = {
+    .coll = Coll::reduce,
+    .name = "layered",
+    .run = tutti::reduce_layered,
+    .restriction_of = folds_in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm reduce_layered_ordered = {
+    .coll = Coll::reduce,
+    .name = "layered_ordered",
+    .run = tutti::reduce_layered_ordered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allreduce_layered = {
+    .coll = Coll::allreduce,
+    .name = "layered",
+    .run = tutti::allreduce_layered,
+    .restriction_of = folds_in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm allreduce_layered_ordered = {
+    .coll = Coll::allreduce,
+    .name = "layered_ordered",
+    .run = tutti::allreduce_layered_ordered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

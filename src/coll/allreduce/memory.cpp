@@ -6,47 +6,59 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_memory.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
-Task allreduce_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Partition parts(call.bytes, call.reduction->element_bytes, t.size());
-  TUTTI_CO_TRY(co_await t.turn(k));
-  std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
+Task allreduce_memory(Collective& c, const Parameters&) {
+  const Partition parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
+  co_await c.turn();
+  std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Region sends, results;
-  if (!t.line_free(k.first_item + 1)) TUTTI_CO_TRY(co_await t.wait_line(k, 1));
-  TUTTI_CO_TRY(t.fabric().expose(const_cast<void*>(call.send), call.bytes, &sends));
-  t.post_key(k, 0, sends.key);
-  for (int member = 0; member < t.size(); ++member) {
-    if (member == t.rank()) continue;
-    TUTTI_CO_TRY(co_await t.posted(k, 0, member));
-    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member),
-                                   &remotes[static_cast<std::size_t>(member)]));
+  if (!c.line_free(1)) co_await c.wait_line(1);
+  co_await c.team.fabric().expose(const_cast<void*>(c.call.send), c.call.bytes, &sends);
+  c.post_key(0, sends.key);
+  for (int member = 0; member < c.size(); ++member) {
+    if (member == c.rank()) continue;
+    co_await c.posted(0, member);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(0, member),
+                                    &remotes[static_cast<std::size_t>(member)]);
   }
-  Scratch scratch(t);
-  TUTTI_CO_TRY(scratch.take());
-  TUTTI_CO_TRY(fold_from_memory(t, *call.reduction, call.send, remotes, parts.begin(t.rank()),
-                                parts.bytes(t.rank()), at(call.recv, parts.begin(t.rank())),
-                                scratch));
+  Scratch scratch(c);
+  co_await scratch.take();
+  co_await fold_from_memory(c, c.call.send, remotes, parts.begin(c.rank()), parts.bytes(c.rank()),
+                            at(c.call.recv, parts.begin(c.rank())), scratch);
 
   // Posting the result says: this member has read what it needs of the others' vectors, so that
   // they may overwrite this member's part of theirs (which is their result when the call is in
   // place).
-  TUTTI_CO_TRY(t.fabric().expose(call.recv, call.bytes, &results));
-  t.post_key(k, 1, results.key);
-  for (int step = 1; step < t.size(); ++step) {
-    const int member = (t.rank() + step) % t.size();
-    TUTTI_CO_TRY(co_await t.posted(k, 1, member));
+  co_await c.team.fabric().expose(c.call.recv, c.call.bytes, &results);
+  c.post_key(1, results.key);
+  for (int step = 1; step < c.size(); ++step) {
+    const int member = (c.rank() + step) % c.size();
+    co_await c.posted(1, member);
     Remote remote;
-    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(member), t.posted_key(k, 1, member), &remote));
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(1, member), &remote);
     const std::size_t begin = parts.begin(member);
-    TUTTI_CO_TRY(read_now(t, remote, begin, at(call.recv, begin), parts.bytes(member)));
+    co_await read_now(c, remote, begin, at(c.call.recv, begin), parts.bytes(member));
   }
-  t.drain(k, 1);
-  TUTTI_CO_TRY(co_await t.wait_drained(k, 1));
-  t.fabric().withdraw(sends);
-  t.fabric().withdraw(results);
-  t.finish(k);
+  c.drain(1);
+  co_await c.wait_drained(1);
+  c.team.fabric().withdraw(sends);
+  c.team.fabric().withdraw(results);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_memory = {
+    .coll = Coll::allreduce,
+    .name = "memory",
+    .run = tutti::allreduce_memory,
+    .restriction_of = reduces_by_memory,
+    .items = two_items,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

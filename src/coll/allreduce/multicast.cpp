@@ -6,33 +6,50 @@
 #include "coll/pattern/cast_windows.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold_ring.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const EqualParts parts(call.bytes, call.reduction->element_bytes, t.size());
+Task allreduce_multicast(Collective& c, const Parameters& p) {
+  const EqualParts parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
   Temporary incoming;
-  Window collecting(t);
+  Window collecting(c);
   Completion sent;
   std::uint64_t step = kArrived;
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.turn(k));
-  place(t, call.recv, call.send, call.bytes);
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(collecting.open(incoming.memory(), call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  TUTTI_CO_TRY(collecting.invite(k, left_of(t)));
-  TUTTI_CO_TRY(co_await t.inbox().mailed(k, right_of(t), kInvited));
-  TUTTI_CO_TRY(co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent));
+  co_await c.team.open_multicast();
+  co_await c.turn();
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await collecting.open(incoming.memory(), c.call.bytes);
+  co_await c.enter(true);
+  co_await collecting.invite(c, left_of(c));
+  co_await c.mailed(right_of(c), kInvited);
+  co_await fold_around_ring(c, parts, incoming.memory(), &step, &sent);
   // What has been put is overwritten now.
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  const CastBlocks blocks{static_cast<std::byte*>(call.recv), parts.most(), call.bytes,
-                          root_of_first_part(t)};
-  CastWindows windows(t, k, blocks, p);
-  TUTTI_CO_TRY(co_await windows.run());
-  t.finish(k);
+  co_await c.completed(sent);
+  const CastBlocks blocks{static_cast<std::byte*>(c.call.recv), parts.most(), c.call.bytes,
+                          root_of_first_part(c)};
+  CastWindows windows(c, blocks, p);
+  co_await windows.run();
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_multicast = {
+    .coll = Coll::allreduce,
+    .name = "multicast",
+    .run = tutti::allreduce_multicast,
+    .restriction_of = rings_and_casts,
+    .items = cast_items,
+    .parameters = {{"window", 192, "datagrams", Ring::kGroup, CastWindows::kMostWindow,
+                    "window: 24 to 288 datagrams"},
+                   {"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
+                   {"patience", 100000, "us", 0, 60'000'000, "patience: 1 to 60000000 us"}},
+    .source = "MCAST-2007, its open question of large messages",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

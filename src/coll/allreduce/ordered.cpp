@@ -6,37 +6,55 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/dissemination.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-Task fold_all(Team& t, const Call& call, const Ticket& k, void* out) noexcept {
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  const PlacementOf placement = [&call](int member) {
-    return Placement{static_cast<std::size_t>(member) * call.bytes, call.bytes};
+Task fold_all(Collective& c, void* out) noexcept {
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  const PlacementOf placement = [&c](int member) {
+    return Placement{static_cast<std::size_t>(member) * c.call.bytes, c.call.bytes};
   };
   Temporary vectors;
-  TUTTI_CO_TRY(vectors.allocate(t, total));
-  place(t, at(vectors.memory(), placement(t.rank()).begin), call.send, call.bytes);
-  TUTTI_CO_TRY(co_await collect_direct(t, k, vectors.memory(), total, placement));
+  co_await vectors.allocate(c, total);
+  c.place(at(vectors.memory(), placement(c.rank()).begin), c.call.send, c.call.bytes);
+  co_await collect_direct(c, vectors.memory(), total, placement);
   if (out != nullptr) {
-    Folder fold(t, *call.reduction, out, call.bytes);
-    for (int member = 0; member < t.size(); ++member)
+    Folder fold(c, out, c.call.bytes);
+    for (int member = 0; member < c.size(); ++member)
       fold(at(vectors.memory(), placement(member).begin));
     fold.finish();
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
 }  // namespace
 
-Task allreduce_ordered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_all(t, call, k, call.recv);
+Task allreduce_ordered(Collective& c, const Parameters&) { return fold_all(c, c.call.recv); }
+
+Task reduce_ordered(Collective& c, const Parameters&) {
+  return fold_all(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
-Task reduce_ordered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_all(t, call, k, t.rank() == call.root ? call.recv : nullptr);
-}
+namespace algorithm {
 
+const Algorithm reduce_ordered = {
+    .coll = Coll::reduce,
+    .name = "ordered",
+    .run = tutti::reduce_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+const Algorithm allreduce_ordered = {
+    .coll = Coll::allreduce,
+    .name = "ordered",
+    .run = tutti::allreduce_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -5,46 +5,56 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/fold_ring.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_ring(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const int size = t.size();
-  const int right = right_of(t), left = left_of(t);
-  const Partition parts(call.bytes, call.reduction->element_bytes, size);
-  const auto part = [&](int steps_back) { return (t.rank() + 2 * size - steps_back) % size; };
-  Inbox& inbox = t.inbox();
+Task allreduce_ring(Collective& c, const Parameters&) {
+  const int size = c.size();
+  const int right = right_of(c), left = left_of(c);
+  const Partition parts(c.call.bytes, c.call.reduction->element_bytes, size);
+  const auto part = [&](int steps_back) { return (c.rank() + 2 * size - steps_back) % size; };
   Temporary incoming;
-  Window collecting(t), result(t);
+  Window collecting(c), result(c);
   Completion sent;
   Remote there;
-  place(t, call.recv, call.send, call.bytes);
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(collecting.open(incoming.memory(), call.bytes));
-  TUTTI_CO_TRY(result.open(call.recv, call.bytes));
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  TUTTI_CO_TRY(collecting.invite(k, left));
-  TUTTI_CO_TRY(inbox.put(k, left, 0, &result.key(), sizeof(Key), &sent));
-  TUTTI_CO_TRY(co_await inbox.mailed(k, right, kInvited));
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await collecting.open(incoming.memory(), c.call.bytes);
+  co_await result.open(c.call.recv, c.call.bytes);
+  co_await c.enter(true);
+  co_await collecting.invite(c, left);
+  co_await c.put(left, 0, &result.key(), sizeof(Key), &sent);
+  co_await c.mailed(right, kInvited);
   std::uint64_t step = kArrived;
-  TUTTI_CO_TRY(co_await fold_around_ring(t, call, k, parts, incoming.memory(), &step, &sent));
-  TUTTI_CO_TRY(co_await inbox.arrival(k, 0, right));
+  co_await fold_around_ring(c, parts, incoming.memory(), &step, &sent);
+  co_await c.arrival(0, right);
   Key key;
-  std::memcpy(&key, inbox.data(k, 0, sizeof key), sizeof key);
-  TUTTI_CO_TRY(t.fabric().attach(t.job_rank(right), key, &there));
+  std::memcpy(&key, c.data(0, sizeof key), sizeof key);
+  co_await c.team.fabric().attach(c.team.job_rank(right), key, &there);
   for (int i = 0; i < size - 1; ++i, ++step) {
     const int mine = part(i - 1);
     if (parts.bytes(mine) != 0) {
-      TUTTI_CO_TRY(t.fabric().put(there, parts.begin(mine), at(call.recv, parts.begin(mine)),
-                                  parts.bytes(mine), nullptr, &sent));
+      co_await c.team.fabric().put(there, parts.begin(mine), at(c.call.recv, parts.begin(mine)),
+                                   parts.bytes(mine), nullptr, &sent);
     }
-    TUTTI_CO_TRY(inbox.mail(k, right, step, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, left, step));
+    co_await c.mail(right, step);
+    co_await c.mailed(left, step);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_ring = {
+    .coll = Coll::allreduce,
+    .name = "ring",
+    .run = tutti::allreduce_ring,
+    .restriction_of = rings_between_nodes,
+    .source = "ring",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

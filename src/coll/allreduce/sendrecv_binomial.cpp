@@ -5,39 +5,51 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/packets.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allreduce_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task allreduce_sendrecv_binomial(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
-  const DegreeTree up(t.rank(), t.size(), 1);
-  const BinomialTree down(t.rank(), t.size());
+  const DegreeTree up(c.rank(), c.size(), 1);
+  const BinomialTree down(c.rank(), c.size());
   Temporary incoming;
   Completion sent;
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  place(t, call.recv, call.send, call.bytes);
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await c.enter(true);
+  c.place(c.call.recv, c.call.send, c.call.bytes);
   for (int step = 0; step < up.steps(); ++step) {
     if (up.child(step, 1) < 0) continue;
-    const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, up.child(step, 1), incoming.memory()));
-    fold_bytes(t, *call.reduction, call.recv, incoming.memory(), call.recv, call.bytes);
+    const Packets packets{c.call.bytes, packet, step * Inbox::kBcastBlocks};
+    co_await receive_packets(c, packets, up.child(step, 1), incoming.memory());
+    c.fold(c.call.recv, incoming.memory(), c.call.recv, c.call.bytes);
   }
   if (up.parent() >= 0) {
-    const Packets packets{call.bytes, packet, up.block() * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, up.parent(), call.recv, &sent));
+    const Packets packets{c.call.bytes, packet, up.block() * Inbox::kBcastBlocks};
+    co_await send_packets(c, packets, up.parent(), c.call.recv, &sent);
     // The result will be received into the buffer that is being sent from.
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    co_await c.completed(sent);
   }
-  const Packets result{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
-  if (down.parent() >= 0)
-    TUTTI_CO_TRY(co_await receive_packets(t, k, result, down.parent(), call.recv));
+  const Packets result{c.call.bytes, packet, c.bcast_block(0)};
+  if (down.parent() >= 0) co_await receive_packets(c, result, down.parent(), c.call.recv);
   for (int child = 0; down.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(send_packets(t, k, result, down.child(child), call.recv, &sent));
+    co_await send_packets(c, result, down.child(child), c.call.recv, &sent);
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_sendrecv_binomial = {
+    .coll = Coll::allreduce,
+    .name = "sendrecv_binomial",
+    .run = tutti::allreduce_sendrecv_binomial,
+    .restriction_of = fits_packets,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "MVICH's send/receive, which VIA-2003 compares with",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/packets.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -28,46 +29,57 @@ struct Place {
 
 }  // namespace
 
-Task allreduce_sendrecv_recursive_doubling(Team& t, const Call& call, const Ticket& k,
-                                           const Parameters& p) {
+Task allreduce_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
   const auto packet = static_cast<std::size_t>(p.value[0]);
-  const Place place_of(t.rank(), t.size());
+  const Place place_of(c.rank(), c.size());
   const int steps = std::countr_zero(static_cast<unsigned>(place_of.size));
-  const Packets before{call.bytes, packet, steps * Inbox::kBcastBlocks};
-  const Packets after{call.bytes, packet, Inbox::bcast_block(t.size(), 0)};
+  const Packets before{c.call.bytes, packet, steps * Inbox::kBcastBlocks};
+  const Packets after{c.call.bytes, packet, c.bcast_block(0)};
   Temporary incoming;
   Completion sent;
-  TUTTI_CO_TRY(incoming.allocate(t, call.bytes));
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, true));
-  place(t, call.recv, call.send, call.bytes);
-  const bool paired = t.rank() < 2 * place_of.rest;
+  co_await incoming.allocate(c, c.call.bytes);
+  co_await c.enter(true);
+  c.place(c.call.recv, c.call.send, c.call.bytes);
+  const bool paired = c.rank() < 2 * place_of.rest;
   if (place_of.rank < 0) {
-    TUTTI_CO_TRY(send_packets(t, k, before, t.rank() + 1, call.recv, &sent));
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, after, t.rank() + 1, call.recv));
-    t.finish(k);
+    co_await send_packets(c, before, c.rank() + 1, c.call.recv, &sent);
+    co_await c.completed(sent);
+    co_await receive_packets(c, after, c.rank() + 1, c.call.recv);
+    c.finish();
     co_return Status::success();
   }
   if (paired) {
-    TUTTI_CO_TRY(co_await receive_packets(t, k, before, t.rank() - 1, incoming.memory()));
-    fold_bytes(t, *call.reduction, incoming.memory(), call.recv, call.recv, call.bytes);
+    co_await receive_packets(c, before, c.rank() - 1, incoming.memory());
+    c.fold(incoming.memory(), c.call.recv, c.call.recv, c.call.bytes);
   }
   for (int step = 0; step < steps; ++step) {
     const int other_rank = place_of.rank ^ (1 << step);
     const int other = place_of.member(other_rank);
-    const Packets packets{call.bytes, packet, step * Inbox::kBcastBlocks};
-    TUTTI_CO_TRY(send_packets(t, k, packets, other, call.recv, &sent));
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, other, incoming.memory()));
+    const Packets packets{c.call.bytes, packet, step * Inbox::kBcastBlocks};
+    co_await send_packets(c, packets, other, c.call.recv, &sent);
+    co_await receive_packets(c, packets, other, incoming.memory());
     // What was sent lies where the next fold goes.
-    TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
+    co_await c.completed(sent);
     const bool first = other_rank < place_of.rank;  // operands keep the order of the members
-    fold_bytes(t, *call.reduction, first ? incoming.memory() : call.recv,
-               first ? call.recv : incoming.memory(), call.recv, call.bytes);
+    c.fold(first ? incoming.memory() : c.call.recv, first ? c.call.recv : incoming.memory(),
+           c.call.recv, c.call.bytes);
   }
-  if (paired) TUTTI_CO_TRY(send_packets(t, k, after, t.rank() - 1, call.recv, &sent));
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  if (paired) co_await send_packets(c, after, c.rank() - 1, c.call.recv, &sent);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm allreduce_sendrecv_recursive_doubling = {
+    .coll = Coll::allreduce,
+    .name = "sendrecv_recursive_doubling",
+    .run = tutti::allreduce_sendrecv_recursive_doubling,
+    .restriction_of = fits_packets,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

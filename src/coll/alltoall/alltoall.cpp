@@ -2,62 +2,94 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-std::size_t total_of(const Team& t, const Call& call) noexcept {
-  return call.bytes * static_cast<std::size_t>(t.size());
+std::size_t total_of(const Collective& c) noexcept {
+  return c.call.bytes * static_cast<std::size_t>(c.size());
 }
 
 /// In place, what is received would overwrite what is still to be sent: send from a copy.
-Status separate(Team& t, const Call& call, Temporary* copy, const void** send) noexcept {
-  *send = call.send;
-  if (call.send != call.recv) return Status::success();
-  TUTTI_TRY(copy->allocate(t, total_of(t, call)));
-  place(t, copy->memory(), call.send, total_of(t, call));
+Status separate(Collective& c, Temporary* copy, const void** send) noexcept {
+  *send = c.call.send;
+  if (c.call.send != c.call.recv) return Status::success();
+  TUTTI_TRY(copy->allocate(c, total_of(c)));
+  c.place(copy->memory(), c.call.send, total_of(c));
   *send = copy->memory();
   return Status::success();
 }
 
 }  // namespace
 
-Task alltoall_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_cells(t, k, Publishers::all(t), call.send, total_of(t, call), true,
-                       [&t, &call](int member, const std::byte* data) {
-                         place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
-                               data + static_cast<std::size_t>(t.rank()) * call.bytes, call.bytes);
+Task alltoall_flat(Collective& c, const Parameters&) {
+  return through_cells(c, Publishers::all(c), c.call.send, total_of(c), true,
+                       [&c](int member, const std::byte* data) {
+                         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
+                                 data + static_cast<std::size_t>(c.rank()) * c.call.bytes,
+                                 c.call.bytes);
                        });
 }
 
-Task alltoall_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task alltoall_blocks(Collective& c, const Parameters& p) {
   Temporary copy;
   const void* send = nullptr;
-  TUTTI_CO_TRY(separate(t, call, &copy, &send));
-  const std::size_t total = total_of(t, call);
-  TUTTI_CO_TRY(co_await through_blocks(
-      t, k, Publishers::all(t), send, [total](int) { return total; }, block_parameter(t, p), true,
-      [&t, &call](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        const Slice slice(t.rank(), call.bytes, offset, bytes);
-        const std::size_t begin = static_cast<std::size_t>(member) * call.bytes + slice.in_block;
-        place(t, at(call.recv, begin), data + slice.in_chunk, slice.bytes);
-      }));
+  co_await separate(c, &copy, &send);
+  const std::size_t total = total_of(c);
+  co_await through_blocks(
+      c, Publishers::all(c), send, [total](int) { return total; }, block_parameter(c, p), true,
+      [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
+        const Slice slice(c.rank(), c.call.bytes, offset, bytes);
+        const std::size_t begin = static_cast<std::size_t>(member) * c.call.bytes + slice.in_block;
+        c.place(at(c.call.recv, begin), data + slice.in_chunk, slice.bytes);
+      });
   co_return Status::success();
 }
 
-Task alltoall_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+Task alltoall_memory(Collective& c, const Parameters&) {
   Temporary copy;
   const void* send = nullptr;
-  TUTTI_CO_TRY(separate(t, call, &copy, &send));
-  const std::size_t own = static_cast<std::size_t>(t.rank()) * call.bytes;
-  place(t, at(call.recv, own), at(send, own), call.bytes);
-  TUTTI_CO_TRY(co_await through_memory(
-      t, k, Publishers::all(t), send, total_of(t, call), true,
-      [&t, &call, own](int member, const Remote& remote) {
-        return read_now(t, remote, own,
-                        at(call.recv, static_cast<std::size_t>(member) * call.bytes), call.bytes);
-      }));
+  co_await separate(c, &copy, &send);
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+  c.place(at(c.call.recv, own), at(send, own), c.call.bytes);
+  co_await through_memory(
+      c, Publishers::all(c), send, total_of(c), true, [&c, own](int member, const Remote& remote) {
+        return read_now(c, remote, own,
+                        at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
+                        c.call.bytes);
+      });
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_flat = {
+    .coll = Coll::alltoall,
+    .name = "flat",
+    .run = tutti::alltoall_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm alltoall_blocks = {
+    .coll = Coll::alltoall,
+    .name = "blocks",
+    .run = tutti::alltoall_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm alltoall_memory = {
+    .coll = Coll::alltoall,
+    .name = "memory",
+    .run = tutti::alltoall_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

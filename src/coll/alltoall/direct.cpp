@@ -2,21 +2,33 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/move.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task alltoall_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+Task alltoall_direct(Collective& c, const Parameters&) {
   Temporary copy;
-  const void* send = call.send;
-  if (call.send == call.recv) {
-    const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-    TUTTI_CO_TRY(copy.allocate(t, total));
-    place(t, copy.memory(), call.send, total);
+  const void* send = c.call.send;
+  if (c.call.send == c.call.recv) {
+    const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+    co_await copy.allocate(c, total);
+    c.place(copy.memory(), c.call.send, total);
     send = copy.memory();
   }
-  TUTTI_CO_TRY(co_await exchange_blocks(t, k, send, call.recv, call.bytes));
-  t.finish(k);
+  co_await exchange_blocks(c, send, c.call.recv, c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_direct = {
+    .coll = Coll::alltoall,
+    .name = "direct",
+    .run = tutti::alltoall_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

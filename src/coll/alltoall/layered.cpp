@@ -3,52 +3,64 @@
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task alltoall_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
+Task alltoall_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
   const Padded padded(layers);
-  const auto size = static_cast<std::size_t>(t.size());
+  const auto size = static_cast<std::size_t>(c.size());
   const auto mine = static_cast<std::size_t>(layers.count(layers.my_node));
-  const std::size_t vector = size * call.bytes;
+  const std::size_t vector = size * c.call.bytes;
   const std::size_t per_node = padded.per_node();
-  const std::size_t pair = per_node * per_node * call.bytes;  // from one node to another
+  const std::size_t pair = per_node * per_node * c.call.bytes;  // from one node to another
   Temporary vectors, out, in;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  co_await c.layers_turn();
   if (layers.leaders) {
-    TUTTI_CO_TRY(vectors.allocate(t, mine * vector));
-    TUTTI_CO_TRY(out.allocate(t, static_cast<std::size_t>(layers.nodes) * pair));
-    TUTTI_CO_TRY(in.allocate(t, static_cast<std::size_t>(layers.nodes) * pair));
+    co_await vectors.allocate(c, mine * vector);
+    co_await out.allocate(c, static_cast<std::size_t>(layers.nodes) * pair);
+    co_await in.allocate(c, static_cast<std::size_t>(layers.nodes) * pair);
   }
-  const Call up = like(call, Coll::gather, 0, call.send, vectors.memory(), vector);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
+  const Call up = like(c.call, Coll::gather, 0, c.call.send, vectors.memory(), vector);
+  co_await in_layer(c, layers.node, up);
   // In a message: the places of the receiving node, and in each of them those of the sending node.
   for (std::size_t local = 0; layers.leaders && local < mine; ++local) {
-    for (int to = 0; to < t.size(); ++to) {
-      place(t, at(out.memory(), (padded.of(to) * per_node + local) * call.bytes),
-            at(vectors.memory(), local * vector + static_cast<std::size_t>(to) * call.bytes),
-            call.bytes);
+    for (int to = 0; to < c.size(); ++to) {
+      c.place(at(out.memory(), (padded.of(to) * per_node + local) * c.call.bytes),
+              at(vectors.memory(), local * vector + static_cast<std::size_t>(to) * c.call.bytes),
+              c.call.bytes);
     }
   }
   if (layers.leaders) {
-    const Call across = like(call, Coll::alltoall, 0, out.memory(), in.memory(), pair);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    const Call across = like(c.call, Coll::alltoall, 0, out.memory(), in.memory(), pair);
+    co_await in_layer(c, layers.leaders, across);
   }
   for (std::size_t local = 0; layers.leaders && local < mine; ++local) {
-    for (int from = 0; from < t.size(); ++from) {
+    for (int from = 0; from < c.size(); ++from) {
       const auto i = static_cast<std::size_t>(from);
       const std::size_t message = static_cast<std::size_t>(layers.node_of[i]) * per_node + local;
-      place(t, at(vectors.memory(), local * vector + i * call.bytes),
-            at(in.memory(),
-               (message * per_node + static_cast<std::size_t>(layers.local_of[i])) * call.bytes),
-            call.bytes);
+      c.place(at(vectors.memory(), local * vector + i * c.call.bytes),
+              at(in.memory(), (message * per_node + static_cast<std::size_t>(layers.local_of[i])) *
+                                  c.call.bytes),
+              c.call.bytes);
     }
   }
-  const Call down = like(call, Coll::scatter, 0, vectors.memory(), call.recv, vector);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
-  t.finish(k);
+  const Call down = like(c.call, Coll::scatter, 0, vectors.memory(), c.call.recv, vector);
+  co_await in_layer(c, layers.node, down);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm alltoall_layered = {
+    .coll = Coll::alltoall,
+    .name = "layered",
+    .run = tutti::alltoall_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -3,23 +3,35 @@
 #include <cstdint>
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task barrier_dissemination(Team& t, const Call&, const Ticket& k, const Parameters& p) {
-  const std::int64_t size = t.size(), radix = p.value[0];
-  Inbox& inbox = t.inbox();
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+Task barrier_dissemination(Collective& c, const Parameters& p) {
+  const std::int64_t size = c.size(), radix = p.value[0];
+  co_await c.enter(true);
   for (std::int64_t reach = 1; reach < size; reach *= radix) {
     const std::int64_t end = reach * radix < size ? reach * radix : size;
     for (std::int64_t to = reach; to < end; to += reach)
-      TUTTI_CO_TRY(inbox.mail(k, static_cast<int>((t.rank() + to) % size), 1, nullptr));
+      co_await c.mail(static_cast<int>((c.rank() + to) % size), 1);
     for (std::int64_t from = reach; from < end; from += reach) {
-      TUTTI_CO_TRY(co_await inbox.mailed(k, static_cast<int>((t.rank() + size - from) % size), 1));
+      co_await c.mailed(static_cast<int>((c.rank() + size - from) % size), 1);
     }
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm barrier_dissemination = {
+    .coll = Coll::barrier,
+    .name = "dissemination",
+    .run = tutti::barrier_dissemination,
+    .restriction_of = disseminates,
+    .parameters = {{"radix", 2, "members", 2, Parameter::kMost, "radix: from 2"}},
+    .source = "dissemination",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,11 +1,23 @@
 // Barrier, flat: everybody raises the flag of its cell and looks at everybody else's.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task barrier_flat(Team& t, const Call&, const Ticket& k, const Parameters&) {
-  return through_cells(t, k, Publishers::all(t), nullptr, 0, true, [](int, const std::byte*) {});
+Task barrier_flat(Collective& c, const Parameters&) {
+  return through_cells(c, Publishers::all(c), nullptr, 0, true, [](int, const std::byte*) {});
 }
 
+namespace algorithm {
+
+const Algorithm barrier_flat = {
+    .coll = Coll::barrier,
+    .name = "flat",
+    .run = tutti::barrier_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,17 +1,29 @@
 // Barrier: on the node, between the leaders, and on the node again.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task barrier_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, call));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, call));
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, call));
-  t.finish(k);
+Task barrier_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
+  co_await c.layers_turn();
+  co_await in_layer(c, layers.node, c.call);
+  if (layers.leaders) co_await in_layer(c, layers.leaders, c.call);
+  co_await in_layer(c, layers.node, c.call);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm barrier_layered = {
+    .coll = Coll::barrier,
+    .name = "layered",
+    .run = tutti::barrier_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -10,41 +10,37 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
 /// The message of one broadcast in blocks.
 struct Blocks {
-  Blocks(Team& team, const Call& its_call, const Ticket& ticket, const Parameters& p) noexcept
-      : t(team),
-        call(its_call),
-        k(ticket),
-        tree((t.rank() - call.root + t.size()) % t.size(), t.size(), static_cast<int>(p.value[1])),
+  Blocks(Collective& collective, const Parameters& p) noexcept
+      : c(collective),
+        tree((c.rank() - c.call.root + c.size()) % c.size(), c.size(),
+             static_cast<int>(p.value[1])),
         block(static_cast<std::size_t>(p.value[0])),
-        count(static_cast<int>(chunks(call.bytes, block))) {}
+        count(static_cast<int>(chunks(c.call.bytes, block))) {}
 
   bool root() const noexcept { return tree.parent() < 0; }
   bool leaf() const noexcept { return tree.child(0) < 0; }
-  int member(int relative) const noexcept { return (relative + call.root) % t.size(); }
-  int index(int i) const noexcept { return Inbox::bcast_block(t.size(), i); }
+  int member(int relative) const noexcept { return (relative + c.call.root) % c.size(); }
+  int index(int i) const noexcept { return c.bcast_block(i); }
   std::size_t offset(int i) const noexcept { return static_cast<std::size_t>(i) * block; }
-  std::size_t bytes(int i) const noexcept { return std::min(block, call.bytes - offset(i)); }
+  std::size_t bytes(int i) const noexcept { return std::min(block, c.call.bytes - offset(i)); }
 
-  Engine::Reached arrival(int i) noexcept {
-    return t.inbox().arrival(k, index(i), member(tree.parent()));
-  }
+  Engine::Reached arrival(int i) noexcept { return c.arrival(index(i), member(tree.parent())); }
   Status forward(int i, int child, Completion* sent) noexcept {
-    const void* data = root() ? at(call.recv, offset(i)) : t.inbox().data(k, index(i), bytes(i));
-    return t.inbox().put(k, member(tree.child(child)), index(i), data, bytes(i), sent);
+    const void* data = root() ? at(c.call.recv, offset(i)) : c.data(index(i), bytes(i));
+    return c.put(member(tree.child(child)), index(i), data, bytes(i), sent);
   }
   void copy_out(int i) noexcept {
-    place(t, at(call.recv, offset(i)), t.inbox().data(k, index(i), bytes(i)), bytes(i));
+    c.place(at(c.call.recv, offset(i)), c.data(index(i), bytes(i)), bytes(i));
   }
 
-  Team& t;
-  const Call& call;
-  const Ticket& k;
+  Collective& c;
   BroadcastTree tree;
   std::size_t block;
   int count;
@@ -52,25 +48,39 @@ struct Blocks {
 
 }  // namespace
 
-Task bcast_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  Blocks blocks(t, call, k, p);
+Task bcast_binomial(Collective& c, const Parameters& p) {
+  Blocks blocks(c, p);
   const bool early = p.value[2] != 0;
   const bool copies_late = !blocks.root() && !blocks.leaf() && !early;
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
+  co_await c.enter(false);
   for (int i = 0; (early || !blocks.root()) && i < blocks.count; ++i) {
-    if (!blocks.root()) TUTTI_CO_TRY(co_await blocks.arrival(i));
+    if (!blocks.root()) co_await blocks.arrival(i);
     for (int child = 0; early && blocks.tree.child(child) >= 0; ++child)
-      TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+      co_await blocks.forward(i, child, &sent);
     if (!blocks.root() && !copies_late) blocks.copy_out(i);
   }
   for (int child = 0; !early && blocks.tree.child(child) >= 0; ++child) {
-    for (int i = 0; i < blocks.count; ++i) TUTTI_CO_TRY(blocks.forward(i, child, &sent));
+    for (int i = 0; i < blocks.count; ++i) co_await blocks.forward(i, child, &sent);
   }
   for (int i = 0; copies_late && i < blocks.count; ++i) blocks.copy_out(i);
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_binomial = {
+    .coll = Coll::bcast,
+    .name = "binomial",
+    .run = tutti::bcast_binomial,
+    .restriction_of = fits_inbox_blocks,
+    .parameters = {{"block", 3072, "bytes", 1, Inbox::kBlockBytes, "block: 1 to 5120"},
+                   {"degree", 1, "members"},
+                   {"early", 0, "switch", 0, 1}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,17 +2,31 @@
 // block.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const bool reads = t.rank() != call.root;
+Task bcast_blocks(Collective& c, const Parameters& p) {
+  const bool reads = c.rank() != c.call.root;
   return through_blocks(
-      t, k, Publishers::only(call.root), call.recv, [&call](int) { return call.bytes; },
-      block_parameter(t, p), reads,
-      [&t, &call](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        place(t, at(call.recv, offset), data, bytes);
+      c, Publishers::only(c.call.root), c.call.recv, [&c](int) { return c.call.bytes; },
+      block_parameter(c, p), reads,
+      [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
+        c.place(at(c.call.recv, offset), data, bytes);
       });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_blocks = {
+    .coll = Coll::bcast,
+    .name = "blocks",
+    .run = tutti::bcast_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

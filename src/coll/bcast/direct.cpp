@@ -7,40 +7,50 @@
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_direct(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const int size = t.size();
-  const BroadcastTree tree((t.rank() - call.root + size) % size, size,
+Task bcast_direct(Collective& c, const Parameters& p) {
+  const int size = c.size();
+  const BroadcastTree tree((c.rank() - c.call.root + size) % size, size,
                            static_cast<int>(p.value[1]));
-  const auto member = [&](int other) { return (other + call.root) % size; };
-  const std::size_t block = p.value[0] == 0 ? call.bytes : static_cast<std::size_t>(p.value[0]);
-  const std::uint64_t blocks = chunks(call.bytes, block);
-  Inbox& inbox = t.inbox();
-  Window window(t);
+  const auto member = [&](int other) { return (other + c.call.root) % size; };
+  const std::size_t block = p.value[0] == 0 ? c.call.bytes : static_cast<std::size_t>(p.value[0]);
+  const std::uint64_t blocks = chunks(c.call.bytes, block);
+  Window window(c);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await c.enter(false);
   if (tree.parent() >= 0) {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes));
-    TUTTI_CO_TRY(window.invite(k, member(tree.parent())));
+    co_await window.open(c.call.recv, c.call.bytes);
+    co_await window.invite(c, member(tree.parent()));
   }
   for (std::uint64_t i = 0; i < blocks; ++i) {
-    if (tree.parent() >= 0)
-      TUTTI_CO_TRY(co_await inbox.mailed(k, member(tree.parent()), kArrived + i));
+    if (tree.parent() >= 0) co_await c.mailed(member(tree.parent()), kArrived + i);
     const std::size_t offset = i * block;
     for (int child = 0; tree.child(child) >= 0; ++child) {
       const int to = member(tree.child(child));
-      if (i == 0) TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, to, offset, at(call.recv, offset),
-                              std::min(block, call.bytes - offset), &sent));
-      TUTTI_CO_TRY(inbox.mail(k, to, kArrived + i, nullptr));
+      if (i == 0) co_await c.mailed(to, kInvited);
+      co_await put_direct(c, to, offset, at(c.call.recv, offset),
+                          std::min(block, c.call.bytes - offset), &sent);
+      co_await c.mail(to, kArrived + i);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_direct = {
+    .coll = Coll::bcast,
+    .name = "direct",
+    .run = tutti::bcast_direct,
+    .restriction_of = between_nodes,
+    .parameters = {{"block", 65536, "bytes"}, {"degree", 1, "members"}},
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,14 +1,26 @@
 // Broadcast, flat: the root writes its cell once, everybody else reads it.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const bool reads = t.rank() != call.root;
+Task bcast_flat(Collective& c, const Parameters&) {
+  const bool reads = c.rank() != c.call.root;
   return through_cells(
-      t, k, Publishers::only(call.root), call.recv, call.bytes, reads,
-      [&t, &call](int, const std::byte* data) { place(t, call.recv, data, call.bytes); });
+      c, Publishers::only(c.call.root), c.call.recv, c.call.bytes, reads,
+      [&c](int, const std::byte* data) { c.place(c.call.recv, data, c.call.bytes); });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_flat = {
+    .coll = Coll::bcast,
+    .name = "flat",
+    .run = tutti::bcast_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

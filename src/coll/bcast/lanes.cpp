@@ -3,34 +3,46 @@
 #include "coll/pattern/lanes.hpp"
 
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_lanes(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  Layers& layers = *t.layers();
-  const Lanes lanes(t, call.bytes, 1);
-  const auto root = static_cast<std::size_t>(call.root);
+Task bcast_lanes(Collective& c, const Parameters&) {
+  Layers& layers = *c.team.layers();
+  const Lanes lanes(c, c.call.bytes, 1);
+  const auto root = static_cast<std::size_t>(c.call.root);
   const int root_node = layers.node_of[root];
-  void* const part = at(call.recv, lanes.mine(t));
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
+  void* const part = at(c.call.recv, lanes.mine(c));
+  co_await c.layers_turn();
   Team* lane = nullptr;
-  TUTTI_CO_TRY(t.open_lane(&lane));
+  co_await c.team.open_lane(&lane);
   if (layers.my_node == root_node) {
     const Call scatter =
-        like(call, Coll::scatter, layers.local_of[root], call.recv, part, lanes.part);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.node, scatter));
+        like(c.call, Coll::scatter, layers.local_of[root], c.call.recv, part, lanes.part);
+    co_await in_layer(c, layers.node, scatter);
   }
-  const Call across = like(call, Coll::bcast, root_node, nullptr, part, lanes.part);
-  TUTTI_CO_TRY(co_await t.run_layer(*lane, across));
-  const Call gather = like(call, Coll::allgather, 0, part, call.recv, lanes.part);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  const Call across = like(c.call, Coll::bcast, root_node, nullptr, part, lanes.part);
+  co_await c.team.run_layer(*lane, across);
+  const Call gather = like(c.call, Coll::allgather, 0, part, c.call.recv, lanes.part);
+  co_await in_layer(c, layers.node, gather);
   if (lanes.tail != 0) {
     const Call tail =
-        like(call, Coll::bcast, call.root, nullptr, at(call.recv, lanes.whole), lanes.tail);
-    TUTTI_CO_TRY(co_await bcast_in_layers(t, tail));
+        like(c.call, Coll::bcast, c.call.root, nullptr, at(c.call.recv, lanes.whole), lanes.tail);
+    co_await bcast_in_layers(c, tail);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_lanes = {
+    .coll = Coll::bcast,
+    .name = "lanes",
+    .run = tutti::bcast_lanes,
+    .restriction_of = in_lanes,
+    .source = "every member a leader: Traff and Hunold 2020",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,27 +1,39 @@
 // Broadcast: on the root's node, between the leaders, and on the other nodes.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_in_layers(Team& t, const Call& call) noexcept {
-  const Layers& layers = *t.layers();
+Task bcast_in_layers(Collective& c, const Call& call) noexcept {
+  const Layers& layers = *c.team.layers();
   const auto root = static_cast<std::size_t>(call.root);
   const bool at_root = layers.my_node == layers.node_of[root];
   const Call up = like(call, Coll::bcast, layers.local_of[root], nullptr, call.recv, call.bytes);
   const Call across = like(call, Coll::bcast, layers.node_of[root], nullptr, call.recv, call.bytes);
   const Call down = like(call, Coll::bcast, 0, nullptr, call.recv, call.bytes);
-  if (at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
-  if (layers.leaders) TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
-  if (!at_root) TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
+  if (at_root) co_await in_layer(c, layers.node, up);
+  if (layers.leaders) co_await in_layer(c, layers.leaders, across);
+  if (!at_root) co_await in_layer(c, layers.node, down);
   co_return Status::success();
 }
 
-Task bcast_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  TUTTI_CO_TRY(co_await bcast_in_layers(t, call));
-  t.finish(k);
+Task bcast_layered(Collective& c, const Parameters&) {
+  co_await c.layers_turn();
+  co_await bcast_in_layers(c, c.call);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_layered = {
+    .coll = Coll::bcast,
+    .name = "layered",
+    .run = tutti::bcast_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

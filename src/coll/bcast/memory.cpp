@@ -1,14 +1,27 @@
 // Broadcast by cross-memory attach: everybody reads the root's buffer in place.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_memory(t, k, Publishers::only(call.root), call.recv, call.bytes,
-                        t.rank() != call.root, [&t, &call](int, const Remote& remote) {
-                          return read_now(t, remote, 0, call.recv, call.bytes);
+Task bcast_memory(Collective& c, const Parameters&) {
+  return through_memory(c, Publishers::only(c.call.root), c.call.recv, c.call.bytes,
+                        c.rank() != c.call.root, [&c](int, const Remote& remote) {
+                          return read_now(c, remote, 0, c.call.recv, c.call.bytes);
                         });
 }
 
+namespace algorithm {
+
+const Algorithm bcast_memory = {
+    .coll = Coll::bcast,
+    .name = "memory",
+    .run = tutti::bcast_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -15,6 +15,7 @@
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 #include "team/multicast.hpp"
 #include "team/ring.hpp"
 
@@ -28,17 +29,15 @@ constexpr std::size_t kToldFrom = 256;
 /// One rank's part in one broadcast.
 class Broadcast {
  public:
-  Broadcast(Team& t, const Call& call, const Ticket& k, std::int64_t chords) noexcept
-      : t_(t),
-        call_(call),
-        k_(k),
-        multicast_(t.multicast()),
-        ring_(t.ring()),
-        chords_(static_cast<int>(std::min<std::int64_t>(chords, Ring::chords(t.size())))),
-        place_((t.rank() - call.root + t.size()) % t.size()),
-        fragment_(std::min(Multicast::fragment_bytes(t.fabric().traits().datagram_bytes),
+  Broadcast(Collective& c, std::int64_t chords) noexcept
+      : c_(c),
+        multicast_(c.team.multicast()),
+        ring_(c.team.ring()),
+        chords_(static_cast<int>(std::min<std::int64_t>(chords, Ring::chords(c.size())))),
+        place_((c.rank() - c.call.root + c.size()) % c.size()),
+        fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),
                            Ring::kSlotBytes)),
-        fragments_(static_cast<int>(chunks(call.bytes, fragment_))) {}
+        fragments_(static_cast<int>(chunks(c.call.bytes, fragment_))) {}
 
   bool complete() const noexcept { return had_ == (std::uint64_t{1} << fragments_) - 1; }
   bool is_root() const noexcept { return place_ == 0; }
@@ -49,7 +48,7 @@ class Broadcast {
   /// Stage 1 of the root.
   Status cast() noexcept {
     for (int i = 0; i < fragments_; ++i)
-      TUTTI_TRY(multicast_.cast(k_, static_cast<std::uint32_t>(i), data(i), bytes(i)));
+      TUTTI_TRY(multicast_.cast(c_.ticket(), static_cast<std::uint32_t>(i), data(i), bytes(i)));
     for (int i = 0; i < fragments_; ++i) TUTTI_TRY(have(i, -1));
     return Status::success();
   }
@@ -58,11 +57,13 @@ class Broadcast {
   Status take_casts() noexcept {
     const std::uint64_t before = had_;
     std::uint32_t sequence = 0;
-    while (!complete() && multicast_.take(k_, call_.recv, fragment_, call_.bytes, &sequence)) {
+    while (!complete() &&
+           multicast_.take(c_.ticket(), c_.call.recv, fragment_, c_.call.bytes, &sequence)) {
       if ((had_ >> sequence & 1) == 0) TUTTI_TRY(have(static_cast<int>(sequence), -1));
     }
-    if (had_ != before && call_.bytes >= kToldFrom && !ring_.arrived(k_, 0, 0) && place_ > 1)
-      return ring_.tell(k_, had_);
+    if (had_ != before && c_.call.bytes >= kToldFrom && !ring_.arrived(c_.ticket(), 0, 0) &&
+        place_ > 1)
+      return ring_.tell(c_.ticket(), had_);
     return Status::success();
   }
 
@@ -70,8 +71,8 @@ class Broadcast {
   Status take_puts() noexcept {
     for (int chord = 0; chord < chords_; ++chord) {
       for (int i = 0; i < fragments_ && !complete(); ++i) {
-        if ((had_ >> i & 1) != 0 || !ring_.arrived(k_, chord, i)) continue;
-        place(t_, at(call_.recv, offset(i)), ring_.data(k_, chord, i), bytes(i));
+        if ((had_ >> i & 1) != 0 || !ring_.arrived(c_.ticket(), chord, i)) continue;
+        c_.place(at(c_.call.recv, offset(i)), ring_.data(c_.ticket(), chord, i), bytes(i));
         ++multicast_.counts().repaired;
         TUTTI_TRY(have(i, chord));
       }
@@ -81,16 +82,16 @@ class Broadcast {
 
  private:
   std::size_t offset(int i) const noexcept { return static_cast<std::size_t>(i) * fragment_; }
-  std::size_t bytes(int i) const noexcept { return std::min(fragment_, call_.bytes - offset(i)); }
+  std::size_t bytes(int i) const noexcept { return std::min(fragment_, c_.call.bytes - offset(i)); }
   const std::byte* data(int i) const noexcept {
-    return at(static_cast<const void*>(call_.recv), offset(i));
+    return at(static_cast<const void*>(c_.call.recv), offset(i));
   }
 
   /// This member has fragment i now, by multicast (`chord` -1) or by a put: it is a root for those
   /// behind it. Around the ring always, so that everybody is served whatever was lost.
   Status have(int i, int chord) noexcept {
     had_ |= std::uint64_t{1} << i;
-    if ((ring_.told(k_) >> i & 1) == 0) TUTTI_TRY(forward(i, 0));
+    if ((ring_.told(c_.ticket()) >> i & 1) == 0) TUTTI_TRY(forward(i, 0));
     if (chord < 0) return Status::success();
     // What came by the ring starts a tree; what came by a chord goes on in that tree.
     const int height = chord == 0 ? chords_ : chord;
@@ -98,13 +99,11 @@ class Broadcast {
     return Status::success();
   }
   Status forward(int i, int chord) noexcept {
-    if (place_ + (1 << chord) >= t_.size()) return Status::success();
-    return ring_.put(k_, chord, i, data(i), bytes(i), &sent_);
+    if (place_ + (1 << chord) >= c_.size()) return Status::success();
+    return ring_.put(c_.ticket(), chord, i, data(i), bytes(i), &sent_);
   }
 
-  Team& t_;
-  const Call& call_;
-  const Ticket& k_;
+  Collective& c_;
   Multicast& multicast_;
   Ring ring_;
   const int chords_;
@@ -117,28 +116,40 @@ class Broadcast {
 
 }  // namespace
 
-Task bcast_multicast(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
-  Broadcast broadcast(t, call, k, p.value[0]);
-  if (broadcast.is_root()) TUTTI_CO_TRY(broadcast.cast());
+Task bcast_multicast(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.enter(false);
+  Broadcast broadcast(c, p.value[0]);
+  if (broadcast.is_root()) co_await broadcast.cast();
   while (!broadcast.complete()) {
     // Read before looking: what comes after the look makes them grow.
     const std::uint64_t arrivals = broadcast.multicast().arrivals().load(std::memory_order_acquire);
     Ring& ring = broadcast.ring();
-    const std::uint64_t sum = ring.sum(k);
-    TUTTI_CO_TRY(broadcast.take_casts());
-    TUTTI_CO_TRY(broadcast.take_puts());
+    const std::uint64_t sum = ring.sum(c.ticket());
+    co_await broadcast.take_casts();
+    co_await broadcast.take_puts();
     if (broadcast.complete()) break;
-    TUTTI_CO_TRY(co_await t.engine().reached_either(ring.first(k), ring.span(), ring.stride(),
-                                                    sum + 1, broadcast.multicast().arrivals(),
-                                                    arrivals + 1, t.membership()));
+    co_await c.team.engine().reached_either(ring.first(c.ticket()), ring.span(), ring.stride(),
+                                            sum + 1, broadcast.multicast().arrivals(), arrivals + 1,
+                                            c.team.membership());
   }
   const Completion& sent = broadcast.sent();
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast = {
+    .coll = Coll::bcast,
+    .name = "multicast",
+    .run = tutti::bcast_multicast,
+    .restriction_of = casts_fragments,
+    .parameters = {{"chords", 1, "distances", 1, 32, "chords: 1 (the paper's ring) to 32"}},
+    .source = "MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -15,6 +15,7 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/casts.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
@@ -66,56 +67,87 @@ class Acknowledgements {
 };
 
 /// Awaits the acknowledgements of all children; casts again where one is late.
-Task wait_for_acks(Team& t, Casts& casts, const Acknowledgements& acks,
+Task wait_for_acks(Collective& c, Casts& casts, const Acknowledgements& acks,
                    std::uint64_t timeout_ns) noexcept {
-  Inbox& inbox = t.inbox();
-  std::uint64_t deadline = t.fabric().now_ns() + timeout_ns;
+  std::uint64_t deadline = c.team.fabric().now_ns() + timeout_ns;
   for (int i = 0; acks.child(i) >= 0; ++i) {
     const int from = casts.member(acks.child(i));
-    while (!inbox.has_mail(casts.ticket(), from, 1)) {
+    while (!c.has_mail(from, 1)) {
       if (!acks.casts_again()) {
-        TUTTI_CO_TRY(co_await inbox.mailed(casts.ticket(), from, 1));
+        co_await c.mailed(from, 1);
         break;
       }
-      TUTTI_CO_TRY(co_await inbox.mailed_by(casts.ticket(), from, 1, deadline));
-      if (t.fabric().now_ns() < deadline) continue;
-      TUTTI_CO_TRY(casts.cast());
-      deadline = t.fabric().now_ns() + timeout_ns;
+      co_await c.mailed_by(from, 1, deadline);
+      if (c.team.fabric().now_ns() < deadline) continue;
+      co_await casts.cast();
+      deadline = c.team.fabric().now_ns() + timeout_ns;
     }
-    t.fabric().spend(Work::match, 0);
+    c.team.fabric().spend(Work::match, 0);
   }
   co_return Status::success();
 }
 
-Task acknowledged(Team& t, const Call& call, const Ticket& k, const Parameters& p, Scheme scheme) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
-  Casts casts(t, call, k);
-  const Acknowledgements acks(scheme, casts.place(), t.size());
+Task acknowledged(Collective& c, const Parameters& p, Scheme scheme) {
+  co_await c.team.open_multicast();
+  co_await c.enter(false);
+  Casts casts(c);
+  const Acknowledgements acks(scheme, casts.place(), c.size());
   if (casts.place() == 0) {
-    TUTTI_CO_TRY(casts.cast());
+    co_await casts.cast();
   } else {
-    TUTTI_CO_TRY(co_await casts.take_all());
+    co_await casts.take_all();
   }
-  TUTTI_CO_TRY(
-      co_await wait_for_acks(t, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000));
-  if (acks.parent() >= 0) TUTTI_CO_TRY(t.inbox().mail(k, casts.member(acks.parent()), 1, nullptr));
-  t.finish(k);
+  co_await wait_for_acks(c, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000);
+  if (acks.parent() >= 0) co_await c.mail(casts.member(acks.parent()), 1);
+  c.finish();
   co_return Status::success();
 }
 
 }  // namespace
 
-Task bcast_multicast_linear_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return acknowledged(t, call, k, p, Scheme::linear);
+Task bcast_multicast_linear_ack(Collective& c, const Parameters& p) {
+  return acknowledged(c, p, Scheme::linear);
 }
 
-Task bcast_multicast_tree_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return acknowledged(t, call, k, p, Scheme::tree);
+Task bcast_multicast_tree_ack(Collective& c, const Parameters& p) {
+  return acknowledged(c, p, Scheme::tree);
 }
 
-Task bcast_multicast_coroot_ack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return acknowledged(t, call, k, p, Scheme::co_root);
+Task bcast_multicast_coroot_ack(Collective& c, const Parameters& p) {
+  return acknowledged(c, p, Scheme::co_root);
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast_linear_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_linear_ack",
+    .run = tutti::bcast_multicast_linear_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+const Algorithm bcast_multicast_tree_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_tree_ack",
+    .run = tutti::bcast_multicast_tree_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+const Algorithm bcast_multicast_coroot_ack = {
+    .coll = Coll::bcast,
+    .name = "multicast_coroot_ack",
+    .run = tutti::bcast_multicast_coroot_ack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

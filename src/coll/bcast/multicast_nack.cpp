@@ -6,29 +6,43 @@
 // short for a root that comes late.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/casts.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_multicast_nack(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  TUTTI_CO_TRY(t.open_multicast());
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
-  Casts casts(t, call, k);
+Task bcast_multicast_nack(Collective& c, const Parameters& p) {
+  co_await c.team.open_multicast();
+  co_await c.enter(false);
+  Casts casts(c);
   if (casts.place() == 0) {
-    TUTTI_CO_TRY(casts.save());
-    TUTTI_CO_TRY(casts.cast());
-    t.finish(k);
+    co_await casts.save();
+    co_await casts.cast();
+    c.finish();
     co_return Status::success();
   }
   const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.value[0]) * 1000;
-  TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+  co_await casts.take_until(c.team.fabric().now_ns() + timeout_ns);
   while (!casts.complete()) {
     bool saved = false;
-    TUTTI_CO_TRY(co_await casts.fetch(&saved));
+    co_await casts.fetch(&saved);
     // The root has not come yet: its multicast may still.
-    if (!saved) TUTTI_CO_TRY(co_await casts.take_until(t.fabric().now_ns() + timeout_ns));
+    if (!saved) co_await casts.take_until(c.team.fabric().now_ns() + timeout_ns);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_multicast_nack = {
+    .coll = Coll::bcast,
+    .name = "multicast_nack",
+    .run = tutti::bcast_multicast_nack,
+    .restriction_of = acknowledges_casts,
+    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .source = "a rival of MCAST-2007",
+    .casts = true,
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -11,25 +11,29 @@
 #include "coll/pattern/everyone.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
 class ScatterAllgather {
  public:
-  ScatterAllgather(Team& team, const Call& call, std::size_t block) noexcept
-      : t_(team),
-        call_(call),
-        segment_(team.segment()),
-        parts_(call.bytes, 1, team.size() - 1),
+  ScatterAllgather(Collective& c, std::size_t block) noexcept
+      : c_(c),
+        segment_(c.team.segment()),
+        parts_(c.call.bytes, 1, c.size() - 1),
         block_(block),
-        blocks_(std::max<std::uint64_t>(chunks(parts_.bytes(team.size() - 2) + 1, block), 1)) {}
-  FramePool& frames() noexcept { return t_.frames(); }
+        blocks_(std::max<std::uint64_t>(chunks(parts_.bytes(c.size() - 2) + 1, block), 1)) {}
+  FramePool& frames() noexcept { return c_.team.frames(); }
 
   Task run() noexcept {
-    TUTTI_CO_TRY(t_.rank() == call_.root ? co_await scatter() : co_await pass_on());
-    TUTTI_CO_TRY(co_await all_sent(t_, sent_));
-    co_return sent_.status;
+    if (c_.rank() == c_.call.root) {
+      co_await scatter();
+    } else {
+      co_await pass_on();
+    }
+    co_await c_.completed(sent_);
+    co_return Status::success();
   }
 
  private:
@@ -38,45 +42,45 @@ class ScatterAllgather {
   };
   /// Block `i` (from 1, as its phase) of the part that goes by way of `member`.
   Piece piece(int member, std::uint64_t i) const noexcept {
-    const int part = (member - call_.root - 1 + t_.size()) % t_.size();
+    const int part = (member - c_.call.root - 1 + c_.size()) % c_.size();
     const std::size_t begin = parts_.begin(part), end = parts_.begin(part + 1);
     const std::size_t first = std::min(begin + (i - 1) * block_, end);
     return {first, std::min(block_, end - first)};
   }
   Status put(int to, std::uint64_t i, Piece what, const void* source) noexcept {
-    return segment_.put_and_tell(to, NodeSegment::flag_of_node(t_.rank()), i, what.begin, source,
+    return segment_.put_and_tell(to, NodeSegment::flag_of_node(c_.rank()), i, what.begin, source,
                                  what.bytes, &sent_);
   }
 
   Task scatter() noexcept {
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
-      for (int after = 1; after < t_.size(); ++after) {
-        const int to = member_after(t_, after);
+      for (int after = 1; after < c_.size(); ++after) {
+        const int to = member_after(c_, after);
         const Piece what = piece(to, i);
-        TUTTI_CO_TRY(put(to, i, what, at(call_.recv, what.begin)));
+        co_await put(to, i, what, at(c_.call.recv, what.begin));
       }
     }
-    for (int after = 1; after < t_.size(); ++after)
-      TUTTI_CO_TRY(co_await heard(t_, member_after(t_, after), blocks_));
+    for (int after = 1; after < c_.size(); ++after)
+      co_await heard(c_, member_after(c_, after), blocks_);
     co_return Status::success();
   }
 
   Task pass_on() noexcept {
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
-      TUTTI_CO_TRY(co_await heard(t_, call_.root, i));
-      const Piece what = piece(t_.rank(), i);
-      for (int after = 1; after < t_.size(); ++after) {
-        const int to = member_after(t_, after);
-        if (to != call_.root) TUTTI_CO_TRY(put(to, i, what, segment_.data(what.begin)));
+      co_await heard(c_, c_.call.root, i);
+      const Piece what = piece(c_.rank(), i);
+      for (int after = 1; after < c_.size(); ++after) {
+        const int to = member_after(c_, after);
+        if (to != c_.call.root) co_await put(to, i, what, segment_.data(what.begin));
       }
       copy_out(what);
     }
-    TUTTI_CO_TRY(put(call_.root, blocks_, {0, 0}, nullptr));
+    co_await put(c_.call.root, blocks_, {0, 0}, nullptr);
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
-      for (int after = t_.size() - 1; after > 0; --after) {
-        const int from = member_after(t_, after);
-        if (from == call_.root) continue;
-        TUTTI_CO_TRY(co_await heard(t_, from, i));
+      for (int after = c_.size() - 1; after > 0; --after) {
+        const int from = member_after(c_, after);
+        if (from == c_.call.root) continue;
+        co_await heard(c_, from, i);
         copy_out(piece(from, i));
       }
     }
@@ -84,11 +88,10 @@ class ScatterAllgather {
   }
 
   void copy_out(Piece what) noexcept {
-    place(t_, at(call_.recv, what.begin), segment_.data(what.begin), what.bytes);
+    c_.place(at(c_.call.recv, what.begin), segment_.data(what.begin), what.bytes);
   }
 
-  Team& t_;
-  const Call& call_;
+  Collective& c_;
   NodeSegment& segment_;
   Partition parts_;
   std::size_t block_;
@@ -98,14 +101,26 @@ class ScatterAllgather {
 
 }  // namespace
 
-Task bcast_scatter_allgather(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  ScatterAllgather broadcast(t, call, static_cast<std::size_t>(p.value[0]));
+Task bcast_scatter_allgather(Collective& c, const Parameters& p) {
+  ScatterAllgather broadcast(c, static_cast<std::size_t>(p.value[0]));
   bool made = false;
-  TUTTI_CO_TRY(co_await enter_segment(t, k, call.bytes, &made));
+  co_await enter_segment(c, c.call.bytes, &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the broadcast's segment");
-  TUTTI_CO_TRY(co_await broadcast.run());
-  t.finish(k);
+  co_await broadcast.run();
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_scatter_allgather = {
+    .coll = Coll::bcast,
+    .name = "scatter_allgather",
+    .run = tutti::bcast_scatter_allgather,
+    .restriction_of = parts_by_everyone,
+    .parameters = {{"block", 16384, "bytes", 1024, Parameter::kMost, "block: from 1024"}},
+    .source = "van de Geijn 1994, pipelined",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,25 +4,37 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/packets.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task bcast_sendrecv_binomial(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const int size = t.size();
-  const BinomialTree tree((t.rank() - call.root + size) % size, size);
-  const auto member = [&](int other) { return (other + call.root) % size; };
-  const Packets packets{call.bytes, static_cast<std::size_t>(p.value[0]),
+Task bcast_sendrecv_binomial(Collective& c, const Parameters& p) {
+  const int size = c.size();
+  const BinomialTree tree((c.rank() - c.call.root + size) % size, size);
+  const auto member = [&](int other) { return (other + c.call.root) % size; };
+  const Packets packets{c.call.bytes, static_cast<std::size_t>(p.value[0]),
                         Inbox::bcast_block(size, 0)};
   Completion sent;
-  TUTTI_CO_TRY(co_await t.inbox().enter(k, false));
-  if (tree.parent() >= 0)
-    TUTTI_CO_TRY(co_await receive_packets(t, k, packets, member(tree.parent()), call.recv));
+  co_await c.enter(false);
+  if (tree.parent() >= 0) co_await receive_packets(c, packets, member(tree.parent()), c.call.recv);
   for (int child = 0; tree.child(child) >= 0; ++child) {
-    TUTTI_CO_TRY(send_packets(t, k, packets, member(tree.child(child)), call.recv, &sent));
+    co_await send_packets(c, packets, member(tree.child(child)), c.call.recv, &sent);
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm bcast_sendrecv_binomial = {
+    .coll = Coll::bcast,
+    .name = "sendrecv_binomial",
+    .run = tutti::bcast_sendrecv_binomial,
+    .restriction_of = fits_inbox_blocks,
+    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .source = "MVICH's send/receive, which VIA-2003 compares with",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

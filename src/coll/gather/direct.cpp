@@ -1,32 +1,42 @@
 // Gather straight into the root's buffer, to which the root invites everybody.
 #include "coll/pattern/direct.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task gather_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  Inbox& inbox = t.inbox();
-  Window window(t);
+Task gather_direct(Collective& c, const Parameters&) {
+  Window window(c);
   Completion sent;
-  const std::size_t own = static_cast<std::size_t>(t.rank()) * call.bytes;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
-  if (t.rank() != call.root) {
-    TUTTI_CO_TRY(co_await inbox.mailed(k, call.root, kInvited));
-    TUTTI_CO_TRY(put_direct(t, k, call.root, own, call.send, call.bytes, &sent));
-    TUTTI_CO_TRY(inbox.mail(k, call.root, kArrived, nullptr));
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+  co_await c.enter(false);
+  if (c.rank() != c.call.root) {
+    co_await c.mailed(c.call.root, kInvited);
+    co_await put_direct(c, c.call.root, own, c.call.send, c.call.bytes, &sent);
+    co_await c.mail(c.call.root, kArrived);
   } else {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes * static_cast<std::size_t>(t.size())));
-    for (int step = 1; step < t.size(); ++step)
-      TUTTI_CO_TRY(window.invite(k, (t.rank() + step) % t.size()));
-    place(t, at(call.recv, own), call.send, call.bytes);
-    for (int step = 1; step < t.size(); ++step) {
-      TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + step) % t.size(), kArrived));
+    co_await window.open(c.call.recv, c.call.bytes * static_cast<std::size_t>(c.size()));
+    for (int step = 1; step < c.size(); ++step)
+      co_await window.invite(c, (c.rank() + step) % c.size());
+    c.place(at(c.call.recv, own), c.call.send, c.call.bytes);
+    for (int step = 1; step < c.size(); ++step) {
+      co_await c.mailed((c.rank() + step) % c.size(), kArrived);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm gather_direct = {
+    .coll = Coll::gather,
+    .name = "direct",
+    .run = tutti::gather_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,38 +1,70 @@
 // Gather: everybody but the root publishes, only the root reads.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task gather_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return through_cells(t, k, Publishers::all(t), call.send, call.bytes, t.rank() == call.root,
-                       [&t, &call](int member, const std::byte* data) {
-                         place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
-                               data, call.bytes);
+Task gather_flat(Collective& c, const Parameters&) {
+  return through_cells(c, Publishers::all(c), c.call.send, c.call.bytes, c.rank() == c.call.root,
+                       [&c](int member, const std::byte* data) {
+                         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
+                                 data, c.call.bytes);
                        });
 }
 
-Task gather_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
+Task gather_blocks(Collective& c, const Parameters& p) {
   return through_blocks(
-      t, k, Publishers::all(t), call.send, [&call](int) { return call.bytes; },
-      block_parameter(t, p), t.rank() == call.root,
-      [&t, &call](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes + offset), data,
-              bytes);
+      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, block_parameter(c, p),
+      c.rank() == c.call.root,
+      [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
+        c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes + offset), data,
+                bytes);
       });
 }
 
-Task gather_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const bool root = t.rank() == call.root;
+Task gather_memory(Collective& c, const Parameters&) {
+  const bool root = c.rank() == c.call.root;
   if (root) {
-    place(t, at(call.recv, static_cast<std::size_t>(call.root) * call.bytes), call.send,
-          call.bytes);
+    c.place(at(c.call.recv, static_cast<std::size_t>(c.call.root) * c.call.bytes), c.call.send,
+            c.call.bytes);
   }
-  return through_memory(t, k, Publishers::all(t), call.send, call.bytes, root,
-                        [&t, &call](int member, const Remote& remote) {
-                          const std::size_t offset = static_cast<std::size_t>(member) * call.bytes;
-                          return read_now(t, remote, 0, at(call.recv, offset), call.bytes);
+  return through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, root,
+                        [&c](int member, const Remote& remote) {
+                          const std::size_t offset =
+                              static_cast<std::size_t>(member) * c.call.bytes;
+                          return read_now(c, remote, 0, at(c.call.recv, offset), c.call.bytes);
                         });
 }
 
+namespace algorithm {
+
+const Algorithm gather_flat = {
+    .coll = Coll::gather,
+    .name = "flat",
+    .run = tutti::gather_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm gather_blocks = {
+    .coll = Coll::gather,
+    .name = "blocks",
+    .run = tutti::gather_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm gather_memory = {
+    .coll = Coll::gather,
+    .name = "memory",
+    .run = tutti::gather_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

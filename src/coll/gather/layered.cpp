@@ -2,34 +2,45 @@
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task gather_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
+Task gather_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
   const Padded padded(layers);
-  const int root_node = layers.node_of[static_cast<std::size_t>(call.root)];
+  const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
   const bool at_root = layers.my_node == root_node;
-  const std::size_t block = padded.per_node() * call.bytes;  // of a node
+  const std::size_t block = padded.per_node() * c.call.bytes;  // of a node
   Temporary here, all;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  if (layers.leaders) TUTTI_CO_TRY(here.allocate(t, block));
-  const bool holds_all = at_root && (layers.leaders || t.rank() == call.root);
-  if (holds_all) TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
-  const Call up = like(call, Coll::gather, 0, call.send, here.memory(), call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, up));
+  co_await c.layers_turn();
+  if (layers.leaders) co_await here.allocate(c, block);
+  const bool holds_all = at_root && (layers.leaders || c.rank() == c.call.root);
+  if (holds_all) co_await all.allocate(c, padded.places() * c.call.bytes);
+  const Call up = like(c.call, Coll::gather, 0, c.call.send, here.memory(), c.call.bytes);
+  co_await in_layer(c, layers.node, up);
   if (layers.leaders) {
-    const Call across = like(call, Coll::gather, root_node, here.memory(), all.memory(), block);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    const Call across = like(c.call, Coll::gather, root_node, here.memory(), all.memory(), block);
+    co_await in_layer(c, layers.leaders, across);
   }
-  TUTTI_CO_TRY(
-      co_await pass_on_node(t, call.root, false, all.memory(), padded.places() * call.bytes));
-  for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
-    place(t, at(call.recv, static_cast<std::size_t>(member) * call.bytes),
-          at(all.memory(), padded.of(member) * call.bytes), call.bytes);
+  co_await pass_on_node(c, c.call.root, false, all.memory(), padded.places() * c.call.bytes);
+  for (int member = 0; c.rank() == c.call.root && member < c.size(); ++member) {
+    c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
+            at(all.memory(), padded.of(member) * c.call.bytes), c.call.bytes);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm gather_layered = {
+    .coll = Coll::gather,
+    .name = "layered",
+    .run = tutti::gather_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "coll/call.hpp"
+#include "coll/collective.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/move.hpp"
 #include "coll/pattern/published.hpp"
@@ -13,38 +14,36 @@ namespace tutti {
 /// (a chunk's room).
 class BlockFold {
  public:
-  BlockFold(Team& team, const Call& call, std::byte* aside) noexcept
-      : team_(team), call_(call), aside_(aside) {}
+  BlockFold(Collective& c, std::byte* aside) noexcept : c_(c), aside_(aside) {}
 
   void operator()(int member, std::size_t offset, const std::byte* data,
                   std::size_t bytes) noexcept {
-    std::byte* const out = at(call_.recv, offset);
-    const bool in_place = call_.send == call_.recv;
+    std::byte* const out = at(c_.call.recv, offset);
+    const bool in_place = c_.call.send == c_.call.recv;
     if (member == 0) {
       first_ = data;
-      if (team_.rank() > 1 && in_place) place(team_, aside_, out, bytes);
+      if (c_.rank() > 1 && in_place) c_.place(aside_, out, bytes);
       return;
     }
-    if (member == team_.rank() && member > 1 && in_place) data = aside_;
-    fold_bytes(team_, *call_.reduction, member == 1 ? first_ : out, data, out, bytes);
+    if (member == c_.rank() && member > 1 && in_place) data = aside_;
+    c_.fold(member == 1 ? first_ : out, data, out, bytes);
   }
 
  private:
-  Team& team_;
-  const Call& call_;
+  Collective& c_;
   std::byte* aside_;
   const std::byte* first_ = nullptr;
 };
 
 /// Everybody's vector goes through shared blocks; members that read fold it into call.recv.
-inline Task fold_through_blocks(Team& t, const Call& call, const Ticket& k, std::size_t block,
-                                bool reads) {
-  Scratch aside(t);
-  if (reads && t.rank() > 1 && call.send == call.recv) TUTTI_CO_TRY(aside.take());
-  const std::size_t chunk = whole_elements(block, call.reduction->element_bytes);
-  co_return co_await through_blocks(
-      t, k, Publishers::all(t), call.send, [&call](int) { return call.bytes; }, chunk, reads,
-      BlockFold(t, call, aside.memory()));
+inline Task fold_through_blocks(Collective& c, std::size_t block, bool reads) {
+  Scratch aside(c);
+  if (reads && c.rank() > 1 && c.call.send == c.call.recv) co_await aside.take();
+  const std::size_t chunk = whole_elements(block, c.call.reduction->element_bytes);
+  co_await through_blocks(
+      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, chunk, reads,
+      BlockFold(c, aside.memory()));
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -30,20 +30,18 @@ std::uint64_t CastWindows::groups(std::size_t block_bytes, std::size_t total,
   return fragment == 0 || block_bytes == 0 ? 0 : groups_of(block_bytes, total, fragment);
 }
 
-CastWindows::CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks,
-                         const Parameters& p) noexcept
-    : t_(t),
-      k_(k),
+CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, const Parameters& p) noexcept
+    : c_(c),
       blocks_(blocks),
-      multicast_(t.multicast()),
-      ring_(t.ring()),
-      fragment_(Multicast::fragment_bytes(t.fabric().traits().datagram_bytes)),
+      multicast_(c.team.multicast()),
+      ring_(c.team.ring()),
+      fragment_(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes)),
       block_fragments_(chunks(blocks.bytes, fragment_)),
       block_groups_(chunks(block_fragments_, Ring::kGroup)),
       groups_(groups_of(blocks.bytes, blocks.total, fragment_)),
       own_begin_(std::min(
           groups_,
-          block_groups_ * static_cast<Group>((t.rank() - blocks.root + t.size()) % t.size()))),
+          block_groups_ * static_cast<Group>((c.rank() - blocks.root + c.size()) % c.size()))),
       own_end_(std::min(own_begin_ + block_groups_, groups_)),
       window_(static_cast<Group>(std::max<std::int64_t>(p.value[0] / Ring::kGroup, 1))),
       quarter_(std::max<Group>(window_ / 4, 1)),
@@ -57,14 +55,14 @@ CastWindows::CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks,
 }
 
 CastWindows::~CastWindows() {
-  if (exposed_) t_.fabric().withdraw(region_);
+  if (exposed_) c_.team.fabric().withdraw(region_);
 }
 
 // ---- what a message consists of
 
 int CastWindows::root_of(Group g) const noexcept {
   return static_cast<int>((static_cast<Group>(blocks_.root) + g / block_groups_) %
-                          static_cast<Group>(t_.size()));
+                          static_cast<Group>(c_.size()));
 }
 
 std::size_t CastWindows::end_of_block(std::uint64_t block) const noexcept {
@@ -111,11 +109,12 @@ void CastWindows::advance() noexcept {
 // ---- stage 1: datagrams
 
 Status CastWindows::cast_group(Group g) noexcept {
-  const std::uint64_t begin_ns = pace_ != 0 ? t_.fabric().now_ns() : 0;
+  const std::uint64_t begin_ns = pace_ != 0 ? c_.team.fabric().now_ns() : 0;
   const auto count = static_cast<int>(fragments_of(g));
   const std::uint64_t first = first_fragment(g);
   for (int i = 0; i < count; ++i) {
-    TUTTI_TRY(multicast_.cast(k_, static_cast<std::uint32_t>(first + static_cast<unsigned>(i)),
+    TUTTI_TRY(multicast_.cast(c_.ticket(),
+                              static_cast<std::uint32_t>(first + static_cast<unsigned>(i)),
                               blocks_.base + offset(g, i), bytes(g, i, 1)));
   }
   if (pace_ != 0) {
@@ -130,7 +129,7 @@ Status CastWindows::cast() noexcept {
   stalled_ = false;
   deadline_ns_ = 0;
   if (cast_ == own_end_ || settled_ < own_begin_) return Status::success();
-  if (pace_ != 0 && t_.fabric().now_ns() < next_cast_ns_) {
+  if (pace_ != 0 && c_.team.fabric().now_ns() < next_cast_ns_) {
     deadline_ns_ = next_cast_ns_;
     return Status::success();
   }
@@ -173,7 +172,7 @@ void CastWindows::accept(const MulticastPacket& packet) noexcept {
     ++multicast_.counts().lost;
     return;
   }
-  place(t_, blocks_.base + offset(g, fragment), packet.data, packet.bytes);
+  c_.place(blocks_.base + offset(g, fragment), packet.data, packet.bytes);
   ++multicast_.counts().taken;
   had_[g % kGroups] |= bit;
   advance();
@@ -182,7 +181,7 @@ void CastWindows::accept(const MulticastPacket& packet) noexcept {
 /// Once all is settled, whatever comes is of later messages.
 void CastWindows::take_casts() noexcept {
   while (settled_ != groups_) {
-    const MulticastPacket* const packet = multicast_.next(k_);
+    const MulticastPacket* const packet = multicast_.next(c_.ticket());
     if (packet == nullptr) return;
     accept(*packet);
   }
@@ -190,7 +189,7 @@ void CastWindows::take_casts() noexcept {
 
 /// `granted`: what the one before had said before the datagrams were taken.
 void CastWindows::settle(std::uint64_t granted) noexcept {
-  const Group said = granted > k_.first_item ? granted - k_.first_item : 0;
+  const Group said = granted > c_.ticket().first_item ? granted - c_.ticket().first_item : 0;
   const Group most = cast_ == own_end_ ? groups_ : cast_;
   const Group now = std::min(std::max({seen_, complete_, said}), most);
   if (now <= settled_) return;
@@ -212,12 +211,12 @@ Status CastWindows::ask() noexcept {
     if (missing != 0) {
       wanted_[g % kGroups] = missing;
       if (!exposed_) {
-        TUTTI_TRY(t_.fabric().expose(blocks_.base, blocks_.total, &region_));
+        TUTTI_TRY(c_.team.fabric().expose(blocks_.base, blocks_.total, &region_));
         exposed_ = true;
         key = &region_.key;
       }
     }
-    TUTTI_TRY(ring_.ask(k_, number(g), missing, key));
+    TUTTI_TRY(ring_.ask(c_.ticket(), number(g), missing, key));
   }
   return Status::success();
 }
@@ -238,9 +237,9 @@ void CastWindows::take_puts() noexcept {
 }
 
 Status CastWindows::put(Group g, Bits fragments) noexcept {
-  if (!attached_ && !t_.elided()) {
-    TUTTI_TRY(t_.fabric().attach(t_.job_rank((t_.rank() + 1) % t_.size()),
-                                 ring_.window_of_behind(k_), &window_behind_));
+  if (!attached_ && !c_.team.elided()) {
+    TUTTI_TRY(c_.team.fabric().attach(c_.team.job_rank((c_.rank() + 1) % c_.size()),
+                                      ring_.window_of_behind(c_.ticket()), &window_behind_));
     attached_ = true;
   }
   for (int first = 0; fragments >> first != 0;) {
@@ -258,7 +257,7 @@ Status CastWindows::put(Group g, Bits fragments) noexcept {
 
 /// `*served`: the one behind has all of the group, or has been put what it lacked.
 Status CastWindows::serve_group(Group g, bool* served) noexcept {
-  const int behind = (t_.rank() + 1) % t_.size();
+  const int behind = (c_.rank() + 1) % c_.size();
   *served = root_of(g) == behind;
   if (*served) {
     if (g == told_) ++told_;
@@ -308,17 +307,17 @@ int CastWindows::reader_of(Group settled) const noexcept {
 /// `place`: of this rank in the tree. True also where those that have not reported are given up.
 bool CastWindows::children_have_settled(int place, Group settled) noexcept {
   const std::uint64_t wanted = number(settled);
-  const int branches = place == 0 ? Ring::chords(t_.size()) : std::countr_zero(unsigned(place));
+  const int branches = place == 0 ? Ring::chords(c_.size()) : std::countr_zero(unsigned(place));
   const auto missing = [&](int chord) {
     const std::uint64_t count = ring_.reported(chord);
     return count < wanted && given_up_[chord] != count + 1;
   };
   int chord = 0;
   const int end =
-      std::min(branches, static_cast<int>(std::bit_width(unsigned(t_.size() - 1 - place))));
+      std::min(branches, static_cast<int>(std::bit_width(unsigned(c_.size() - 1 - place))));
   while (chord < end && !missing(chord)) ++chord;
   if (chord != end) {
-    const std::uint64_t now = t_.fabric().now_ns();
+    const std::uint64_t now = c_.team.fabric().now_ns();
     if (missed_ns_ == 0) missed_ns_ = now;
     if (now - missed_ns_ < patience_ns_) return false;
     for (; chord < end; ++chord)
@@ -330,7 +329,7 @@ bool CastWindows::children_have_settled(int place, Group settled) noexcept {
 
 bool CastWindows::may_cast(Group g) noexcept {
   const Group settled = g < ahead_ ? 0 : (g - ahead_ + 1) / quarter_ * quarter_;
-  if (settled == 0 || reader_of(settled) != t_.rank()) return true;
+  if (settled == 0 || reader_of(settled) != c_.rank()) return true;
   return children_have_settled(0, settled);
 }
 
@@ -338,7 +337,7 @@ Status CastWindows::report() noexcept {
   for (;;) {
     const Group boundary = next_report_ * quarter_;
     if (boundary >= groups_ || settled_ < boundary || settled_ == groups_) return Status::success();
-    const int place = (t_.rank() - reader_of(boundary) + t_.size()) % t_.size();
+    const int place = (c_.rank() - reader_of(boundary) + c_.size()) % c_.size();
     if (place != 0) {
       if (!children_have_settled(place, boundary)) return Status::success();
       TUTTI_TRY(ring_.report(std::countr_zero(unsigned(place)), number(boundary)));
@@ -364,12 +363,12 @@ Status CastWindows::step() noexcept {
 /// Awaits words of the neighbours, and datagrams or the time for the next ones.
 Engine::Reached CastWindows::news(std::uint64_t told, std::uint64_t arrivals) noexcept {
   constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-  Engine& engine = t_.engine();
+  Engine& engine = c_.team.engine();
   const bool timed = deadline_ns_ != 0;
   const Word& other = timed ? engine.clock() : multicast_.arrivals();
   const std::uint64_t value = timed ? deadline_ns_ : settled_ == groups_ ? kNever : arrivals + 1;
   return engine.reached_either(ring_.first_told(), ring_.told_span(), ring_.stride(), told + 1,
-                               other, value, t_.membership());
+                               other, value, c_.team.membership());
 }
 
 Task CastWindows::run() noexcept {
@@ -378,11 +377,11 @@ Task CastWindows::run() noexcept {
     // Read before looking: what comes after the look makes them grow.
     const std::uint64_t arrivals = multicast_.arrivals().load(std::memory_order_acquire);
     const std::uint64_t told = ring_.told_sum(), moves = moves_;
-    TUTTI_CO_TRY(step());
-    if (moves_ == moves && !over()) TUTTI_CO_TRY(co_await news(told, arrivals));
+    co_await step();
+    if (moves_ == moves && !over()) co_await news(told, arrivals);
   }
-  TUTTI_CO_TRY(co_await all_sent(t_, sent_));
-  co_return sent_.status;
+  co_await c_.completed(sent_);
+  co_return Status::success();
 }
 
 }  // namespace tutti

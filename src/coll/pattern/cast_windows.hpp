@@ -52,14 +52,14 @@ class CastWindows {
 
   /// After Team::open_multicast(). `p`: window (datagrams), pace (MB/s; 0: none), patience (us).
   /// All but `p` outlive it.
-  CastWindows(Team& t, const Ticket& k, const CastBlocks& blocks, const Parameters& p) noexcept;
+  CastWindows(Collective& c, const CastBlocks& blocks, const Parameters& p) noexcept;
   ~CastWindows();
   CastWindows(const CastWindows&) = delete;
   CastWindows& operator=(const CastWindows&) = delete;
 
-  FramePool& frames() noexcept { return t_.frames(); }
-  /// Between Inbox::enter and Team::finish, in the ticket's turn. On success all blocks are here,
-  /// and nobody will write to them or read them any more.
+  FramePool& frames() noexcept { return c_.team.frames(); }
+  /// Between Collective::enter and finish, in the collective's turn. On success all blocks are
+  /// here, and nobody will write to them or read them any more.
   Task run() noexcept;
 
  private:
@@ -69,7 +69,7 @@ class CastWindows {
   static constexpr Group kGroups = Ring::kGroups;
 
   // ---- what a message consists of
-  Group number(Group g) const noexcept { return k_.first_item + g; }
+  Group number(Group g) const noexcept { return c_.ticket().first_item + g; }
   int root_of(Group g) const noexcept;
   bool own(Group g) const noexcept { return g >= own_begin_ && g < own_end_; }
   std::size_t end_of_block(std::uint64_t block) const noexcept;
@@ -105,8 +105,7 @@ class CastWindows {
   bool may_cast(Group g) noexcept;
   bool children_have_settled(int place, Group settled) noexcept;
 
-  Team& t_;
-  const Ticket& k_;
+  Collective& c_;
   const CastBlocks& blocks_;
   Multicast& multicast_;
   Ring ring_;

@@ -7,89 +7,83 @@
 
 namespace tutti {
 
-Casts::Casts(Team& t, const Call& call, const Ticket& k) noexcept
-    : t_(t),
-      call_(call),
-      k_(k),
-      multicast_(t.multicast()),
-      place_((t.rank() - call.root + t.size()) % t.size()),
-      fragment_(std::min(Multicast::fragment_bytes(t.fabric().traits().datagram_bytes),
+Casts::Casts(Collective& c) noexcept
+    : c_(c),
+      multicast_(c.team.multicast()),
+      place_((c.rank() - c.call.root + c.size()) % c.size()),
+      fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),
                          Ring::kSlotBytes)),
-      fragments_(static_cast<int>(chunks(call.bytes, fragment_))) {
+      fragments_(static_cast<int>(chunks(c.call.bytes, fragment_))) {
   if (place_ == 0) had_ = (std::uint64_t{1} << fragments_) - 1;
 }
 
-int Casts::member(int place) const noexcept { return (place + call_.root) % t_.size(); }
+int Casts::member(int place) const noexcept { return (place + c_.call.root) % c_.size(); }
 
 std::size_t Casts::bytes(int i) const noexcept {
-  return std::min(fragment_, call_.bytes - offset(i));
+  return std::min(fragment_, c_.call.bytes - offset(i));
 }
 
 Status Casts::cast() noexcept {
   for (int i = 0; i < fragments_; ++i) {
-    TUTTI_TRY(multicast_.cast(k_, static_cast<std::uint32_t>(i),
-                              at(static_cast<const void*>(call_.recv), offset(i)), bytes(i)));
+    TUTTI_TRY(multicast_.cast(c_.ticket(), static_cast<std::uint32_t>(i),
+                              at(static_cast<const void*>(c_.call.recv), offset(i)), bytes(i)));
   }
   return Status::success();
 }
 
 Status Casts::take() noexcept {
   std::uint32_t sequence = 0;
-  while (!complete() && multicast_.take(k_, call_.recv, fragment_, call_.bytes, &sequence))
+  while (!complete() &&
+         multicast_.take(c_.ticket(), c_.call.recv, fragment_, c_.call.bytes, &sequence))
     had_ |= std::uint64_t{1} << sequence;
   return Status::success();
 }
 
 Task Casts::take_until(std::uint64_t deadline_ns) noexcept {
-  Engine& engine = t_.engine();
+  Engine& engine = c_.team.engine();
   for (;;) {
     // Read before looking: what comes after the look makes them grow.
     const Word& arrivals = multicast_.arrivals();
     const std::uint64_t seen = arrivals.load(std::memory_order_acquire);
-    TUTTI_CO_TRY(take());
-    if (complete() || t_.fabric().now_ns() >= deadline_ns) co_return Status::success();
+    co_await take();
+    if (complete() || c_.team.fabric().now_ns() >= deadline_ns) co_return Status::success();
     if (deadline_ns == kNever) {
-      TUTTI_CO_TRY(co_await engine.reached(arrivals, seen + 1, t_.membership()));
+      co_await engine.reached(arrivals, seen + 1, c_.team.membership());
     } else {
-      TUTTI_CO_TRY(co_await engine.reached_by(arrivals, seen + 1, deadline_ns, t_.membership()));
+      co_await engine.reached_by(arrivals, seen + 1, deadline_ns, c_.team.membership());
     }
   }
 }
 
 Status Casts::save() noexcept {
-  Inbox& inbox = t_.inbox();
   for (int i = 0; i < fragments_; ++i) {
-    tutti::place(t_, inbox.data(k_, Inbox::bcast_block(t_.size(), i), bytes(i)),
-                 at(static_cast<const void*>(call_.recv), offset(i)), bytes(i));
+    c_.place(c_.data(c_.bcast_block(i), bytes(i)),
+             at(static_cast<const void*>(c_.call.recv), offset(i)), bytes(i));
   }
-  inbox.fill(k_, Inbox::bcast_block(t_.size(), 0));
+  c_.team.inbox().fill(c_.ticket(), c_.bcast_block(0));
   return Status::success();
 }
 
 Task Casts::fetch(bool* saved) noexcept {
-  Inbox& inbox = t_.inbox();
-  Engine& engine = t_.engine();
+  Engine& engine = c_.team.engine();
   const int root = member(0);
   *saved = false;
   Completion asked;
   std::uint64_t filled = 0;
-  TUTTI_CO_TRY(inbox.fetch_counter(k_, root, Inbox::bcast_block(t_.size(), 0), &filled, &asked));
-  TUTTI_CO_TRY(
-      co_await engine.reached(asked.finished, asked.posted, t_.membership(), t_.job_rank(root)));
-  TUTTI_CO_TRY(asked.status);
-  if (filled < k_.epoch + 1) co_return Status::success();
+  co_await c_.team.inbox().fetch_counter(c_.ticket(), root, c_.bcast_block(0), &filled, &asked);
+  co_await engine.completed(asked, c_.team.membership(), c_.team.job_rank(root));
+  if (filled < c_.ticket().epoch + 1) co_return Status::success();
   *saved = true;
   Completion read;
   for (int i = 0; i < fragments_; ++i) {
     if ((had_ >> i & 1) != 0) continue;
-    TUTTI_CO_TRY(inbox.fetch(k_, root, Inbox::bcast_block(t_.size(), i), at(call_.recv, offset(i)),
-                             bytes(i), &read));
+    co_await c_.team.inbox().fetch(c_.ticket(), root, c_.bcast_block(i),
+                                   at(c_.call.recv, offset(i)), bytes(i), &read);
     had_ |= std::uint64_t{1} << i;
     ++multicast_.counts().repaired;
   }
-  TUTTI_CO_TRY(
-      co_await engine.reached(read.finished, read.posted, t_.membership(), t_.job_rank(root)));
-  co_return read.status;
+  co_await engine.completed(read, c_.team.membership(), c_.team.job_rank(root));
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -11,15 +11,14 @@ namespace tutti {
 
 class Casts {
  public:
-  /// After Team::open_multicast(). All three outlive it.
-  Casts(Team& t, const Call& call, const Ticket& k) noexcept;
+  /// After Team::open_multicast(). Outlives it.
+  explicit Casts(Collective& c) noexcept;
 
-  const Ticket& ticket() const noexcept { return k_; }
   /// Distance from the root, and the member at that distance.
   int place() const noexcept { return place_; }
   int member(int place) const noexcept;
   bool complete() const noexcept { return had_ == (std::uint64_t{1} << fragments_) - 1; }
-  FramePool& frames() noexcept { return t_.frames(); }
+  FramePool& frames() noexcept { return c_.team.frames(); }
 
   /// Casts all fragments. Who has them all.
   Status cast() noexcept;
@@ -38,9 +37,7 @@ class Casts {
   std::size_t bytes(int i) const noexcept;
   Status take() noexcept;
 
-  Team& t_;
-  const Call& call_;
-  const Ticket& k_;
+  Collective& c_;
   Multicast& multicast_;
   const int place_;
   const std::size_t fragment_;

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "coll/collective.hpp"
 #include "coll/pattern/move.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kInvited = 1, kArrived = 2;
 /// A buffer of this rank that others put into, for the life of an algorithm.
 class Window {
  public:
-  explicit Window(Team& team) noexcept : team_(team) {}
+  explicit Window(Collective& c) noexcept : team_(c.team) {}
   ~Window() {
     if (open_) team_.fabric().withdraw(region_);
   }
@@ -28,8 +28,8 @@ class Window {
     open_ = true;
     return Status::success();
   }
-  Status invite(const Ticket& k, int member) noexcept {
-    return team_.inbox().mail(k, member, kInvited, &region_.key);
+  Status invite(Collective& c, int member) noexcept {
+    return c.mail(member, kInvited, &region_.key);
   }
   const Key& key() const noexcept { return region_.key; }
 
@@ -40,17 +40,12 @@ class Window {
 };
 
 /// Puts to the buffer that `member` has invited to. Its kInvited must have been awaited.
-inline Status put_direct(Team& t, const Ticket& k, int member, std::size_t offset, const void* data,
+inline Status put_direct(Collective& c, int member, std::size_t offset, const void* data,
                          std::size_t bytes, Completion* sent) noexcept {
   Remote remote;
-  TUTTI_TRY(t.fabric().attach(t.job_rank(member), t.inbox().mail_key(k, member), &remote));
+  TUTTI_TRY(c.team.fabric().attach(c.team.job_rank(member), c.mail_key(member), &remote));
   return bytes == 0 ? Status::success()
-                    : t.fabric().put(remote, offset, data, bytes, nullptr, sent);
-}
-
-/// Awaits that everything posted to `sent` is over on this side.
-inline Engine::Reached all_sent(Team& t, const Completion& sent) noexcept {
-  return t.engine().reached(sent.finished, sent.posted, t.membership());
+                    : c.team.fabric().put(remote, offset, data, bytes, nullptr, sent);
 }
 
 }  // namespace tutti

@@ -6,47 +6,44 @@
 
 namespace tutti {
 
-Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+Task collect_direct(Collective& c, void* vector, std::size_t bytes,
                     const PlacementOf& placement) noexcept {
-  const int size = t.size();
-  Inbox& inbox = t.inbox();
-  Window window(t);
+  const int size = c.size();
+  Window window(c);
   Completion sent;
-  TUTTI_CO_TRY(window.open(vector, bytes));
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
-  for (int have = 1; have < size; have *= 2)
-    TUTTI_CO_TRY(window.invite(k, (t.rank() + have) % size));
+  co_await window.open(vector, bytes);
+  co_await c.enter(true);
+  for (int have = 1; have < size; have *= 2) co_await window.invite(c, (c.rank() + have) % size);
   for (int have = 1; have < size; have *= 2) {
-    const int to = (t.rank() + size - have) % size;
-    TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
+    const int to = (c.rank() + size - have) % size;
+    co_await c.mailed(to, kInvited);
     for (int i = 0; i < std::min(have, size - have);) {
       // As many blocks at once as follow each other.
-      Placement run = placement((t.rank() + i) % size);
+      Placement run = placement((c.rank() + i) % size);
       for (++i; i < std::min(have, size - have); ++i) {
-        const Placement next = placement((t.rank() + i) % size);
+        const Placement next = placement((c.rank() + i) % size);
         if (next.begin != run.begin + run.bytes) break;
         run.bytes += next.bytes;
       }
-      TUTTI_CO_TRY(put_direct(t, k, to, run.begin, at(vector, run.begin), run.bytes, &sent));
+      co_await put_direct(c, to, run.begin, at(vector, run.begin), run.bytes, &sent);
     }
-    TUTTI_CO_TRY(inbox.mail(k, to, kArrived, nullptr));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + have) % size, kArrived));
+    co_await c.mail(to, kArrived);
+    co_await c.mailed((c.rank() + have) % size, kArrived);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  co_return sent.status;
+  co_await c.completed(sent);
+  co_return Status::success();
 }
 
-Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+Task collect_eager(Collective& c, void* vector, std::size_t bytes,
                    const PlacementOf& placement) noexcept {
-  const int size = t.size();
-  Inbox& inbox = t.inbox();
+  const int size = c.size();
   Temporary known;  // blocks of this rank, the next one, ...
   Completion sent;
-  TUTTI_CO_TRY(known.allocate(t, bytes));
+  co_await known.allocate(c, bytes);
   std::size_t filled = 0;
   const auto copy_in = [&](int member) {
     const Placement block = placement(member);
-    place(t, at(known.memory(), filled), at(vector, block.begin), block.bytes);
+    c.place(at(known.memory(), filled), at(vector, block.begin), block.bytes);
     filled += block.bytes;
   };
   const auto bytes_of = [&](int first, int count) {
@@ -54,24 +51,24 @@ Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
     for (int i = 0; i < count; ++i) total += placement((first + i) % size).bytes;
     return total;
   };
-  copy_in(t.rank());
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  copy_in(c.rank());
+  co_await c.enter(true);
   for (int round = 0, have = 1; have < size; ++round, have *= 2) {
     const int count = std::min(have, size - have);
-    const int from = (t.rank() + have) % size;
-    TUTTI_CO_TRY(inbox.put(k, (t.rank() + size - have) % size, round, known.memory(),
-                           bytes_of(t.rank(), count), &sent));
-    TUTTI_CO_TRY(co_await inbox.arrival(k, round, from));
-    const std::byte* data = inbox.data(k, round, bytes_of(from, count));
+    const int from = (c.rank() + have) % size;
+    co_await c.put((c.rank() + size - have) % size, round, known.memory(),
+                   bytes_of(c.rank(), count), &sent);
+    co_await c.arrival(round, from);
+    const std::byte* data = c.data(round, bytes_of(from, count));
     for (int i = 0; i < count; ++i) {
       const Placement block = placement((from + i) % size);
-      place(t, at(vector, block.begin), data, block.bytes);
-      data += t.elided() ? 0 : block.bytes;
+      c.place(at(vector, block.begin), data, block.bytes);
+      data += c.team.elided() ? 0 : block.bytes;
       copy_in((from + i) % size);
     }
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  co_return sent.status;
+  co_await c.completed(sent);
+  co_return Status::success();
 }
 
 }  // namespace tutti

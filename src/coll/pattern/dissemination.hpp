@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <functional>
 
-#include "engine/task.hpp"
-#include "team/team.hpp"
+#include "base/task.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
@@ -18,12 +18,12 @@ using PlacementOf = std::function<Placement(int member)>;
 
 /// The own block is in `vector`; all are when the task is over. Enters the inbox. The vectors of
 /// the others are written straight into, for which the first step is an exchange of keys.
-Task collect_direct(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+Task collect_direct(Collective& c, void* vector, std::size_t bytes,
                     const PlacementOf& placement) noexcept;
 
 /// The same for small vectors (at most an inbox block in all): through inbox blocks, without that
 /// step.
-Task collect_eager(Team& t, const Ticket& k, void* vector, std::size_t bytes,
+Task collect_eager(Collective& c, void* vector, std::size_t bytes,
                    const PlacementOf& placement) noexcept;
 
 }  // namespace tutti

@@ -1,9 +1,9 @@
 // Recursive doubling between nodes, for any number of them and in rank order.
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
-#include "team/team.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
@@ -11,7 +11,6 @@ namespace tutti {
 /// everywhere). Enters the inbox; the caller finishes the ticket. Vectors of up to an inbox block
 /// go through inbox blocks, longer ones straight into temporary memory of the receiver, for which
 /// the first step is an exchange of keys.
-Task double_up(Team& t, const Ticket& k, const Reduction& reduction, void* vector,
-               std::size_t bytes) noexcept;
+Task double_up(Collective& c, void* vector, std::size_t bytes) noexcept;
 
 }  // namespace tutti

@@ -4,30 +4,27 @@
 
 namespace tutti {
 
-Task exchange_blocks(Team& t, const Ticket& k, const void* send, void* recv,
-                     std::size_t bytes) noexcept {
-  const int size = t.size();
-  const std::size_t own = static_cast<std::size_t>(t.rank()) * bytes;
-  Inbox& inbox = t.inbox();
-  Window window(t);
+Task exchange_blocks(Collective& c, const void* send, void* recv, std::size_t bytes) noexcept {
+  const int size = c.size();
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * bytes;
+  Window window(c);
   Completion sent;
-  TUTTI_CO_TRY(window.open(recv, bytes * static_cast<std::size_t>(size)));
-  TUTTI_CO_TRY(co_await inbox.enter(k, true));
+  co_await window.open(recv, bytes * static_cast<std::size_t>(size));
+  co_await c.enter(true);
   for (int step = 1; step < size; ++step)
-    TUTTI_CO_TRY(window.invite(k, (t.rank() + size - step) % size));
-  place(t, at(recv, own), at(send, own), bytes);
+    co_await window.invite(c, (c.rank() + size - step) % size);
+  c.place(at(recv, own), at(send, own), bytes);
   for (int step = 1; step < size; ++step) {
-    const int to = (t.rank() + step) % size;
-    TUTTI_CO_TRY(co_await inbox.mailed(k, to, kInvited));
-    TUTTI_CO_TRY(
-        put_direct(t, k, to, own, at(send, static_cast<std::size_t>(to) * bytes), bytes, &sent));
-    TUTTI_CO_TRY(inbox.mail(k, to, kArrived, nullptr));
+    const int to = (c.rank() + step) % size;
+    co_await c.mailed(to, kInvited);
+    co_await put_direct(c, to, own, at(send, static_cast<std::size_t>(to) * bytes), bytes, &sent);
+    co_await c.mail(to, kArrived);
   }
   for (int step = 1; step < size; ++step) {
-    TUTTI_CO_TRY(co_await inbox.mailed(k, (t.rank() + size - step) % size, kArrived));
+    co_await c.mailed((c.rank() + size - step) % size, kArrived);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  co_return sent.status;
+  co_await c.completed(sent);
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -3,14 +3,13 @@
 
 #include <cstddef>
 
-#include "engine/task.hpp"
-#include "team/team.hpp"
+#include "base/task.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
 /// Puts block j of `send` to place `rank` of the vector `recv` of member j, for all j; the own
 /// block is copied. `bytes`: of a block. The buffers must not overlap. Enters the inbox.
-Task exchange_blocks(Team& t, const Ticket& k, const void* send, void* recv,
-                     std::size_t bytes) noexcept;
+Task exchange_blocks(Collective& c, const void* send, void* recv, std::size_t bytes) noexcept;
 
 }  // namespace tutti

@@ -3,9 +3,7 @@
 
 #include <cstddef>
 
-#include "base/reduction.hpp"
 #include "coll/pattern/move.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
@@ -13,12 +11,7 @@ namespace tutti {
 /// two operands directly, so that nothing is copied unless there is only one.
 class Folder {
  public:
-  Folder(Team& team, const Reduction& reduction, void* out, std::size_t bytes) noexcept
-      : team_(team),
-        reduction_(reduction),
-        out_(out),
-        bytes_(bytes),
-        count_(bytes / reduction.element_bytes) {}
+  Folder(Collective& c, void* out, std::size_t bytes) noexcept : c_(c), out_(out), bytes_(bytes) {}
 
   /// `operand` must not be overwritten by `out` before it has been given, save that the first
   /// operand may be `out` itself.
@@ -27,32 +20,21 @@ class Folder {
       accumulated_ = operand;
       return;
     }
-    team_.fabric().spend(Work::reduce, bytes_);
-    if (team_.carries(bytes_)) reduction_.fold(accumulated_, operand, out_, count_, reduction_);
+    c_.fold(accumulated_, operand, out_, bytes_);
     accumulated_ = out_;
   }
 
   /// After the last operand.
   void finish() noexcept {
-    if (accumulated_ != nullptr) place(team_, out_, accumulated_, bytes_);
+    if (accumulated_ != nullptr) c_.place(out_, accumulated_, bytes_);
   }
 
  private:
-  Team& team_;
-  const Reduction& reduction_;
+  Collective& c_;
   void* out_;
   std::size_t bytes_;
-  std::size_t count_;
   const void* accumulated_ = nullptr;
 };
-
-/// out = left (op) right for `bytes` of whole elements.
-inline void fold_bytes(Team& t, const Reduction& reduction, const void* left, const void* right,
-                       void* out, std::size_t bytes) noexcept {
-  t.fabric().spend(Work::reduce, bytes);
-  if (t.carries(bytes))
-    reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
-}
 
 /// How a vector of whole elements is divided among `parts` members: [begin(i), begin(i + 1)).
 class Partition {

@@ -13,28 +13,28 @@ namespace tutti {
 /// Folds [begin, begin + bytes) of all members' vectors in rank order into `out`, piece by piece so
 /// that the operands stay in the cache. `own` is this member's vector, `remotes` the others' (by
 /// member; the own entry is unused). `out` may be own + begin.
-inline Status fold_from_memory(Team& t, const Reduction& reduction, const void* own,
-                               const std::vector<Remote>& remotes, std::size_t begin,
-                               std::size_t bytes, std::byte* out, const Scratch& scratch) noexcept {
+inline Status fold_from_memory(Collective& c, const void* own, const std::vector<Remote>& remotes,
+                               std::size_t begin, std::size_t bytes, std::byte* out,
+                               const Scratch& scratch) noexcept {
   // Two pieces of scratch: what is folded so far, and the operand just read.
-  const std::size_t piece = whole_elements(scratch.bytes() / 2, reduction.element_bytes);
+  const std::size_t piece = whole_elements(scratch.bytes() / 2, c.call.reduction->element_bytes);
   std::byte* const result = scratch.memory();
   std::byte* const operand = result + piece;
   for (std::size_t done = 0; done < bytes; done += piece) {
     const std::size_t n = std::min(piece, bytes - done);
     const std::size_t offset = begin + done;
-    Folder fold(t, reduction, result, n);
-    for (int member = 0; member < t.size(); ++member) {
-      if (member == t.rank()) {
+    Folder fold(c, result, n);
+    for (int member = 0; member < c.size(); ++member) {
+      if (member == c.rank()) {
         fold(at(own, offset));
         continue;
       }
       std::byte* const read = member == 0 ? result : operand;
-      TUTTI_TRY(read_now(t, remotes[static_cast<std::size_t>(member)], offset, read, n));
+      TUTTI_TRY(read_now(c, remotes[static_cast<std::size_t>(member)], offset, read, n));
       fold(read);
     }
     fold.finish();
-    place(t, out + done, result, n);
+    c.place(out + done, result, n);
   }
   return Status::success();
 }

@@ -6,13 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "coll/collective.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"
 
 namespace tutti {
 
-inline int right_of(const Team& t) noexcept { return (t.rank() + 1) % t.size(); }
-inline int left_of(const Team& t) noexcept { return (t.rank() + t.size() - 1) % t.size(); }
+inline int right_of(const Collective& c) noexcept { return (c.rank() + 1) % c.size(); }
+inline int left_of(const Collective& c) noexcept { return (c.rank() + c.size() - 1) % c.size(); }
 
 /// Parts of a vector that are equal but for the last ones, which may be shorter or empty.
 class EqualParts {
@@ -39,23 +40,22 @@ class EqualParts {
 /// that of this one. `*step`: of the mail, from kArrived on; `sent` counts what is put out of
 /// call.recv.
 template <class Parts>
-Task fold_around_ring(Team& t, const Call& call, const Ticket& k, const Parts& parts,
-                      void* incoming, std::uint64_t* step, Completion* sent) noexcept {
-  const int size = t.size(), right = right_of(t), left = left_of(t);
+Task fold_around_ring(Collective& c, const Parts& parts, void* incoming, std::uint64_t* step,
+                      Completion* sent) noexcept {
+  const int size = c.size(), right = right_of(c), left = left_of(c);
   for (int i = 0; i < size - 1; ++i, ++*step) {
-    const int mine = (t.rank() + size - i) % size, theirs = (t.rank() + 2 * size - i - 1) % size;
-    TUTTI_CO_TRY(put_direct(t, k, right, parts.begin(mine), at(call.recv, parts.begin(mine)),
-                            parts.bytes(mine), sent));
-    TUTTI_CO_TRY(t.inbox().mail(k, right, *step, nullptr));
-    TUTTI_CO_TRY(co_await t.inbox().mailed(k, left, *step));
-    std::byte* const operand = at(call.recv, parts.begin(theirs));
-    fold_bytes(t, *call.reduction, at(incoming, parts.begin(theirs)), operand, operand,
-               parts.bytes(theirs));
+    const int mine = (c.rank() + size - i) % size, theirs = (c.rank() + 2 * size - i - 1) % size;
+    co_await put_direct(c, right, parts.begin(mine), at(c.call.recv, parts.begin(mine)),
+                        parts.bytes(mine), sent);
+    co_await c.mail(right, *step);
+    co_await c.mailed(left, *step);
+    std::byte* const operand = at(c.call.recv, parts.begin(theirs));
+    c.fold(at(incoming, parts.begin(theirs)), operand, operand, parts.bytes(theirs));
   }
   co_return Status::success();
 }
 
 /// Who has part 0 then.
-inline int root_of_first_part(const Team& t) noexcept { return t.size() - 1; }
+inline int root_of_first_part(const Collective& c) noexcept { return c.size() - 1; }
 
 }  // namespace tutti

@@ -2,9 +2,9 @@
 // whole, one member after the other, and folded in rank order.
 #pragma once
 
+#include "base/task.hpp"
 #include "coll/call.hpp"
-#include "engine/task.hpp"
-#include "team/team.hpp"
+#include "coll/collective.hpp"
 
 namespace tutti {
 
@@ -14,8 +14,7 @@ std::uint64_t fold_whole_items(std::size_t bytes, std::size_t block, int size) n
 /// Every member publishes `published` bytes from `send`; a member that `reads` folds the bytes
 /// [begin, begin + bytes) of all of them, whole, into `out` (which may overlap `send`). From turn()
 /// to finish().
-Task fold_whole(Team& t, const Reduction& reduction, const Ticket& k, const void* send,
-                std::size_t published, std::size_t begin, std::size_t bytes, bool reads, void* out,
-                std::size_t block);
+Task fold_whole(Collective& c, const void* send, std::size_t published, std::size_t begin,
+                std::size_t bytes, bool reads, void* out, std::size_t block);
 
 }  // namespace tutti

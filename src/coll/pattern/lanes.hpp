@@ -14,16 +14,16 @@ struct Lanes {
   std::size_t whole;  // of all of them
   std::size_t tail;
 
-  Lanes(const Team& t, std::size_t bytes, std::size_t element_bytes) noexcept {
-    const auto count = static_cast<std::size_t>(t.layers()->each());
+  Lanes(const Collective& c, std::size_t bytes, std::size_t element_bytes) noexcept {
+    const auto count = static_cast<std::size_t>(c.team.layers()->each());
     part = bytes / element_bytes / count * element_bytes;
     whole = part * count;
     tail = bytes - whole;
   }
   /// Where this rank's part begins.
-  std::size_t mine(const Team& t) const noexcept {
+  std::size_t mine(const Collective& c) const noexcept {
     return part *
-           static_cast<std::size_t>(t.layers()->local_of[static_cast<std::size_t>(t.rank())]);
+           static_cast<std::size_t>(c.team.layers()->local_of[static_cast<std::size_t>(c.rank())]);
   }
 };
 

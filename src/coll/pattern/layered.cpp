@@ -4,28 +4,29 @@
 
 namespace tutti {
 
-Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t bytes) noexcept {
-  const Layers& layers = *t.layers();
+Task pass_on_node(Collective& c, int root, bool to_leader, void* memory,
+                  std::size_t bytes) noexcept {
+  const Layers& layers = *c.team.layers();
   const int local = layers.local_of[static_cast<std::size_t>(root)];
   if (layers.my_node != layers.node_of[static_cast<std::size_t>(root)] || local == 0)
     co_return Status::success();
   Temporary unused;
-  if (t.rank() != root && !layers.leaders) {
-    TUTTI_CO_TRY(unused.allocate(t, bytes));
+  if (c.rank() != root && !layers.leaders) {
+    co_await unused.allocate(c, bytes);
     memory = unused.memory();
   }
   const Call call = like(Call{}, Coll::bcast, to_leader ? local : 0, nullptr, memory, bytes);
-  co_return co_await in_layer(t, layers.node, call);
+  co_await in_layer(c, layers.node, call);
+  co_return Status::success();
 }
 
-Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
-                     std::size_t bytes) noexcept {
-  const Layers& layers = *t.layers();
+Task collect_by_node(Collective& c, const void* mine, void* vector, std::size_t bytes) noexcept {
+  const Layers& layers = *c.team.layers();
   std::byte* const ours =
       at(vector,
          static_cast<std::size_t>(layers.first[static_cast<std::size_t>(layers.my_node)]) * bytes);
-  const Call gather = like(call, Coll::gather, 0, mine, ours, bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, gather));
+  const Call gather = like(c.call, Coll::gather, 0, mine, ours, bytes);
+  co_await in_layer(c, layers.node, gather);
   if (layers.leaders) {
     std::vector<std::size_t> counts, displs;
     for (int node = 0; node < layers.nodes; ++node) {
@@ -34,14 +35,15 @@ Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
                        bytes);
     }
     Call all =
-        like(call, Coll::allgatherv, 0, ours, vector, bytes * static_cast<std::size_t>(t.size()));
+        like(c.call, Coll::allgatherv, 0, ours, vector, bytes * static_cast<std::size_t>(c.size()));
     all.counts = counts.data();
     all.displs = displs.data();
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, all));
+    co_await in_layer(c, layers.leaders, all);
   }
   const Call down =
-      like(call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(t.size()));
-  co_return co_await in_layer(t, layers.node, down);
+      like(c.call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(c.size()));
+  co_await in_layer(c, layers.node, down);
+  co_return Status::success();
 }
 
 }  // namespace tutti

@@ -10,12 +10,12 @@ namespace tutti {
 
 /// Runs `call` in a layer; where this rank is the only one in it (nullptr), its own block goes
 /// where it belongs.
-inline Task in_layer(Team& t, const std::unique_ptr<Team>& layer, const Call& call) noexcept {
+inline Task in_layer(Collective& c, const std::unique_ptr<Team>& layer, const Call& call) noexcept {
   if (layer == nullptr) {
     if (!moves_nothing(call)) run_on_one_rank(call);
     return Task::completed(Status::success());
   }
-  return t.run_layer(*layer, call);
+  return c.team.run_layer(*layer, call);
 }
 
 /// A call of another collective with the same reduction.
@@ -32,17 +32,17 @@ inline Call like(const Call& call, Coll coll, int root, const void* send, void* 
 }
 
 /// On the node, between the leaders, and on the node: within a collective that has its turn.
-Task allreduce_in_layers(Team& t, const Call& call) noexcept;
-Task bcast_in_layers(Team& t, const Call& call) noexcept;
+Task allreduce_in_layers(Collective& c, const Call& call) noexcept;
+Task bcast_in_layers(Collective& c, const Call& call) noexcept;
 
 /// Of whoever is on the node of `root`: the bytes that its leader has (or, with `to_leader`, that
 /// the root has) at `memory` get to the other one. Ranks that have no part in it receive into
 /// memory of their own.
-Task pass_on_node(Team& t, int root, bool to_leader, void* memory, std::size_t bytes) noexcept;
+Task pass_on_node(Collective& c, int root, bool to_leader, void* memory,
+                  std::size_t bytes) noexcept;
 
 /// Allgather of `bytes` of every member into `vector`, in the order of Layers::members (node by
 /// node).
-Task collect_by_node(Team& t, const Call& call, const void* mine, void* vector,
-                     std::size_t bytes) noexcept;
+Task collect_by_node(Collective& c, const void* mine, void* vector, std::size_t bytes) noexcept;
 
 }  // namespace tutti

@@ -8,33 +8,18 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/copy_shared.hpp"
 #include "base/status.hpp"
+#include "coll/collective.hpp"
 #include "fabric/fabric.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
-/// Copies, unless the data is in place already or is not carried at all.
-inline void place(Team& t, void* destination, const void* source, std::size_t bytes) noexcept {
-  if (destination == source || bytes == 0) return;
-  t.fabric().spend(Work::copy, bytes);
-  if (t.carries(bytes)) copy_small(destination, source, bytes);
-}
-
-/// place() into a shared block that others will read.
-inline void place_shared(Team& t, void* destination, const void* source,
-                         std::size_t bytes) noexcept {
-  t.fabric().spend(Work::copy, bytes);
-  if (t.carries(bytes)) copy_to_shared(destination, source, bytes);
-}
-
 /// get() from memory that this rank's own CPU reads: complete when it returns.
-inline Status read_now(Team& t, const Remote& remote, std::size_t offset, void* destination,
+inline Status read_now(Collective& c, const Remote& remote, std::size_t offset, void* destination,
                        std::size_t bytes) noexcept {
   Completion completion;
-  t.fabric().spend(Work::copy, bytes);
-  return t.fabric().get(remote, offset, destination, bytes, &completion);
+  c.team.fabric().spend(Work::copy, bytes);
+  return c.team.fabric().get(remote, offset, destination, bytes, &completion);
 }
 
 inline std::byte* at(void* base, std::size_t offset) noexcept {
@@ -47,7 +32,7 @@ inline const std::byte* at(const void* base, std::size_t offset) noexcept {
 /// A block of the process's pool as scratch memory, for the life of an algorithm.
 class Scratch {
  public:
-  explicit Scratch(Team& team) noexcept : team_(team) {}
+  explicit Scratch(Collective& c) noexcept : team_(c.team) {}
   ~Scratch() {
     if (memory_ != nullptr) team_.give_scratch(piece_);
   }
@@ -70,11 +55,11 @@ class Temporary {
   ~Temporary() { release(); }
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
-  Status allocate(Team& t, std::size_t bytes) noexcept {
+  Status allocate(Collective& c, std::size_t bytes) noexcept {
     release();
-    if (t.elided() || bytes == 0) bytes = 1;
+    if (c.team.elided() || bytes == 0) bytes = 1;
     // Vectors of data that is only timed are address space: thousands of ranks have one each.
-    reserved_ = t.carries(bytes) || t.elided() ? 0 : bytes;
+    reserved_ = c.team.carries(bytes) || c.team.elided() ? 0 : bytes;
     memory_ = reserved_ == 0 ? std::malloc(bytes) : reserve(bytes);
     return memory_ != nullptr ? Status::success()
                               : Status::error(Code::no_memory, "no memory for a temporary vector");

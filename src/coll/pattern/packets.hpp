@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/task.hpp"
+#include "coll/collective.hpp"
 #include "coll/pattern/move.hpp"
 #include "coll/pattern/published.hpp"
-#include "engine/task.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
@@ -26,24 +26,22 @@ struct Packets {
 };
 
 /// `data` may be reused when `sent` has counted.
-inline Status send_packets(Team& t, const Ticket& k, const Packets& packets, int member,
-                           const void* data, Completion* sent) noexcept {
+inline Status send_packets(Collective& c, const Packets& packets, int member, const void* data,
+                           Completion* sent) noexcept {
   for (int i = 0; i < packets.count(); ++i) {
-    TUTTI_TRY(t.inbox().put(k, member, packets.first_block + i, at(data, packets.offset(i)),
-                            packets.length(i), sent));
+    TUTTI_TRY(c.put(member, packets.first_block + i, at(data, packets.offset(i)), packets.length(i),
+                    sent));
   }
   return Status::success();
 }
 
 /// Matches the packets as they come and copies each of them out.
-inline Task receive_packets(Team& t, const Ticket& k, Packets packets, int from,
-                            void* out) noexcept {
+inline Task receive_packets(Collective& c, Packets packets, int from, void* out) noexcept {
   for (int i = 0; i < packets.count(); ++i) {
     const int block = packets.first_block + i;
-    TUTTI_CO_TRY(co_await t.inbox().arrival(k, block, from));
-    t.fabric().spend(Work::match, packets.length(i));
-    place(t, at(out, packets.offset(i)), t.inbox().data(k, block, packets.length(i)),
-          packets.length(i));
+    co_await c.arrival(block, from);
+    c.team.fabric().spend(Work::match, packets.length(i));
+    c.place(at(out, packets.offset(i)), c.data(block, packets.length(i)), packets.length(i));
   }
   co_return Status::success();
 }

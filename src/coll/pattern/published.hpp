@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/task.hpp"
+#include "coll/collective.hpp"
 #include "coll/pattern/move.hpp"
-#include "engine/task.hpp"
 #include "fabric/fabric.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
@@ -22,7 +22,7 @@ struct Publishers {
   int first;
   int last;
   static Publishers only(int member) noexcept { return {member, member + 1}; }
-  static Publishers all(const Team& team) noexcept { return {0, team.size()}; }
+  static Publishers all(const Collective& c) noexcept { return {0, c.size()}; }
   bool has(int member) const noexcept { return member >= first && member < last; }
 };
 
@@ -30,28 +30,26 @@ struct Publishers {
 /// `own`: where this rank's vector is read. Not in its cell if that can be helped: between distant
 /// cores the line has gone to the reader, and would have to come back.
 template <class Visit>
-void read_cells(Team& t, const Ticket& k, Publishers publishers, const void* own, std::size_t bytes,
+void read_cells(Collective& c, Publishers publishers, const void* own, std::size_t bytes,
                 bool reads, Visit& visit) noexcept {
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    visit(member,
-          member == t.rank() ? static_cast<const std::byte*>(own) : t.cell(k, member, bytes));
+    visit(member, member == c.rank() ? static_cast<const std::byte*>(own) : c.cell(member, bytes));
   }
-  t.finish(k);
+  c.finish();
 }
 
 /// through_cells from where it first has to wait.
 template <class Visit>
-Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool published,
-                    const void* mine, const void* own, std::size_t bytes, bool reads,
-                    Visit visit) noexcept {
+Task wait_for_cells(Collective& c, Publishers publishers, bool published, const void* mine,
+                    const void* own, std::size_t bytes, bool reads, Visit visit) noexcept {
   if (!published) {
-    TUTTI_CO_TRY(co_await t.wait_cell(k, bytes));
-    t.publish(k, mine, bytes);
+    co_await c.wait_cell(bytes);
+    c.publish(mine, bytes);
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    if (member != t.rank()) TUTTI_CO_TRY(co_await t.published(k, member, bytes));
+    if (member != c.rank()) co_await c.published(member, bytes);
   }
-  read_cells(t, k, publishers, own, bytes, reads, visit);
+  read_cells(c, publishers, own, bytes, reads, visit);
   co_return Status::success();
 }
 
@@ -59,25 +57,25 @@ Task wait_for_cells(Team& t, const Ticket& k, Publishers publishers, bool publis
 /// all of them are there, readers see visit(member, data) in rank order, their own vector included,
 /// which is then read at `own`. Makes a coroutine of itself only when it has to wait.
 template <class Visit>
-Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                   const void* own, std::size_t bytes, bool reads, Visit visit) noexcept {
-  if (publishers.has(t.rank())) {
-    if (!t.cell_free(k, bytes))
-      return wait_for_cells(t, k, publishers, false, mine, own, bytes, reads, visit);
-    t.publish(k, mine, bytes);
+Task through_cells(Collective& c, Publishers publishers, const void* mine, const void* own,
+                   std::size_t bytes, bool reads, Visit visit) noexcept {
+  if (publishers.has(c.rank())) {
+    if (!c.cell_free(bytes))
+      return wait_for_cells(c, publishers, false, mine, own, bytes, reads, visit);
+    c.publish(mine, bytes);
   }
-  if (publishers.last - publishers.first == 1) t.prefetch_cells(k, publishers.first, bytes);
-  if (reads && !t.soon_published(k, publishers.first, publishers.last, bytes)) {
-    return wait_for_cells(t, k, publishers, true, mine, own, bytes, reads, visit);
+  if (publishers.last - publishers.first == 1) c.prefetch_cells(publishers.first, bytes);
+  if (reads && !c.soon_published(publishers.first, publishers.last, bytes)) {
+    return wait_for_cells(c, publishers, true, mine, own, bytes, reads, visit);
   }
-  read_cells(t, k, publishers, own, bytes, reads, visit);
+  read_cells(c, publishers, own, bytes, reads, visit);
   return Task::completed(Status::success());
 }
 
 template <class Visit>
-Task through_cells(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                   std::size_t bytes, bool reads, Visit visit) noexcept {
-  return through_cells(t, k, publishers, mine, mine, bytes, reads, visit);
+Task through_cells(Collective& c, Publishers publishers, const void* mine, std::size_t bytes,
+                   bool reads, Visit visit) noexcept {
+  return through_cells(c, publishers, mine, mine, bytes, reads, visit);
 }
 
 inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
@@ -88,38 +86,36 @@ inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
 /// see visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their
 /// own vector included. `items`: chunks of the longest vector.
 template <class Length, class Visit>
-Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                    Length length, std::size_t chunk, bool reads, Visit visit) noexcept {
-  TUTTI_CO_TRY(co_await t.turn(k));
+Task through_blocks(Collective& c, Publishers publishers, const void* mine, Length length,
+                    std::size_t chunk, bool reads, Visit visit) noexcept {
+  co_await c.turn();
   const auto* own = static_cast<const std::byte*>(mine);
-  const bool publishes = publishers.has(t.rank());
-  if (!reads && k.items != 0) t.drain(k, k.items - 1);
-  for (std::uint64_t item = 0; item < k.items; ++item) {
+  const bool publishes = publishers.has(c.rank());
+  if (!reads && c.items() != 0) c.drain(c.items() - 1);
+  for (std::uint64_t item = 0; item < c.items(); ++item) {
     const std::size_t offset = item * chunk;
     if (publishes) {
-      const std::size_t total = length(t.rank());
+      const std::size_t total = length(c.rank());
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
       std::byte* block = nullptr;
-      if (!t.try_block(k, item, bytes, &block)) {
-        TUTTI_CO_TRY(co_await t.wait_block(k, item, bytes, &block));
-      }
-      place_shared(t, block, own + offset, bytes);
-      t.post(k, item, block, bytes);
+      if (!c.try_block(item, bytes, &block)) co_await c.wait_block(item, bytes, &block);
+      c.place_shared(block, own + offset, bytes);
+      c.post(item, block, bytes);
     }
     if (!reads) continue;
     for (int member = publishers.first; member < publishers.last; ++member) {
       const std::size_t total = length(member);
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
-      if (member == t.rank()) {
+      if (member == c.rank()) {
         if (bytes != 0) visit(member, offset, own + offset, bytes);
         continue;
       }
-      TUTTI_CO_TRY(co_await t.posted(k, item, member));
-      if (bytes != 0) visit(member, offset, t.block(k, item, member), bytes);
+      co_await c.posted(item, member);
+      if (bytes != 0) visit(member, offset, c.block(item, member), bytes);
     }
-    t.drain(k, item);
+    c.drain(item);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
@@ -127,30 +123,30 @@ Task through_blocks(Team& t, const Ticket& k, Publishers publishers, const void*
 /// what it wants and returns a Status; starting with the next member, so that not all read the same
 /// one at once. Publishers return when everybody has read. One stream item.
 template <class Visit>
-Task through_memory(Team& t, const Ticket& k, Publishers publishers, const void* mine,
-                    std::size_t bytes, bool reads, Visit visit) noexcept {
-  TUTTI_CO_TRY(co_await t.turn(k));
-  const bool publishes = publishers.has(t.rank());
+Task through_memory(Collective& c, Publishers publishers, const void* mine, std::size_t bytes,
+                    bool reads, Visit visit) noexcept {
+  co_await c.turn();
+  const bool publishes = publishers.has(c.rank());
   Region region;
   if (publishes) {
-    if (!t.line_free(k.first_item)) TUTTI_CO_TRY(co_await t.wait_line(k, 0));
-    TUTTI_CO_TRY(t.fabric().expose(const_cast<void*>(mine), bytes, &region));
-    t.post_key(k, 0, region.key);
+    if (!c.line_free(0)) co_await c.wait_line(0);
+    co_await c.team.fabric().expose(const_cast<void*>(mine), bytes, &region);
+    c.post_key(0, region.key);
   }
-  for (int step = 1; reads && step < t.size(); ++step) {
-    const int member = (t.rank() + step) % t.size();
+  for (int step = 1; reads && step < c.size(); ++step) {
+    const int member = (c.rank() + step) % c.size();
     if (!publishers.has(member)) continue;
-    TUTTI_CO_TRY(co_await t.posted(k, 0, member));
+    co_await c.posted(0, member);
     Remote remote;
-    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(member), t.posted_key(k, 0, member), &remote));
-    TUTTI_CO_TRY(visit(member, remote));
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(0, member), &remote);
+    co_await visit(member, remote);
   }
-  t.drain(k, 0);
+  c.drain(0);
   if (publishes) {
-    TUTTI_CO_TRY(co_await t.wait_drained(k, 0));
-    t.fabric().withdraw(region);
+    co_await c.wait_drained(0);
+    c.team.fabric().withdraw(region);
   }
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 

@@ -4,22 +4,22 @@
 #include <cstddef>
 #include <vector>
 
+#include "coll/collective.hpp"
 #include "coll/pattern/move.hpp"
-#include "team/team.hpp"
 
 namespace tutti {
 
 /// Begins a collective of a team that uses segments: its turn comes, and the segments of all nodes
 /// hold `bytes`. `*made` is false, on all members alike, where a node has no memory for it.
-Task enter_segment(Team& t, const Ticket& k, std::size_t bytes, bool* made) noexcept;
+Task enter_segment(Collective& c, std::size_t bytes, bool* made) noexcept;
 
 /// A network in the kernel takes the processor of whoever puts, for as long as `bytes` take: a
 /// program that starts a collective in order to compute leaves that to the progress thread
 /// (Engine::later). What is not much is put at once: it is over before that thread has awoken.
-inline bool puts_take_long(Team& t, std::size_t bytes) noexcept {
+inline bool puts_take_long(Collective& c, std::size_t bytes) noexcept {
   constexpr std::size_t kMuch = std::size_t{64} << 10;
-  return bytes >= kMuch && !t.mapped() && !t.fabric().traits().bypass &&
-         t.engine().progresses_alone();
+  return bytes >= kMuch && !c.team.mapped() && !c.team.fabric().traits().bypass &&
+         c.team.engine().progresses_alone();
 }
 
 /// Who exchanges what with whom in an allgather over nodes: recursive doubling where their number

@@ -3,31 +3,42 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/reduce_tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_degree_k(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  Inbox& inbox = t.inbox();
+Task reduce_degree_k(Collective& c, const Parameters& p) {
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await c.enter(false);
   // Only the root has a receive buffer; the others fold in scratch memory of their own.
-  Scratch scratch(t);
-  TUTTI_CO_TRY(scratch.take());
-  void* const accumulator = t.rank() == call.root ? call.recv : scratch.memory();
-  TUTTI_CO_TRY(
-      co_await reduce_up_tree(t, call, k, static_cast<int>(p.value[0]), accumulator, &sent));
-  if (call.root != 0) {
-    const int block = Inbox::bcast_block(t.size(), 0);
-    if (t.rank() == 0) TUTTI_CO_TRY(inbox.put(k, call.root, block, accumulator, call.bytes, &sent));
-    if (t.rank() == call.root) {
-      TUTTI_CO_TRY(co_await inbox.arrival(k, block, 0));
-      TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-      place(t, call.recv, inbox.data(k, block, call.bytes), call.bytes);
+  Scratch scratch(c);
+  co_await scratch.take();
+  void* const accumulator = c.rank() == c.call.root ? c.call.recv : scratch.memory();
+  co_await reduce_up_tree(c, static_cast<int>(p.value[0]), accumulator, &sent);
+  if (c.call.root != 0) {
+    const int block = c.bcast_block(0);
+    if (c.rank() == 0) co_await c.put(c.call.root, block, accumulator, c.call.bytes, &sent);
+    if (c.rank() == c.call.root) {
+      co_await c.arrival(block, 0);
+      co_await c.completed(sent);
+      c.place(c.call.recv, c.data(block, c.call.bytes), c.call.bytes);
     }
   }
-  TUTTI_CO_TRY(co_await t.engine().reached(sent.finished, sent.posted, t.membership()));
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_degree_k = {
+    .coll = Coll::reduce,
+    .name = "degree_k",
+    .run = tutti::reduce_degree_k,
+    .restriction_of = fits_inbox_block,
+    .parameters = {{"degree", 1, "members", 1, 15, "degree: 1, 3, 7 or 15"}},
+    .source = "VIA-2003, sections 4.1 and 4.2",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,70 +4,78 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/tree.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+Task reduce_direct(Collective& c, const Parameters&) {
   // Ranks of the tree are the team's, so that the order is kept; rank 0 hands on to another root.
-  const DegreeTree tree(t.rank(), t.size(), 1);
-  Inbox& inbox = t.inbox();
+  const DegreeTree tree(c.rank(), c.size(), 1);
   Temporary memory;
-  Window window(t);
+  Window window(c);
   Completion sent;
-  const bool root = t.rank() == call.root;
-  const bool handed_on = call.root != 0;
+  const bool root = c.rank() == c.call.root;
+  const bool handed_on = c.call.root != 0;
   int children = 0;
   for (int step = 0; step < tree.steps(); ++step) children += tree.child(step, 1) >= 0;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
+  co_await c.enter(false);
   // One slot for each child, and one for the partial result.
   const auto slots = static_cast<std::size_t>(children);
-  TUTTI_CO_TRY(memory.allocate(t, call.bytes * (slots + 1)));
-  if (children != 0) TUTTI_CO_TRY(window.open(memory.memory(), call.bytes * slots));
+  co_await memory.allocate(c, c.call.bytes * (slots + 1));
+  if (children != 0) co_await window.open(memory.memory(), c.call.bytes * slots);
   for (int step = 0; step < tree.steps(); ++step) {
-    if (tree.child(step, 1) >= 0) TUTTI_CO_TRY(window.invite(k, tree.child(step, 1)));
+    if (tree.child(step, 1) >= 0) co_await window.invite(c, tree.child(step, 1));
   }
-  const void* folded = call.send;
-  void* const partial = at(memory.memory(), call.bytes * slots);
+  const void* folded = c.call.send;
+  void* const partial = at(memory.memory(), c.call.bytes * slots);
   for (int step = 0, slot = 0; step < tree.steps(); ++step) {
     const int child = tree.child(step, 1);
     if (child < 0) continue;
-    TUTTI_CO_TRY(co_await inbox.mailed(k, child, kArrived));
-    fold_bytes(t, *call.reduction, folded,
-               at(memory.memory(), call.bytes * static_cast<std::size_t>(slot++)), partial,
-               call.bytes);
+    co_await c.mailed(child, kArrived);
+    c.fold(folded, at(memory.memory(), c.call.bytes * static_cast<std::size_t>(slot++)), partial,
+           c.call.bytes);
     folded = partial;
   }
   if (tree.parent() >= 0) {
-    TUTTI_CO_TRY(co_await inbox.mailed(k, tree.parent(), kInvited));
+    co_await c.mailed(tree.parent(), kInvited);
     const auto slot = static_cast<std::size_t>(tree.block());
-    TUTTI_CO_TRY(put_direct(t, k, tree.parent(), call.bytes * slot, folded, call.bytes, &sent));
-    TUTTI_CO_TRY(inbox.mail(k, tree.parent(), kArrived, nullptr));
+    co_await put_direct(c, tree.parent(), c.call.bytes * slot, folded, c.call.bytes, &sent);
+    co_await c.mail(tree.parent(), kArrived);
   } else if (root) {
-    place(t, call.recv, folded, call.bytes);
+    c.place(c.call.recv, folded, c.call.bytes);
   }
-  Window result(t);
+  Window result(c);
   if (handed_on && root) {
-    TUTTI_CO_TRY(result.open(call.recv, call.bytes));
+    co_await result.open(c.call.recv, c.call.bytes);
     // The own operand may lie there, and be on its way to the parent.
-    TUTTI_CO_TRY(co_await all_sent(t, sent));
-    TUTTI_CO_TRY(
-        inbox.put(k, 0, Inbox::bcast_block(t.size(), 0), &result.key(), sizeof(Key), &sent));
-    TUTTI_CO_TRY(co_await inbox.arrival(k, Inbox::bcast_block(t.size(), 0), 0));
+    co_await c.completed(sent);
+    co_await c.put(0, c.bcast_block(0), &result.key(), sizeof(Key), &sent);
+    co_await c.arrival(c.bcast_block(0), 0);
   }
-  if (handed_on && t.rank() == 0) {
-    const int block = Inbox::bcast_block(t.size(), 0);
-    TUTTI_CO_TRY(co_await inbox.arrival(k, block, call.root));
+  if (handed_on && c.rank() == 0) {
+    const int block = c.bcast_block(0);
+    co_await c.arrival(block, c.call.root);
     Key key;
     Remote there;
-    std::memcpy(&key, inbox.data(k, block, sizeof key), sizeof key);
-    TUTTI_CO_TRY(t.fabric().attach(t.job_rank(call.root), key, &there));
-    TUTTI_CO_TRY(t.fabric().put(there, 0, folded, call.bytes, nullptr, &sent));
-    TUTTI_CO_TRY(inbox.put(k, call.root, block, nullptr, 0, nullptr));
+    std::memcpy(&key, c.data(block, sizeof key), sizeof key);
+    co_await c.team.fabric().attach(c.team.job_rank(c.call.root), key, &there);
+    co_await c.team.fabric().put(there, 0, folded, c.call.bytes, nullptr, &sent);
+    co_await c.put(c.call.root, block, nullptr, 0, nullptr);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_direct = {
+    .coll = Coll::reduce,
+    .name = "direct",
+    .run = tutti::reduce_direct,
+    .restriction_of = folds_between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -1,11 +1,23 @@
 // Reduce, flat: everybody publishes its vector in its cell, the root folds them in rank order.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_cells.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  return fold_through_cells(t, call, k, call.bytes, 0, t.rank() == call.root);
+Task reduce_flat(Collective& c, const Parameters&) {
+  return fold_through_cells(c, c.call.bytes, 0, c.rank() == c.call.root);
 }
 
+namespace algorithm {
+
+const Algorithm reduce_flat = {
+    .coll = Coll::reduce,
+    .name = "flat",
+    .run = tutti::reduce_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

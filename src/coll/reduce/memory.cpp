@@ -5,23 +5,36 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_memory.hpp"
 #include "coll/pattern/published.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const bool root = t.rank() == call.root;
-  std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
-  Scratch scratch(t);
-  if (root) TUTTI_CO_TRY(scratch.take());
+Task reduce_memory(Collective& c, const Parameters&) {
+  const bool root = c.rank() == c.call.root;
+  std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
+  Scratch scratch(c);
+  if (root) co_await scratch.take();
   int known = 0;
-  TUTTI_CO_TRY(co_await through_memory(
-      t, k, Publishers::all(t), call.send, call.bytes, root, [&](int member, const Remote& remote) {
-        remotes[static_cast<std::size_t>(member)] = remote;
-        if (++known < t.size() - 1) return Status::success();
-        return fold_from_memory(t, *call.reduction, call.send, remotes, 0, call.bytes,
-                                static_cast<std::byte*>(call.recv), scratch);
-      }));
+  co_await through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, root,
+                          [&](int member, const Remote& remote) {
+                            remotes[static_cast<std::size_t>(member)] = remote;
+                            if (++known < c.size() - 1) return Status::success();
+                            return fold_from_memory(c, c.call.send, remotes, 0, c.call.bytes,
+                                                    static_cast<std::byte*>(c.call.recv), scratch);
+                          });
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_memory = {
+    .coll = Coll::reduce,
+    .name = "memory",
+    .run = tutti::reduce_memory,
+    .restriction_of = reduces_by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -4,45 +4,74 @@
 #include "coll/pattern/doubling.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_scatter_block_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
+Task reduce_scatter_block_direct(Collective& c, const Parameters&) {
   Temporary blocks;
-  TUTTI_CO_TRY(blocks.allocate(t, call.bytes * static_cast<std::size_t>(t.size())));
-  TUTTI_CO_TRY(co_await exchange_blocks(t, k, call.send, blocks.memory(), call.bytes));
-  Folder fold(t, *call.reduction, call.recv, call.bytes);
-  for (int member = 0; member < t.size(); ++member) {
-    fold(at(blocks.memory(), static_cast<std::size_t>(member) * call.bytes));
+  co_await blocks.allocate(c, c.call.bytes * static_cast<std::size_t>(c.size()));
+  co_await exchange_blocks(c, c.call.send, blocks.memory(), c.call.bytes);
+  Folder fold(c, c.call.recv, c.call.bytes);
+  for (int member = 0; member < c.size(); ++member) {
+    fold(at(blocks.memory(), static_cast<std::size_t>(member) * c.call.bytes));
   }
   fold.finish();
-  t.finish(k);
+  c.finish();
   co_return Status::success();
 }
 
-Task reduce_scatter_block_doubling(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
+Task reduce_scatter_block_doubling(Collective& c, const Parameters&) {
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   Temporary vector;
-  TUTTI_CO_TRY(vector.allocate(t, total));
-  place(t, vector.memory(), call.send, total);
-  TUTTI_CO_TRY(co_await double_up(t, k, *call.reduction, vector.memory(), total));
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
-        call.bytes);
-  t.finish(k);
+  co_await vector.allocate(c, total);
+  c.place(vector.memory(), c.call.send, total);
+  co_await double_up(c, vector.memory(), total);
+  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
+          c.call.bytes);
+  c.finish();
   co_return Status::success();
 }
 
-Task reduce_scatter_block_ordered(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  Call all = call;
+Task reduce_scatter_block_ordered(Collective& c, const Parameters& p) {
+  Call all = c.call;
   Temporary vector;
   all.coll = Coll::allreduce;
-  all.bytes = call.bytes * static_cast<std::size_t>(t.size());
-  TUTTI_CO_TRY(vector.allocate(t, all.bytes));
+  all.bytes = c.call.bytes * static_cast<std::size_t>(c.size());
+  co_await vector.allocate(c, all.bytes);
   all.recv = vector.memory();
-  TUTTI_CO_TRY(co_await allreduce_ordered(t, all, k, p));  // finishes
-  place(t, call.recv, at(vector.memory(), static_cast<std::size_t>(t.rank()) * call.bytes),
-        call.bytes);
+  Collective inner(c, all);
+  co_await allreduce_ordered(inner, p);  // finishes
+  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
+          c.call.bytes);
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm reduce_scatter_block_direct = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "direct",
+    .run = tutti::reduce_scatter_block_direct,
+    .restriction_of = divides_between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+const Algorithm reduce_scatter_block_doubling = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "doubling",
+    .run = tutti::reduce_scatter_block_doubling,
+    .restriction_of = folds_between_nodes,
+    .source = "recursive doubling",
+};
+
+const Algorithm reduce_scatter_block_ordered = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "ordered",
+    .run = tutti::reduce_scatter_block_ordered,
+    .restriction_of = between_nodes,
+    .source = "fold in rank order",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -9,70 +9,109 @@
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-std::size_t total_of(const Team& t, const Call& call) noexcept {
-  return call.bytes * static_cast<std::size_t>(t.size());
+std::size_t total_of(const Collective& c) noexcept {
+  return c.call.bytes * static_cast<std::size_t>(c.size());
 }
 
 }  // namespace
 
-Task reduce_scatter_block_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t begin = static_cast<std::size_t>(t.rank()) * call.bytes;
-  return fold_through_cells(t, call, k, total_of(t, call), begin, true);
+Task reduce_scatter_block_flat(Collective& c, const Parameters&) {
+  const std::size_t begin = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+  return fold_through_cells(c, total_of(c), begin, true);
 }
 
-Task reduce_scatter_block_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const std::size_t total = total_of(t, call);
-  const std::size_t chunk = whole_elements(block_parameter(t, p), call.reduction->element_bytes);
+Task reduce_scatter_block_blocks(Collective& c, const Parameters& p) {
+  const std::size_t total = total_of(c);
+  const std::size_t chunk = whole_elements(block_parameter(c, p), c.call.reduction->element_bytes);
   // The first operand of a slice; the second fold takes both from where they are.
   const std::byte* first = nullptr;
-  TUTTI_CO_TRY(co_await through_blocks(
-      t, k, Publishers::all(t), call.send, [total](int) { return total; }, chunk, true,
+  co_await through_blocks(
+      c, Publishers::all(c), c.call.send, [total](int) { return total; }, chunk, true,
       [&](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        const Slice slice(t.rank(), call.bytes, offset, bytes);
+        const Slice slice(c.rank(), c.call.bytes, offset, bytes);
         if (slice.bytes == 0) return;
-        std::byte* const out = at(call.recv, slice.in_block);
+        std::byte* const out = at(c.call.recv, slice.in_block);
         const std::byte* operand = data + slice.in_chunk;
         if (member == 0) {
           first = operand;
-          if (t.size() == 1) place(t, out, operand, slice.bytes);
+          if (c.size() == 1) c.place(out, operand, slice.bytes);
         } else {
-          fold_bytes(t, *call.reduction, member == 1 ? first : out, operand, out, slice.bytes);
+          c.fold(member == 1 ? first : out, operand, out, slice.bytes);
         }
-      }));
+      });
   co_return Status::success();
 }
 
-Task reduce_scatter_block_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  std::vector<Remote> remotes(static_cast<std::size_t>(t.size()));
-  Scratch scratch(t);
-  TUTTI_CO_TRY(scratch.take());
+Task reduce_scatter_block_memory(Collective& c, const Parameters&) {
+  std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
+  Scratch scratch(c);
+  co_await scratch.take();
   // In place, the result would overwrite what others still read: it waits aside.
   Temporary aside;
-  const bool in_place = call.send == call.recv;
-  if (in_place) TUTTI_CO_TRY(aside.allocate(t, call.bytes));
-  auto* out = static_cast<std::byte*>(in_place ? aside.memory() : call.recv);
+  const bool in_place = c.call.send == c.call.recv;
+  if (in_place) co_await aside.allocate(c, c.call.bytes);
+  auto* out = static_cast<std::byte*>(in_place ? aside.memory() : c.call.recv);
   int known = 0;
-  TUTTI_CO_TRY(co_await through_memory(t, k, Publishers::all(t), call.send, total_of(t, call), true,
-                                       [&](int member, const Remote& remote) {
-                                         remotes[static_cast<std::size_t>(member)] = remote;
-                                         if (++known < t.size() - 1) return Status::success();
-                                         return fold_from_memory(
-                                             t, *call.reduction, call.send, remotes,
-                                             static_cast<std::size_t>(t.rank()) * call.bytes,
-                                             call.bytes, out, scratch);
-                                       }));
-  if (in_place) place(t, call.recv, out, call.bytes);
+  co_await through_memory(
+      c, Publishers::all(c), c.call.send, total_of(c), true, [&](int member, const Remote& remote) {
+        remotes[static_cast<std::size_t>(member)] = remote;
+        if (++known < c.size() - 1) return Status::success();
+        return fold_from_memory(c, c.call.send, remotes,
+                                static_cast<std::size_t>(c.rank()) * c.call.bytes, c.call.bytes,
+                                out, scratch);
+      });
+  if (in_place) c.place(c.call.recv, out, c.call.bytes);
   co_return Status::success();
 }
 
-Task reduce_scatter_block_whole(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  return fold_whole(t, *call.reduction, k, call.send, total_of(t, call),
-                    static_cast<std::size_t>(t.rank()) * call.bytes, call.bytes, true, call.recv,
-                    block_parameter(t, p));
+Task reduce_scatter_block_whole(Collective& c, const Parameters& p) {
+  return fold_whole(c, c.call.send, total_of(c), static_cast<std::size_t>(c.rank()) * c.call.bytes,
+                    c.call.bytes, true, c.call.recv, block_parameter(c, p));
 }
 
+namespace algorithm {
+
+const Algorithm reduce_scatter_block_flat = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "flat",
+    .run = tutti::reduce_scatter_block_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm reduce_scatter_block_blocks = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "blocks",
+    .run = tutti::reduce_scatter_block_blocks,
+    .restriction_of = reduces_through_shared_blocks,
+    .items = element_block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm reduce_scatter_block_memory = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "memory",
+    .run = tutti::reduce_scatter_block_memory,
+    .restriction_of = reduces_by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+const Algorithm reduce_scatter_block_whole = {
+    .coll = Coll::reduce_scatter_block,
+    .name = "whole",
+    .run = tutti::reduce_scatter_block_whole,
+    .restriction_of = whole_vectors,
+    .items = whole_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

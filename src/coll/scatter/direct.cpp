@@ -1,33 +1,44 @@
 // Scatter straight into everybody's buffer, to which they invite the root.
 #include "coll/pattern/direct.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task scatter_direct(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  Inbox& inbox = t.inbox();
-  Window window(t);
+Task scatter_direct(Collective& c, const Parameters&) {
+  Window window(c);
   Completion sent;
-  TUTTI_CO_TRY(co_await inbox.enter(k, false));
-  if (t.rank() != call.root) {
-    TUTTI_CO_TRY(window.open(call.recv, call.bytes));
-    TUTTI_CO_TRY(window.invite(k, call.root));
-    TUTTI_CO_TRY(co_await inbox.mailed(k, call.root, kArrived));
+  co_await c.enter(false);
+  if (c.rank() != c.call.root) {
+    co_await window.open(c.call.recv, c.call.bytes);
+    co_await window.invite(c, c.call.root);
+    co_await c.mailed(c.call.root, kArrived);
   } else {
-    for (int step = 1; step < t.size(); ++step) {
-      const int member = (t.rank() + step) % t.size();
-      TUTTI_CO_TRY(co_await inbox.mailed(k, member, kInvited));
-      TUTTI_CO_TRY(put_direct(t, k, member, 0,
-                              at(call.send, static_cast<std::size_t>(member) * call.bytes),
-                              call.bytes, &sent));
-      TUTTI_CO_TRY(inbox.mail(k, member, kArrived, nullptr));
+    for (int step = 1; step < c.size(); ++step) {
+      const int member = (c.rank() + step) % c.size();
+      co_await c.mailed(member, kInvited);
+      co_await put_direct(c, member, 0,
+                          at(c.call.send, static_cast<std::size_t>(member) * c.call.bytes),
+                          c.call.bytes, &sent);
+      co_await c.mail(member, kArrived);
     }
-    place(t, call.recv, at(call.send, static_cast<std::size_t>(t.rank()) * call.bytes), call.bytes);
+    c.place(c.call.recv, at(c.call.send, static_cast<std::size_t>(c.rank()) * c.call.bytes),
+            c.call.bytes);
   }
-  TUTTI_CO_TRY(co_await all_sent(t, sent));
-  TUTTI_CO_TRY(sent.status);
-  t.finish(k);
+  co_await c.completed(sent);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm scatter_direct = {
+    .coll = Coll::scatter,
+    .name = "direct",
+    .run = tutti::scatter_direct,
+    .restriction_of = between_nodes,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

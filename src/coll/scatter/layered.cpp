@@ -2,34 +2,45 @@
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task scatter_layered(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const Layers& layers = *t.layers();
+Task scatter_layered(Collective& c, const Parameters&) {
+  const Layers& layers = *c.team.layers();
   const Padded padded(layers);
-  const int root_node = layers.node_of[static_cast<std::size_t>(call.root)];
+  const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
   const bool at_root = layers.my_node == root_node;
-  const std::size_t block = padded.per_node() * call.bytes;
+  const std::size_t block = padded.per_node() * c.call.bytes;
   Temporary here, all;
-  TUTTI_CO_TRY(co_await t.layers_turn(k));
-  if (layers.leaders) TUTTI_CO_TRY(here.allocate(t, block));
-  if (at_root && (layers.leaders || t.rank() == call.root))
-    TUTTI_CO_TRY(all.allocate(t, padded.places() * call.bytes));
-  for (int member = 0; t.rank() == call.root && member < t.size(); ++member) {
-    place(t, at(all.memory(), padded.of(member) * call.bytes),
-          at(call.send, static_cast<std::size_t>(member) * call.bytes), call.bytes);
+  co_await c.layers_turn();
+  if (layers.leaders) co_await here.allocate(c, block);
+  if (at_root && (layers.leaders || c.rank() == c.call.root))
+    co_await all.allocate(c, padded.places() * c.call.bytes);
+  for (int member = 0; c.rank() == c.call.root && member < c.size(); ++member) {
+    c.place(at(all.memory(), padded.of(member) * c.call.bytes),
+            at(c.call.send, static_cast<std::size_t>(member) * c.call.bytes), c.call.bytes);
   }
-  TUTTI_CO_TRY(
-      co_await pass_on_node(t, call.root, true, all.memory(), padded.places() * call.bytes));
+  co_await pass_on_node(c, c.call.root, true, all.memory(), padded.places() * c.call.bytes);
   if (layers.leaders) {
-    const Call across = like(call, Coll::scatter, root_node, all.memory(), here.memory(), block);
-    TUTTI_CO_TRY(co_await in_layer(t, layers.leaders, across));
+    const Call across = like(c.call, Coll::scatter, root_node, all.memory(), here.memory(), block);
+    co_await in_layer(c, layers.leaders, across);
   }
-  const Call down = like(call, Coll::scatter, 0, here.memory(), call.recv, call.bytes);
-  TUTTI_CO_TRY(co_await in_layer(t, layers.node, down));
-  t.finish(k);
+  const Call down = like(c.call, Coll::scatter, 0, here.memory(), c.call.recv, c.call.bytes);
+  co_await in_layer(c, layers.node, down);
+  c.finish();
   co_return Status::success();
 }
 
+namespace algorithm {
+
+const Algorithm scatter_layered = {
+    .coll = Coll::scatter,
+    .name = "layered",
+    .run = tutti::scatter_layered,
+    .restriction_of = in_layers,
+    .source = "shared memory in the node, network between leaders",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

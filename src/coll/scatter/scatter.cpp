@@ -2,41 +2,71 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
+#include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task scatter_flat(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  return through_cells(t, k, Publishers::only(call.root), call.send, total, true,
-                       [&t, &call](int, const std::byte* data) {
-                         const std::size_t offset = static_cast<std::size_t>(t.rank()) * call.bytes;
-                         // In place at the root: the data is there, and the receive buffer is its
-                         // place.
-                         const bool there =
-                             t.rank() == call.root && call.recv == at(call.send, offset);
-                         if (!there) place(t, call.recv, data + offset, call.bytes);
-                       });
-}
-
-Task scatter_blocks(Team& t, const Call& call, const Ticket& k, const Parameters& p) {
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  return through_blocks(
-      t, k, Publishers::only(call.root), call.send, [total](int) { return total; },
-      block_parameter(t, p), true,
-      [&t, &call](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        const Slice slice(t.rank(), call.bytes, offset, bytes);
-        place(t, at(call.recv, slice.in_block), data + slice.in_chunk, slice.bytes);
+Task scatter_flat(Collective& c, const Parameters&) {
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  return through_cells(
+      c, Publishers::only(c.call.root), c.call.send, total, true, [&c](int, const std::byte* data) {
+        const std::size_t offset = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+        // In place at the root: the data is there, and the receive buffer is its
+        // place.
+        const bool there = c.rank() == c.call.root && c.call.recv == at(c.call.send, offset);
+        if (!there) c.place(c.call.recv, data + offset, c.call.bytes);
       });
 }
 
-Task scatter_memory(Team& t, const Call& call, const Ticket& k, const Parameters&) {
-  const std::size_t own = static_cast<std::size_t>(t.rank()) * call.bytes;
-  const std::size_t total = call.bytes * static_cast<std::size_t>(t.size());
-  if (t.rank() == call.root) place(t, call.recv, at(call.send, own), call.bytes);
-  return through_memory(t, k, Publishers::only(call.root), call.send, total, t.rank() != call.root,
-                        [&t, &call, own](int, const Remote& remote) {
-                          return read_now(t, remote, own, call.recv, call.bytes);
+Task scatter_blocks(Collective& c, const Parameters& p) {
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  return through_blocks(
+      c, Publishers::only(c.call.root), c.call.send, [total](int) { return total; },
+      block_parameter(c, p), true,
+      [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
+        const Slice slice(c.rank(), c.call.bytes, offset, bytes);
+        c.place(at(c.call.recv, slice.in_block), data + slice.in_chunk, slice.bytes);
+      });
+}
+
+Task scatter_memory(Collective& c, const Parameters&) {
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  if (c.rank() == c.call.root) c.place(c.call.recv, at(c.call.send, own), c.call.bytes);
+  return through_memory(c, Publishers::only(c.call.root), c.call.send, total,
+                        c.rank() != c.call.root, [&c, own](int, const Remote& remote) {
+                          return read_now(c, remote, own, c.call.recv, c.call.bytes);
                         });
 }
 
+namespace algorithm {
+
+const Algorithm scatter_flat = {
+    .coll = Coll::scatter,
+    .name = "flat",
+    .run = tutti::scatter_flat,
+    .restriction_of = fits_cell,
+    .source = "shared memory",
+};
+
+const Algorithm scatter_blocks = {
+    .coll = Coll::scatter,
+    .name = "blocks",
+    .run = tutti::scatter_blocks,
+    .restriction_of = through_shared_blocks,
+    .items = block_items,
+    .parameters = {{"block", 0, "bytes"}},
+    .source = "shared memory",
+};
+
+const Algorithm scatter_memory = {
+    .coll = Coll::scatter,
+    .name = "memory",
+    .run = tutti::scatter_memory,
+    .restriction_of = by_memory,
+    .items = one_item,
+    .source = "cross-memory attach",
+};
+
+}  // namespace algorithm
 }  // namespace tutti

@@ -152,8 +152,8 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   }
   if (bytes == 0 && tail == nullptr) {
     if (completion != nullptr) {
-      ++completion->posted;
-      completion->finished.fetch_add(1, std::memory_order_release);
+      completion->post();
+      completion->finish(Status::success());
     }
     return Status::success();
   }
@@ -161,10 +161,7 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   TUTTI_TRY(network_->put(target_of(target, offset), source, bytes,
                           tail != nullptr ? &counter : nullptr, tail != nullptr ? tail->value : 0,
                           completion));
-  if (completion != nullptr) {
-    completion->fabric = this;
-    ++completion->posted;
-  }
+  if (completion != nullptr) completion->post(*this);
   return Status::success();
 }
 
@@ -178,10 +175,9 @@ Status NodesFabric::get(const Remote& source, std::size_t offset, void* destinat
     TUTTI_TRY(introduce(source.peer));
     TUTTI_TRY(network_->get(target_of(source, offset), destination, bytes, completion));
   } else {
-    completion->finished.fetch_add(1, std::memory_order_release);
+    completion->finish(Status::success());
   }
-  completion->fabric = this;
-  ++completion->posted;
+  completion->post(*this);
   return Status::success();
 }
 
@@ -215,10 +211,7 @@ void NodesFabric::collect() noexcept {
         hear_last_words();
         lose(status.peer, status.detail, true);
       }
-      Completion* completion = over[i].completion;
-      if (completion == nullptr) continue;
-      if (!status.ok() && completion->status.ok()) completion->status = status;
-      completion->finished.fetch_add(1, std::memory_order_release);
+      if (over[i].completion != nullptr) over[i].completion->finish(status);
     }
   }
 }
@@ -278,12 +271,11 @@ void NodesFabric::lose(std::int32_t peer, const char* why, bool pass_on_locally)
 }
 
 bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept {
-  if (probe.asking &&
-      probe.completion.finished.load(std::memory_order_acquire) == probe.completion.posted) {
+  if (probe.asking && probe.completion.over()) {
     probe.asking = false;
     probe.heard_ns = now;
     lifelines_.release(peer);
-    if (!probe.completion.status.ok()) return false;
+    if (!probe.completion.status().ok()) return false;
   }
   if (probe.asking) {
     if (now - probe.asked_ns < kDoubt) return true;

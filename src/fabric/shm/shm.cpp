@@ -61,9 +61,8 @@ bool running(std::int32_t pid, std::uint64_t start_time) noexcept {
 
 void finished(Completion* completion) noexcept {
   if (completion == nullptr) return;
-  ++completion->posted;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
+  completion->post();
+  completion->finish(Status::success());
 }
 
 }  // namespace

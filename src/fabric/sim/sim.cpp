@@ -14,9 +14,7 @@ constexpr std::uint32_t kArenaKey = 0x73696d61;
 constexpr std::uint32_t kUserKey = 0x73696d75;
 
 void count(Completion* completion) noexcept {
-  if (completion == nullptr) return;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
+  if (completion != nullptr) completion->finish(Status::success());
 }
 
 }  // namespace
@@ -145,7 +143,7 @@ Status SimFabric::put(const Remote& target, std::size_t offset, const void* sour
     if (tail->offset % sizeof(Word) != 0)
       return Status::error(Code::invalid_argument, "unaligned tail");
   }
-  if (completion != nullptr) ++completion->posted;
+  if (completion != nullptr) completion->post();
   if (maps(target.peer)) return put_within_node(target, offset, source, bytes, tail, completion);
   const Network& network = world_.network();
   Message& message = *world_.make();
@@ -198,7 +196,7 @@ Status SimFabric::get(const Remote& source, std::size_t offset, void* destinatio
   const bool counter = traits_.elided_payload && bytes == sizeof(Word);
   const auto* from = counter ? reinterpret_cast<const std::byte*>(word_of(source, offset))
                              : reinterpret_cast<const std::byte*>(source.handle) + offset;
-  ++completion->posted;
+  completion->post();
   if (maps(source.peer)) {
     spend_virtually(Work::copy, bytes);
     if (source.mapped == nullptr) spend_virtually(Work::call, 0);
@@ -297,7 +295,7 @@ void SimFabric::resume(Waiter& waiter, Time time) noexcept {
   }
   advance_to(time);
   if (world_.spec().noise.any()) occupy(0);  // not before the processor is there
-  waiter.handle.resume();
+  waiter.resume();
 }
 
 void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
@@ -305,7 +303,7 @@ void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
   clock_ = std::max(time, handlers_free_);
   occupy(world_.network().Ti);
   ++interrupts_;
-  waiter.handle.resume();
+  waiter.resume();
   handlers_free_ = clock_;
   clock_ = computed;  // detours meanwhile are in it; the handler's own work is not
   occupy(worked_ - worked);
@@ -317,6 +315,7 @@ void SimFabric::settle(Time time) noexcept {
       waiter = waiter->next;
       continue;
     }
+    waiter->take_status();
     unlink(*waiter);
     resume(*waiter, time);
     waiter = waiters_.next;  // the list has changed

@@ -226,8 +226,7 @@ void World::read_by_nic(Message* message, Time time) {
   if (message->kind != Message::Kind::put || message->completion == nullptr) return;
   Completion* completion = message->completion;
   message->completion = nullptr;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
+  completion->finish(Status::success());
   fabric(message->from).settle(time);
 }
 
@@ -289,11 +288,7 @@ void World::make_visible(Message* message, Time time) {
   }
   fruitless_ = message->kind == Message::Kind::alarm ? fruitless_ + 1 : 0;
   const int rank = message->to;
-  if (message->kind == Message::Kind::response) {
-    Completion* completion = message->completion;
-    completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
-                               std::memory_order_release);
-  }
+  if (message->kind == Message::Kind::response) message->completion->finish(Status::success());
   message->completion = nullptr;
   const bool rings = message->rings && message->kind == Message::Kind::put;
   give(message);

@@ -128,14 +128,13 @@ Status Check::reserve(std::size_t offset, std::size_t bytes) noexcept {
 
 Status Check::check_completion(Completion* completion, std::int32_t peer) noexcept {
   if (completion == nullptr) return Status::success();
-  const std::uint64_t finished = completion->finished.load(std::memory_order_acquire);
-  if (finished > completion->posted) {
+  if (completion->finished() > completion->posted()) {
     return refuse(Code::invalid_argument, "a completion has counted more than was posted", peer);
   }
   // What has counted is forgotten at once (settle), so a smaller number at the same place is
   // another object.
   const auto place = open_.find(completion);
-  if (place != open_.end() && completion->posted < place->second) {
+  if (place != open_.end() && completion->posted() < place->second) {
     open_.erase(place);
     return refuse(Code::invalid_argument,
                   "a completion was given up while operations counted on it", peer);
@@ -190,7 +189,7 @@ Status Check::put(const Remote& target, std::size_t offset, const void* source, 
   TUTTI_TRY(check_transfer(target, offset, bytes, tail, completion));
   if (tail != nullptr) check_tail(target, *tail);
   TUTTI_TRY(inner().put(target, offset, source, bytes, tail, completion));
-  if (completion != nullptr) open_[completion] = completion->posted;
+  if (completion != nullptr) open_[completion] = completion->posted();
   settle();
   return Status::success();
 }
@@ -204,15 +203,13 @@ Status Check::get(const Remote& source, std::size_t offset, void* destination, s
     return refuse(Code::invalid_argument, "a get to nowhere", source.peer);
   TUTTI_TRY(check_transfer(source, offset, bytes, nullptr, completion));
   TUTTI_TRY(inner().get(source, offset, destination, bytes, completion));
-  open_[completion] = completion->posted;
+  open_[completion] = completion->posted();
   settle();
   return Status::success();
 }
 
 void Check::settle() noexcept {
-  std::erase_if(open_, [](const auto& item) {
-    return item.first->finished.load(std::memory_order_acquire) >= item.second;
-  });
+  std::erase_if(open_, [](const auto& item) { return item.first->finished() >= item.second; });
 }
 
 void Check::progress() noexcept {

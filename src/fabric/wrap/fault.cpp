@@ -24,10 +24,7 @@ bool inside(const Remote& remote, std::size_t offset, std::size_t bytes) {
 }
 
 void count(Completion* completion, const Status& status) noexcept {
-  if (completion == nullptr) return;
-  if (!status.ok() && completion->status.ok()) completion->status = status;
-  completion->finished.store(completion->finished.load(std::memory_order_relaxed) + 1,
-                             std::memory_order_release);
+  if (completion != nullptr) completion->finish(status);
 }
 
 }  // namespace
@@ -109,8 +106,8 @@ Status Fault::put(const Remote& target, std::size_t offset, const void* source, 
   const FaultRule* rule = next(FaultOp::put);
   if (rule == nullptr && !holds(target.peer))
     return inner().put(target, offset, source, bytes, tail, completion);
-  if (rule != nullptr && rule->action == FaultAction::fail)
-    return {rule->code, target.peer, "injected fault"};
+  const bool fails = rule != nullptr && rule->action == FaultAction::fail;
+  if (fails && rule->delay_ns == 0) return {rule->code, target.peer, "injected fault"};
   // From here on inner() sees the put late or not at all, but what is wrong with it is said now.
   if (!inside(target, offset, bytes) ||
       (tail != nullptr && !inside(target, tail->offset, sizeof(Word)))) {
@@ -122,7 +119,7 @@ Status Fault::put(const Remote& target, std::size_t offset, const void* source, 
   TUTTI_TRY(inner().put(target, 0, nullptr, 0, nullptr, nullptr));
   switch (rule == nullptr ? FaultAction::delay : rule->action) {
     case FaultAction::drop:
-      if (completion != nullptr) ++completion->posted;
+      if (completion != nullptr) completion->post();
       count(completion, Status::success());
       return Status::success();
     case FaultAction::duplicate:
@@ -132,7 +129,7 @@ Status Fault::put(const Remote& target, std::size_t offset, const void* source, 
       return put_corrupted(target, offset, source, bytes, tail, completion);
     default:
       return hold(target, offset, source, bytes, tail, completion,
-                  now_ns() + (rule == nullptr ? 0 : rule->delay_ns));
+                  now_ns() + (rule == nullptr ? 0 : rule->delay_ns), fails ? rule->code : Code::ok);
   }
 }
 
@@ -145,9 +142,9 @@ Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void
   // The copy must outlive the put: wait for it here. Local by nature where faults are injected.
   Completion local;
   TUTTI_TRY(inner().put(target, offset, wrong.data(), bytes, tail, &local));
-  while (local.finished.load(std::memory_order_acquire) < local.posted) inner().progress();
-  if (completion != nullptr) ++completion->posted;
-  count(completion, local.status);
+  while (!local.over()) inner().progress();
+  if (completion != nullptr) completion->post();
+  count(completion, local.status());
   return Status::success();
 }
 
@@ -157,12 +154,12 @@ bool Fault::holds(std::int32_t peer) const noexcept {
 }
 
 Status Fault::hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                   const Tail* tail, Completion* completion, std::uint64_t due_ns) {
+                   const Tail* tail, Completion* completion, std::uint64_t due_ns, Code code) {
   Held held{
       target,     offset, source, {}, bytes, tail != nullptr, tail != nullptr ? *tail : Tail{},
-      completion, due_ns};
+      completion, due_ns, code};
   if (completion != nullptr) {
-    ++completion->posted;
+    completion->post();
   } else {
     const auto* first = static_cast<const std::byte*>(source);
     held.copy.assign(first, first + bytes);
@@ -172,13 +169,14 @@ Status Fault::hold(const Remote& target, std::size_t offset, const void* source,
 }
 
 void Fault::carry_out(Held& held) noexcept {
+  if (held.code != Code::ok && held.completion != nullptr)
+    return count(held.completion, {held.code, held.target.peer, "injected fault"});
   Completion local;
   const void* const source = held.completion != nullptr ? held.source : held.copy.data();
   Status status = inner().put(held.target, held.offset, source, held.bytes,
                               held.has_tail ? &held.tail : nullptr, &local);
-  while (status.ok() && local.finished.load(std::memory_order_acquire) < local.posted)
-    inner().progress();
-  if (status.ok()) status = local.status;
+  while (status.ok() && !local.over()) inner().progress();
+  if (status.ok()) status = local.status();
   count(held.completion, status);
 }
 
@@ -205,7 +203,7 @@ void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
   // A put that is due soon must not wait for the sleeper's next look. Other threads may add to
   // held_ meanwhile, so only the shortest delay of the rules is considered, not the list.
   for (const FaultRule& rule : rules_) {
-    if (rule.action == FaultAction::delay) timeout_ns = std::min(timeout_ns, rule.delay_ns);
+    if (rule.delay_ns != 0) timeout_ns = std::min(timeout_ns, rule.delay_ns);
   }
   if (!deaf_) return inner().sleep(ticket, timeout_ns);
   const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000),

@@ -4,6 +4,8 @@
 //
 //   fail:op=OP[:code=CODE]   the operation fails with CODE (no_memory) and does nothing;
 //                            OP: put get expose attach reserve
+//   fail:op=put:us=T         it is accepted, and fails T microseconds later in its completion; one
+//                            without a completion is carried out
 //   drop:op=OP               it does nothing and says ok; OP: put signal cast receive
 //   duplicate:op=OP          it is done twice; OP: put cast
 //   corrupt:op=OP            one bit of the data is inverted on the way; OP: put cast receive
@@ -111,6 +113,7 @@ class Fault final : public Forward {
     Tail tail;
     Completion* completion;
     std::uint64_t due_ns;
+    Code code;  // ok: it is carried out
   };
 
   const FaultRule* next(FaultOp op) noexcept;
@@ -119,7 +122,7 @@ class Fault final : public Forward {
   Status put_corrupted(const Remote& target, std::size_t offset, const void* source,
                        std::size_t bytes, const Tail* tail, Completion* completion) noexcept;
   Status hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-              const Tail* tail, Completion* completion, std::uint64_t due_ns);
+              const Tail* tail, Completion* completion, std::uint64_t due_ns, Code code);
   void carry_out(Held& held) noexcept;
 
   std::vector<FaultRule> rules_;  // of this rank

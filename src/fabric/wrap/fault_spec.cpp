@@ -89,7 +89,8 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     if (!find(kCodes, value, &index) || index == 0)
       return "code must be one of " + list(kCodes, ~1u);
     rule->code = static_cast<Code>(index);
-  } else if (key == "us" && rule->action == FaultAction::delay) {
+  } else if (key == "us" && (rule->action == FaultAction::delay ||
+                             (rule->action == FaultAction::fail && rule->op == FaultOp::put))) {
     if (!number(value, &n) || n == 0 || n > 60'000'000)
       return "us must be a number from 1 to 60000000";
     rule->delay_ns = n * 1000;
@@ -97,7 +98,7 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     std::string keys = possible != 0                       ? "op, at, every, count, rank"
                        : rule->action == FaultAction::deaf ? "rank"
                                                            : "no key";
-    if (rule->action == FaultAction::fail) keys += ", code";
+    if (rule->action == FaultAction::fail) keys += ", code, and us after op=put";
     if (rule->action == FaultAction::delay) keys += ", us";
     return std::string(kActions[static_cast<std::size_t>(rule->action)]) + " takes " + keys;
   }

@@ -1,5 +1,10 @@
 // Task: a collective or a protocol as a coroutine that returns a Status.
 //
+// Whatever a task awaits either goes well or ends the task with the same failure: co_await of a
+// Status, of another Task or of a wait (Engine::reached) gives nothing. Who wants to know and go on
+// says so: `const Status status = co_await outcome(...)`. A task that was ended stays suspended
+// where it was, and what it holds is released when the Task is (docs/decisions/0035).
+//
 // Tasks start suspended, are awaited by other tasks (symmetric transfer) or driven by the engine,
 // and recycle their frames: the first parameter of every coroutine is an object with a member
 // `FramePool& frames()` (a Team, an Engine), whose free lists the frames come from and go back to.
@@ -9,6 +14,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/status.hpp"
@@ -101,10 +107,38 @@ class [[nodiscard]] Task {
     std::coroutine_handle<> await_suspend(Handle handle) const noexcept;
     void await_resume() const noexcept {}
   };
+  /// co_await of a Status. One that is not ok is in the promise already: a frame has a byte of it.
+  struct StatusAwaiter {
+    bool ok;
+    bool await_ready() const noexcept { return ok; }
+    std::coroutine_handle<> await_suspend(Handle handle) const noexcept;
+    void await_resume() const noexcept {}
+  };
+
+  /// co_await of anything else, where it is: gcc 12 copies what await_transform gives by reference.
+  template <class Awaiter>
+  struct Awaited {
+    Awaiter& awaiter;
+    bool await_ready() const noexcept { return awaiter.await_ready(); }
+    auto await_suspend(Handle handle) const noexcept { return awaiter.await_suspend(handle); }
+    auto await_resume() const noexcept { return awaiter.await_resume(); }
+  };
 
   struct promise_type {
-    std::coroutine_handle<> continuation;
-    Status result = Status::error(Code::internal, "task has not finished");
+    Handle continuation;
+    // The result, field by field: with the flags in its gap a frame is 8 bytes shorter.
+    Code code = Code::internal;
+    bool ended = false;  // by a failure: it stays where it is
+    bool asked = false;  // the continuation wants to know of a failure
+    std::int32_t peer = -1;
+    const char* detail = "task has not finished";
+
+    Status result() const noexcept { return {code, peer, detail}; }
+    void set_result(const Status& status) noexcept {
+      code = status.code;
+      peer = status.peer;
+      detail = status.detail;
+    }
 
     template <class Pooled, class... Rest>
     static void* operator new(std::size_t bytes, Pooled& pooled, Rest&&...) noexcept {
@@ -116,8 +150,18 @@ class [[nodiscard]] Task {
     Task get_return_object() noexcept { return Task(Handle::from_promise(*this)); }
     std::suspend_always initial_suspend() const noexcept { return {}; }
     FinalAwaiter final_suspend() const noexcept { return {}; }
-    void return_value(Status status) noexcept { result = status; }
+    void return_value(Status status) noexcept { set_result(status); }
     void unhandled_exception() noexcept { std::abort(); }  // nothing in a task throws
+
+    StatusAwaiter await_transform(Status status) noexcept {
+      if (!status.ok()) [[unlikely]]
+        set_result(status);
+      return {status.ok()};
+    }
+    template <class Awaiter>
+    auto await_transform(Awaiter&& awaiter) const noexcept {
+      return Awaited<std::remove_reference_t<Awaiter>>{awaiter};
+    }
   };
 
   Task() = default;
@@ -140,8 +184,8 @@ class [[nodiscard]] Task {
   }
   ~Task() { reset(); }
 
-  bool done() const noexcept { return !handle_ || handle_.done(); }
-  Status result() const noexcept { return handle_ ? handle_.promise().result : frameless_; }
+  bool done() const noexcept { return !handle_ || handle_.promise().ended || handle_.done(); }
+  Status result() const noexcept { return handle_ ? handle_.promise().result() : frameless_; }
   /// Runs from the start to the first wait. Once.
   void start() noexcept {
     if (handle_) handle_.resume();
@@ -151,31 +195,54 @@ class [[nodiscard]] Task {
     handle_ = {};
   }
 
-  // Awaiting a task runs it and gives its status.
-  bool await_ready() const noexcept { return !handle_; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
+  /// Ends the suspended task with a failure, and those that await it up to the first one that has
+  /// asked for the outcome. Gives whom to resume.
+  static std::coroutine_handle<> fail(Handle handle, Status why) noexcept;
+
+  // Awaiting a task runs it.
+  bool await_ready() const noexcept { return !handle_ && frameless_.ok(); }
+  std::coroutine_handle<> await_suspend(Handle awaiting) const noexcept {
+    if (!handle_) return fail(awaiting, frameless_);
     handle_.promise().continuation = awaiting;
     return handle_;
   }
-  Status await_resume() const noexcept { return result(); }
+  void await_resume() const noexcept {}
 
  private:
+  friend class TaskOutcome;
   explicit Task(Handle handle) noexcept : handle_(handle) {}
   Handle handle_;
   Status frameless_ = Status::error(Code::no_memory, "no memory for a task");  // without a handle
 };
 
+/// co_await outcome(task): runs it and gives its status.
+class TaskOutcome {
+ public:
+  explicit TaskOutcome(const Task& task) noexcept : task_(task) {}
+  bool await_ready() const noexcept { return !task_.handle_; }
+  std::coroutine_handle<> await_suspend(Task::Handle awaiting) const noexcept {
+    Task::promise_type& promise = task_.handle_.promise();
+    promise.continuation = awaiting;
+    promise.asked = true;
+    return task_.handle_;
+  }
+  Status await_resume() const noexcept { return task_.result(); }
+
+ private:
+  const Task& task_;
+};
+inline TaskOutcome outcome(const Task& task) noexcept { return TaskOutcome(task); }
+
+inline std::coroutine_handle<> Task::StatusAwaiter::await_suspend(Handle handle) const noexcept {
+  return fail(handle, handle.promise().result());
+}
+
 inline std::coroutine_handle<> Task::FinalAwaiter::await_suspend(Handle handle) const noexcept {
-  const auto continuation = handle.promise().continuation;
-  return continuation ? continuation : std::noop_coroutine();
+  const promise_type& promise = handle.promise();
+  if (!promise.continuation) return std::noop_coroutine();
+  if (promise.code == Code::ok || promise.asked) [[likely]]
+    return promise.continuation;
+  return fail(promise.continuation, promise.result());
 }
 
 }  // namespace tutti
-
-/// In a task: awaits `expression` and returns its Status when that is not ok.
-#define TUTTI_CO_TRY(expression)                                 \
-  do {                                                           \
-    if (::tutti::Status status_ = (expression); !status_.ok()) { \
-      co_return status_;                                         \
-    }                                                            \
-  } while (0)
