@@ -1,12 +1,12 @@
-/* What making communicators costs: `communicators`. Rank 0 prints, in this order and the slowest
+/* What making communicators costs: `communicators [ALIVE]`. Rank 0 prints, in this order and the slowest
  * rank's: microseconds to make and to free a duplicate; microseconds to split, use for eight
- * collectives and free; KiB of each rank (its share of what is shared) for each of 400 duplicates
+ * collectives and free; KiB of each rank (its share of what is shared) for each of ALIVE duplicates
  * that are alive, made and then used for a blocking and a non-blocking collective. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kMade = 10000, kBatch = 200, kSplit = 1000, kAlive = 400 };
+enum { kMade = 10000, kBatch = 200, kSplit = 1000, kMostAlive = 4000 };
 
 static double memory_kib(void) {
   char line[256];
@@ -49,12 +49,12 @@ static double split_and_use(int rank) {
   return (MPI_Wtime() - begin) * 1e6 / kSplit;
 }
 
-static void keep_alive(double* made, double* used) {
-  static MPI_Comm comms[kAlive];
+static void keep_alive(int alive, double* made, double* used) {
+  static MPI_Comm comms[kMostAlive];
   const double before = memory_kib();
-  for (int i = 0; i < kAlive; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-  *made = (memory_kib() - before) / kAlive;
-  for (int i = 0; i < kAlive; i++) {
+  for (int i = 0; i < alive; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  *made = (memory_kib() - before) / alive;
+  for (int i = 0; i < alive; i++) {
     int one = 1, sum = 0;
     MPI_Request request;
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comms[i]);
@@ -62,9 +62,9 @@ static void keep_alive(double* made, double* used) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  *used = (memory_kib() - before) / kAlive;
+  *used = (memory_kib() - before) / alive;
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < kAlive; i++) MPI_Comm_free(&comms[i]);
+  for (int i = 0; i < alive; i++) MPI_Comm_free(&comms[i]);
 }
 
 int main(int argc, char** argv) {
@@ -74,7 +74,8 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   make_and_free(&mine[0], &mine[1]);
   mine[2] = split_and_use(rank);
-  keep_alive(&mine[3], &mine[4]);
+  const int alive = argc > 1 ? atoi(argv[1]) : 400;
+  keep_alive(alive < kMostAlive ? alive : kMostAlive, &mine[3], &mine[4]);
   MPI_Reduce(mine, slowest, 5, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   if (rank == 0)
     printf("communicators %.2f %.2f %.2f %.2f %.2f\n", slowest[0], slowest[1], slowest[2],

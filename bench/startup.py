@@ -39,12 +39,12 @@ def environment_of(mpi: mpis.Mpi) -> dict[str, str]:
     return {"I_MPI_ROOT": str(mpi.prefix), "FI_PROVIDER_PATH": library, "LD_LIBRARY_PATH": library}
 
 
-def run(mpi: mpis.Mpi, mode: str, ranks: int, program: str) -> tuple[float, float, str]:
+def run(mpi: mpis.Mpi, mode: str, ranks: int, program: str, *words: str) -> tuple[float, float, str]:
     """Wall and processor milliseconds of the whole command, and what it printed."""
     prefix = [] if mode == "alone" else [sys.executable, "-m", "tutti", "run"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run([*prefix, str(mpi.launcher), *peers.needed_options(mpi), "-n", str(ranks), program],
+    done = subprocess.run([*prefix, str(mpi.launcher), *peers.needed_options(mpi), "-n", str(ranks), program, *words],
                           env={**clean, **environment_of(mpi), **MODES[mode]}, capture_output=True, text=True, timeout=120)
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""Programs that others wrote, as binaries: hpcc (Debian, Open MPI 4.1) and Intel's IMB-MPI1. They run under
+"""Programs that others wrote, as binaries: hpcc and ScaLAPACK's tests (Debian, Open MPI 4.1) and Intel's IMB-MPI1. They run under
 tutti, and say by themselves whether their results are right."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 import mpis
 import pytest
 
+SCALAPACK = Path("/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests")
 HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
 
 
@@ -47,6 +48,22 @@ def test_hpcc(libraries, tmp_path, monkeypatch):
     assert not re.search(r"^ *[1-9]\d* tests completed and failed residual checks", said, re.MULTILINE)
     assert "FAILED" not in said
     assert served_calls(result) > 1000, result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("solver,data", [("xdlu", "LU.dat"), ("xdqr", "QR.dat"), ("xdtrd", "TRD.dat")])
+def test_scalapack(libraries, tmp_path, monkeypatch, solver, data):
+    """Grids of processes: communicators for rows and columns, made and freed for each problem."""
+    if not (SCALAPACK / solver).exists():
+        pytest.skip("ScaLAPACK's tests are not installed (apt-get install scalapack-mpi-test)")
+    shutil.copy(SCALAPACK / data, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    result = mpis.start(mpis.MPIS["openmpi-debian"], 4, [str(SCALAPACK / solver)], True, {"TUTTI_REPORT": "1"}, limit_s=200)
+    assert result.status == 0, result.text[-3000:]
+    assert re.search(r"^ *[1-9]\d* tests completed and passed residual checks", result.text, re.MULTILINE), result.text[-3000:]
+    assert re.search(r"^ *0 tests completed and failed residual checks", result.text, re.MULTILINE), result.text[-3000:]
+    assert served_calls(result) > 0, result.text[-3000:]
 
 
 @pytest.mark.mpi
