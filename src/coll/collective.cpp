@@ -5,8 +5,9 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kBlockPatience = 1'000'000'000;  // ns without hope of memory
-constexpr std::uint64_t kBlockPause = 100'000;           // ns between attempts then
+constexpr std::uint64_t kBlockPatience = 1'000'000'000;     // ns without hope of memory
+constexpr std::uint64_t kBlockPause = 100'000;              // ns between attempts then
+constexpr std::uint64_t kLongestPatience = 60'000'000'000;  // ns in which nothing has come back
 const Word kNever{0};
 
 }  // namespace
@@ -39,18 +40,25 @@ Task Collective::wait_block(std::uint64_t item, std::size_t bytes, std::byte** b
   co_await wait_line(item);
   // Memory that runs short comes back when the others have read what is out, however late they
   // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
-  std::uint64_t until = team.fabric().now_ns() + kBlockPatience, given = 0;
   const BlockPool& blocks = team.resources_.blocks;
+  const std::uint64_t began = team.fabric().now_ns();
+  std::uint64_t hoped = began, came = began;  // when there was hope, and when blocks came back
+  std::uint64_t given = blocks.given();
   team.own_board_->starved.store(1, std::memory_order_release);
   while (!try_block(item, bytes, block)) {
     if (!line_free(item)) co_return Status::error(Code::internal, "a stream line is not free");
     const bool lent = blocks.lent();  // before they are collected: then it tries again
     const bool coming = team.collect_all_blocks();
     const std::uint64_t now = team.fabric().now_ns();
-    if (coming || blocks.given() != given) until = now + kBlockPatience;
-    given = blocks.given();
-    if (!lent || now > until)
+    if (blocks.given() != given) {
+      given = blocks.given();
+      hoped = came = now;
+      if (try_block(item, bytes, block)) break;
+    }
+    if (coming) hoped = now;
+    if (!lent || now - hoped > kBlockPatience || now - came > kLongestPatience)
       co_return Status::error(Code::no_memory, "no shared memory for a block");
+    co_await team.engine().worth_waiting(team.membership(), began);
     co_await team.engine().reached_by(kNever, 1, now + kBlockPause, team.membership());
   }
   team.own_board_->starved.store(0, std::memory_order_relaxed);

@@ -245,13 +245,11 @@ bool JobImpl::collect_blocks(void* self) noexcept {
   if (now - job.collected_ns_ < kPauseNs) return job.blocks_coming_;
   job.collected_ns_ = now;
   job.blocks_coming_ = false;
-  for (const auto* entries : {&job.teams_, &job.released_}) {
-    for (const auto& entry : *entries) {
-      if (entry->team->collect_blocks()) job.blocks_coming_ = true;
-      const Layers* const layers = entry->team->layers();
-      if (layers != nullptr && layers->node && layers->node->collect_blocks())
-        job.blocks_coming_ = true;
-    }
+  for (const auto& entry : job.teams_) {
+    if (entry->team->collect_blocks()) job.blocks_coming_ = true;
+    const Layers* const layers = entry->team->layers();
+    if (layers != nullptr && layers->node && layers->node->collect_blocks())
+      job.blocks_coming_ = true;
   }
   return job.blocks_coming_;
 }

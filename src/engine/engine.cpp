@@ -290,6 +290,17 @@ Status Engine::health(const Membership& members) noexcept {
   return Status::success();
 }
 
+Status Engine::worth_waiting(Membership& members, std::uint64_t since_ns) noexcept {
+  if (virtual_time_) return Status::success();
+  const std::uint64_t now = fabric_.now_ns();
+  if (policy_.deadline_ns != 0 && !members.background && now - since_ns > policy_.deadline_ns)
+    return Status::timeout(-1, "the deadline has passed");
+  if (now < next_health_ns_) return Status::success();
+  next_health_ns_ = now + kHealthInterval;
+  check_health(0);
+  return broken(members) ? members.broken : health(members);
+}
+
 void Engine::sleep_at_once(Guard& guard) noexcept {
   const std::uint64_t resumed = resumed_;
   const std::uint64_t now = fabric_.now_ns();

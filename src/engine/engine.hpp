@@ -193,6 +193,11 @@ class Engine {
   /// whom nothing waits. Under the guard.
   Status health(const Membership& members) noexcept;
 
+  /// For a task that tries something again and again, waiting on the clock since `since_ns`, which
+  /// looks like progress from outside: fails the waits of others that a death has made vain, and
+  /// says whether its own members live and the deadline has not passed. Under the guard.
+  Status worth_waiting(Membership& members, std::uint64_t since_ns) noexcept;
+
   /// For callers that complete operations outside of tasks: threads that wait for them look again.
   void moved_on() noexcept {
     ++resumed_;

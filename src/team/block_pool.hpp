@@ -32,9 +32,12 @@ class BlockPool {
   /// The largest piece.
   std::size_t block_bytes() const noexcept { return block_bytes_; }
 
-  Status take(std::size_t bytes, Piece* out) noexcept {
+  /// How much of the arena a piece may come from: what can wait leaves a part to what cannot.
+  enum class Part : std::uint8_t { messages, all };
+
+  Status take(std::size_t bytes, Piece* out, Part part = Part::messages) noexcept {
     bytes = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-    if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk());
+    if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk(part));
     Chunk& chunk = chunks_[current_];
     *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
     chunk.left -= bytes;
@@ -44,10 +47,11 @@ class BlockPool {
   }
   /// True while pieces have been taken that may come back.
   bool lent() const noexcept { return lent_ != 0; }
-  /// More than half of all that there can be is in use.
+  /// More than half of all that there can be is in use, and more than one team has at a time.
   bool scarce() const noexcept {
-    return in_use_ > ring_chunks_ &&
-           in_use_ > (heap_.capacity() - left_to_others()) / chunk_bytes() / 2;
+    const std::size_t left = heap_.left(), kept = left_to_others();
+    const std::size_t most = chunks_.size() + (left > kept ? left - kept : 0) / chunk_bytes();
+    return in_use_ > kOneTeam && in_use_ > most / 2;
   }
   /// Pieces given back so far.
   std::uint64_t given() const noexcept { return given_; }
@@ -71,16 +75,17 @@ class BlockPool {
   /// The part of the arena that messages leave to what later communicators and requests need:
   /// blocks can be waited for, those cannot.
   static constexpr std::size_t kLeftPart = 4;
+  static constexpr std::size_t kOneTeam = 16;  // blocks that a team has at most (kStreamLines)
 
   std::size_t chunk_bytes() const noexcept { return block_bytes_ + kStagger; }
   std::size_t left_to_others() const noexcept { return heap_.capacity() / kLeftPart; }
 
-  Status next_chunk() noexcept {
+  Status next_chunk(Part part) noexcept {
     const std::uint32_t before = current_;
     if (before != kNone && chunks_[before].pieces == 0) put_free(before);
     if (chunks_.size() < ring_chunks_ || first_free_ == kNone) {
       std::size_t offset = 0;
-      const Status status = allocate(&offset);
+      const Status status = allocate(part, &offset);
       if (status.ok()) {
         current_ = static_cast<std::uint32_t>(chunks_.size());
         chunks_.push_back({offset, block_bytes_, 0, kNone});
@@ -95,8 +100,9 @@ class BlockPool {
     ++in_use_;
     return Status::success();
   }
-  Status allocate(std::size_t* offset) noexcept {
-    if (chunks_.size() >= ring_chunks_ && heap_.left() < left_to_others() + chunk_bytes())
+  Status allocate(Part part, std::size_t* offset) noexcept {
+    if (part == Part::messages && chunks_.size() >= ring_chunks_ &&
+        heap_.left() < left_to_others() + chunk_bytes())
       return Status::error(Code::no_memory, "the arena is full of messages");
     return heap_.allocate(chunk_bytes(), offset);
   }

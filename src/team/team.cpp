@@ -334,7 +334,7 @@ void Team::recycle_blocks() noexcept {
 
 Status Team::take_scratch(std::byte** memory, Piece* piece) noexcept {
   auto* arena = static_cast<std::byte*>(fabric().arena().base);
-  if (!elided_) TUTTI_TRY(resources_.blocks.take(block_bytes(), piece));
+  if (!elided_) TUTTI_TRY(resources_.blocks.take(block_bytes(), piece, BlockPool::Part::all));
   *memory = arena + piece->offset;
   return Status::success();
 }
@@ -345,6 +345,7 @@ void Team::give_scratch(const Piece& piece) noexcept {
 
 bool Team::collect_blocks() noexcept {
   if (!mapped_ || !connected_ || outstanding_head_ == outstanding_.size()) return false;
+  if (!membership_.broken.ok()) return false;  // the others will not look again
   std::uint64_t floor = ~std::uint64_t{0};
   bool starved = false;
   for (int member = 0; member < size_; ++member) {
