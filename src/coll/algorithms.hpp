@@ -104,6 +104,9 @@ TUTTI_ALGORITHM(alltoall_layered)
 
 #undef TUTTI_ALGORITHM
 
+/// How much of a shared block an algorithm uses. 0: all of it.
+inline constexpr Parameter kBlockParameter{"block", 0, "bytes"};
+
 /// Bytes of a shared block that an algorithm uses: its parameter, or all of the block.
 inline std::size_t block_parameter(const Collective& c, const Parameters& p) noexcept {
   const auto wanted = static_cast<std::size_t>(p.value[0]);

@@ -12,6 +12,7 @@
 
 #include "base/status.hpp"
 #include "team/arena_heap.hpp"
+#include "team/board.hpp"
 
 namespace tutti {
 
@@ -51,7 +52,7 @@ class BlockPool {
   bool scarce() const noexcept {
     const std::size_t left = heap_.left(), kept = left_to_others();
     const std::size_t most = chunks_.size() + (left > kept ? left - kept : 0) / chunk_bytes();
-    return in_use_ > kOneTeam && in_use_ > most / 2;
+    return in_use_ > kStreamLines && in_use_ > most / 2;
   }
   /// Pieces given back so far.
   std::uint64_t given() const noexcept { return given_; }
@@ -75,7 +76,6 @@ class BlockPool {
   /// The part of the arena that messages leave to what later communicators and requests need:
   /// blocks can be waited for, those cannot.
   static constexpr std::size_t kLeftPart = 4;
-  static constexpr std::size_t kOneTeam = 16;  // blocks that a team has at most (kStreamLines)
 
   std::size_t chunk_bytes() const noexcept { return block_bytes_ + kStagger; }
   std::size_t left_to_others() const noexcept { return heap_.capacity() / kLeftPart; }

@@ -32,7 +32,7 @@ const Algorithm allgather_blocks = {
     .run = tutti::allgather_blocks,
     .restriction_of = through_shared_blocks,
     .items = block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 
@@ -42,7 +42,7 @@ const Algorithm allgatherv_blocks = {
     .run = tutti::allgatherv_blocks,
     .restriction_of = through_shared_blocks,
     .items = longest_block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -18,7 +18,7 @@ const Algorithm allreduce_blocks = {
     .run = tutti::allreduce_blocks,
     .restriction_of = reduces_through_shared_blocks,
     .items = element_block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -118,7 +118,7 @@ const Algorithm allreduce_split = {
     .run = tutti::allreduce_split,
     .restriction_of = reduces_through_shared_blocks,
     .items = split_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

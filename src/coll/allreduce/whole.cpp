@@ -18,7 +18,7 @@ const Algorithm allreduce_whole = {
     .run = tutti::allreduce_whole,
     .restriction_of = whole_vectors,
     .items = whole_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -78,7 +78,7 @@ const Algorithm alltoall_blocks = {
     .run = tutti::alltoall_blocks,
     .restriction_of = through_shared_blocks,
     .items = block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -24,7 +24,7 @@ const Algorithm bcast_blocks = {
     .run = tutti::bcast_blocks,
     .restriction_of = through_shared_blocks,
     .items = block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -124,7 +124,7 @@ const Algorithm bcast_multicast_linear_ack = {
     .name = "multicast_linear_ack",
     .run = tutti::bcast_multicast_linear_ack,
     .restriction_of = acknowledges_casts,
-    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .parameters = {Casts::kTimeout},
     .source = "a rival of MCAST-2007",
     .casts = true,
 };
@@ -134,7 +134,7 @@ const Algorithm bcast_multicast_tree_ack = {
     .name = "multicast_tree_ack",
     .run = tutti::bcast_multicast_tree_ack,
     .restriction_of = acknowledges_casts,
-    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .parameters = {Casts::kTimeout},
     .source = "a rival of MCAST-2007",
     .casts = true,
 };
@@ -144,7 +144,7 @@ const Algorithm bcast_multicast_coroot_ack = {
     .name = "multicast_coroot_ack",
     .run = tutti::bcast_multicast_coroot_ack,
     .restriction_of = acknowledges_casts,
-    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .parameters = {Casts::kTimeout},
     .source = "a rival of MCAST-2007",
     .casts = true,
 };

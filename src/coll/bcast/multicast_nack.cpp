@@ -39,7 +39,7 @@ const Algorithm bcast_multicast_nack = {
     .name = "multicast_nack",
     .run = tutti::bcast_multicast_nack,
     .restriction_of = acknowledges_casts,
-    .parameters = {{"timeout", 1000, "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}},
+    .parameters = {Casts::kTimeout},
     .source = "a rival of MCAST-2007",
     .casts = true,
 };

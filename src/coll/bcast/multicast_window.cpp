@@ -26,10 +26,7 @@ const Algorithm bcast_multicast_window = {
     .run = tutti::bcast_multicast_window,
     .restriction_of = casts_windows,
     .items = cast_items,
-    .parameters = {{"window", 192, "datagrams", Ring::kGroup, CastWindows::kMostWindow,
-                    "window: 24 to 288 datagrams"},
-                   {"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
-                   {"patience", 100000, "us", 0, 60'000'000, "patience: 1 to 60000000 us"}},
+    .parameters = {CastWindows::kWindow, CastWindows::kPace, CastWindows::kPatience},
     .source = "MCAST-2007, its open question of large messages",
     .casts = true,
 };

@@ -53,7 +53,7 @@ const Algorithm gather_blocks = {
     .run = tutti::gather_blocks,
     .restriction_of = through_shared_blocks,
     .items = block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -45,13 +45,18 @@ struct CastBlocks {
 class CastWindows {
  public:
   static constexpr int kMostWindow = 12 * Ring::kGroup;  // datagrams
+  // The parameters of every algorithm that casts in windows, in this order.
+  static constexpr Parameter kWindow{"window",     192,         "datagrams",
+                                     Ring::kGroup, kMostWindow, "window: 24 to 288 datagrams"};
+  static constexpr Parameter kPace{"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"};
+  static constexpr Parameter kPatience{"patience", 100000,     "us",
+                                       0,          60'000'000, "patience: 1 to 60000000 us"};
 
   /// Stream items of a ticket for such a message: its groups.
   static std::uint64_t groups(std::size_t block_bytes, std::size_t total,
                               std::size_t datagram_bytes) noexcept;
 
-  /// After Team::open_multicast(). `p`: window (datagrams), pace (MB/s; 0: none), patience (us).
-  /// All but `p` outlive it.
+  /// After Team::open_multicast(). `p`: window, pace (0: none), patience. All but `p` outlive it.
   CastWindows(Collective& c, const CastBlocks& blocks, const Parameters& p) noexcept;
   ~CastWindows();
   CastWindows(const CastWindows&) = delete;

@@ -11,6 +11,10 @@ namespace tutti {
 
 class Casts {
  public:
+  /// The parameter of the algorithms that acknowledge: until something counts as lost.
+  static constexpr Parameter kTimeout{"timeout", 1000,       "us",
+                                      1,         10'000'000, "timeout: 1 to 10000000 us"};
+
   /// After Team::open_multicast(). Outlives it.
   explicit Casts(Collective& c) noexcept;
 

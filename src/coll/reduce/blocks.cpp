@@ -17,7 +17,7 @@ const Algorithm reduce_blocks = {
     .run = tutti::reduce_blocks,
     .restriction_of = reduces_through_shared_blocks,
     .items = element_block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -18,7 +18,7 @@ const Algorithm reduce_whole = {
     .run = tutti::reduce_whole,
     .restriction_of = whole_vectors,
     .items = whole_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -90,7 +90,7 @@ const Algorithm reduce_scatter_block_blocks = {
     .run = tutti::reduce_scatter_block_blocks,
     .restriction_of = reduces_through_shared_blocks,
     .items = element_block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 
@@ -109,7 +109,7 @@ const Algorithm reduce_scatter_block_whole = {
     .run = tutti::reduce_scatter_block_whole,
     .restriction_of = whole_vectors,
     .items = whole_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -55,7 +55,7 @@ const Algorithm scatter_blocks = {
     .run = tutti::scatter_blocks,
     .restriction_of = through_shared_blocks,
     .items = block_items,
-    .parameters = {{"block", 0, "bytes"}},
+    .parameters = {kBlockParameter},
     .source = "shared memory",
 };
 

@@ -1,27 +1,34 @@
 /* Rank 1 kills itself in the middle of the collective named by the first argument; the others must
- * be told by the error handler, in bounded time, instead of waiting for ever. They exit with
- * status 7. */
+ * be told by the error handler, in bounded time, instead of waiting for ever. They say so in a
+ * file of their rank (a launcher that stops a job may lose what is printed) and exit with status 7.
+ * killed COLLECTIVE BYTES FOLDER */
 #include <signal.h>
 #include <unistd.h>
 
 #include "check.h"
 
 static double started;
+static const char* folder;
 
 static void handler(MPI_Comm* comm, int* code, ...) {
-  char text[MPI_MAX_ERROR_STRING];
+  char text[MPI_MAX_ERROR_STRING], name[4096];
   int length, rank;
   (void)comm;
   MPI_Error_string(*code, text, &length);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  fprintf(stderr, "rank %d was told after %.1f s: %s\n", rank, MPI_Wtime() - started, text);
+  snprintf(name, sizeof name, "%s/%d", folder, rank);
+  FILE* file = fopen(name, "w");
+  fprintf(file, "was told after %.1f s: %s\n", MPI_Wtime() - started, text);
+  fclose(file);
   _exit(7);
 }
 
 int main(int argc, char** argv) {
-  const char* what = argc > 1 ? argv[1] : "allreduce";
-  int bytes = argc > 2 ? atoi(argv[2]) : 8, rank, size;
+  const char* what = argv[1];
+  int bytes = atoi(argv[2]), rank, size;
   MPI_Errhandler errors;
+  folder = argv[3];
+  signal(SIGTERM, SIG_IGN);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

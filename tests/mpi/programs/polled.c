@@ -1,6 +1,7 @@
 /* Rank 1 dies, or stays away for ever, before the first communication; the others only poll for it,
- * with the function that the first argument names. They exit with status 7 when they are told.
- * polled FUNCTION [away] */
+ * with the function that the first argument names. When they are told they say so in a file of
+ * their rank (a launcher that stops a job may lose what is printed) and exit with status 7.
+ * polled FUNCTION FOLDER [away] */
 #include <signal.h>
 #include <unistd.h>
 
@@ -28,13 +29,14 @@ static int poll_once(const char* what, MPI_Request* requests, int* flag) {
 
 int main(int argc, char** argv) {
   const char* what = argv[1];
+  char name[4096];
   int rank, error, flag = 0, class = 0, x = 0;
   MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   signal(SIGTERM, SIG_IGN);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  if (rank == 1 && argc > 2) sleep(5);
+  if (rank == 1 && argc > 3) sleep(5);
   if (rank == 1) raise(SIGKILL);
   const double began = MPI_Wtime();
   if (strcmp(what, "receive") == 0) {
@@ -46,7 +48,9 @@ int main(int argc, char** argv) {
   }
   while (error == MPI_SUCCESS && !flag) error = poll_once(what, requests, &flag);
   MPI_Error_class(error, &class);
-  fprintf(stderr, "rank %d was told after %.1f s: error class %d\n", rank, MPI_Wtime() - began,
-          class);
+  snprintf(name, sizeof name, "%s/%d", argv[2], rank);
+  FILE* file = fopen(name, "w");
+  fprintf(file, "was told after %.1f s: error class %d\n", MPI_Wtime() - began, class);
+  fclose(file);
   _exit(7);
 }
