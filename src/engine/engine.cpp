@@ -91,6 +91,7 @@ bool Engine::poll() noexcept {
     const bool at_end = waiter == last;
     Waiter* const next = waiter->next;
     if (waiter->reached()) {
+      if (timed_ == 0 || !by_clock(*waiter)) ++moved_;
       unlink(*waiter);
       ++resumed_;
       waiter->take_status();
@@ -258,8 +259,8 @@ bool Engine::glance() noexcept {
   if (virtual_time_) return false;
   if (fabric_.breakages() != 0) [[unlikely]]
     hear_all();
-  if (resumed_ != glanced_resumed_) polled_ns_ = 0;
-  glanced_resumed_ = resumed_;
+  if (moved_ != glanced_moved_) polled_ns_ = 0;
+  glanced_moved_ = moved_;
   if (looks_ != 0) {
     --looks_;
     return false;
@@ -295,9 +296,11 @@ Status Engine::worth_waiting(Membership& members, std::uint64_t since_ns) noexce
   const std::uint64_t now = fabric_.now_ns();
   if (policy_.deadline_ns != 0 && !members.background && now - since_ns > policy_.deadline_ns)
     return Status::timeout(-1, "the deadline has passed");
+  if (moved_ != retried_moved_ || retried_ns_ < since_ns) retried_ns_ = now;
+  retried_moved_ = moved_;
   if (now < next_health_ns_) return Status::success();
   next_health_ns_ = now + kHealthInterval;
-  check_health(0);
+  check_health(now - retried_ns_);
   return broken(members) ? members.broken : health(members);
 }
 
@@ -340,28 +343,35 @@ ProgressCounts Engine::progress_counts() const noexcept {
 
 /// `waited`: ns that somebody has waited in vain for anything to happen.
 void Engine::check_health(std::uint64_t waited) noexcept {
-  for (Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
-    if (waiter->reached()) continue;
-    if (waiter->peer >= 0) fabric_.inquire(waiter->peer);
-    auto* members = static_cast<Membership*>(const_cast<void*>(waiter->owner));
-    for (int i = 0; i < members->size; ++i) {
-      const std::int32_t peer = members->ranks[i];
-      if (peer != fabric_.rank() && !fabric_.alive(peer)) {
-        fail_unless_told(*members, Status::peer_lost(peer, "the process has ended"));
-        return;  // the list has changed; the next look sees the rest
-      }
-    }
-    // Looked at after deaths: who has noticed one leaves too, but is not to blame.
-    if (waiter->peer >= 0 && fabric_.left(waiter->peer)) {
-      if (waiter->reached()) continue;  // its last store came first
-      fail_unless_told(*members, Status::peer_lost(waiter->peer, "the process has left"));
-      return;
-    }
-    if (policy_.deadline_ns != 0 && !members->background && waited > policy_.deadline_ns) {
-      fail_unless_told(*members, Status::timeout(waiter->peer, "the deadline has passed"));
-      return;
+  for (bool failed = true; failed;) {
+    failed = false;
+    for (Waiter* waiter = waiters_.next; waiter != &waiters_ && !failed; waiter = waiter->next) {
+      if (waiter->reached()) continue;
+      if (waiter->peer >= 0) fabric_.inquire(waiter->peer);
+      auto& members = *static_cast<Membership*>(const_cast<void*>(waiter->owner));
+      const Status lost = in_vain(*waiter, members, waited);
+      // Its last store may have come before it left.
+      if (lost.ok() || waiter->reached()) continue;
+      fail_unless_told(members, lost);
+      failed = true;  // the list has changed
     }
   }
+}
+
+/// Why it makes no sense to wait any longer.
+Status Engine::in_vain(const Waiter& waiter, const Membership& members,
+                       std::uint64_t waited) const noexcept {
+  for (int i = 0; i < members.size; ++i) {
+    const std::int32_t peer = members.ranks[i];
+    if (peer != fabric_.rank() && !fabric_.alive(peer))
+      return Status::peer_lost(peer, "the process has ended");
+  }
+  // Looked at after deaths: who has noticed one leaves too, but is not to blame.
+  if (waiter.peer >= 0 && fabric_.left(waiter.peer))
+    return Status::peer_lost(waiter.peer, "the process has left");
+  if (policy_.deadline_ns != 0 && !members.background && waited > policy_.deadline_ns)
+    return Status::timeout(waiter.peer, "the deadline has passed");
+  return Status::success();
 }
 
 /// A peer that has told why it gives up may be gone by now: what it has told counts.

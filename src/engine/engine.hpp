@@ -194,13 +194,15 @@ class Engine {
   Status health(const Membership& members) noexcept;
 
   /// For a task that tries something again and again, waiting on the clock since `since_ns`, which
-  /// looks like progress from outside: fails the waits of others that a death has made vain, and
-  /// says whether its own members live and the deadline has not passed. Under the guard.
+  /// looks like progress from outside: fails the waits of others that a death or the deadline has
+  /// made vain, and says whether its own members live and its deadline has not passed. Under the
+  /// guard.
   Status worth_waiting(Membership& members, std::uint64_t since_ns) noexcept;
 
   /// For callers that complete operations outside of tasks: threads that wait for them look again.
   void moved_on() noexcept {
     ++resumed_;
+    ++moved_;
     if (threads_ && fabric_.sleepers()) fabric_.ring(fabric_.rank());
   }
 
@@ -258,11 +260,17 @@ class Engine {
   static bool timed(const Waiter& waiter, const Word& clock) noexcept {
     return waiter.word == &clock || waiter.other == &clock;
   }
+  /// Whether what has reached a waiter is only the time.
+  bool by_clock(const Waiter& waiter) const noexcept {
+    return waiter.word == &clock_ || (waiter.other == &clock_ && !waiter.word_reached());
+  }
   void set_alarm(const Waiter& waiter) noexcept {
     if (timed(waiter, clock_))
       fabric_.alarm(clock_, waiter.word == &clock_ ? waiter.value : waiter.other_value);
   }
   void check_health(std::uint64_t waited) noexcept;
+  Status in_vain(const Waiter& waiter, const Membership& members,
+                 std::uint64_t waited) const noexcept;
   bool hear(Membership& members) noexcept;
   void hear_all() noexcept;
   void call_progress_thread() noexcept;
@@ -294,14 +302,17 @@ class Engine {
   std::uint32_t timed_ = 0;  // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
-  std::uint32_t looks_ = 0;            // fruitless ones until glance() reads the clock again
-  std::uint64_t glanced_ns_ = 0;       // when it last did
-  std::uint64_t glanced_resumed_ = 0;  // resumed_ then
-  std::uint64_t polled_ns_ = 0;        // spent with polling since something moved on
-  bool hearing_ = false;               // hear_all() is at work: what it ends may come back to it
-  std::uint64_t pumped_ns_ = 0;        // when the host was pumped last; with WaitPolicy::at_once
+  std::uint32_t looks_ = 0;          // fruitless ones until glance() reads the clock again
+  std::uint64_t glanced_ns_ = 0;     // when it last did
+  std::uint64_t glanced_moved_ = 0;  // moved_ then
+  std::uint64_t polled_ns_ = 0;      // spent with polling since something moved on
+  bool hearing_ = false;             // hear_all() is at work: what it ends may come back to it
+  std::uint64_t pumped_ns_ = 0;      // when the host was pumped last; with WaitPolicy::at_once
   std::uint64_t woken_ = 0;
   std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
+  std::uint64_t moved_ = 0;    // those among them that something happened for: not just time passed
+  std::uint64_t retried_moved_ = 0;  // moved_ at the last worth_waiting()
+  std::uint64_t retried_ns_ = 0;     // since when there has been nothing but retries
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{

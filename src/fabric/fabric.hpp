@@ -140,11 +140,14 @@ struct Waiter {
       Task::fail(handle, outcome).resume();
     }
   }
-  bool reached() const noexcept {
+  bool word_reached() const noexcept {
     std::uint64_t sum = word->load(std::memory_order_acquire);
     for (std::size_t i = 1; i < span; ++i)  // mostly none
       sum += word[i * stride].load(std::memory_order_acquire);
-    if (sum >= value) return true;
+    return sum >= value;
+  }
+  bool reached() const noexcept {
+    if (word_reached()) return true;
     return other != nullptr && other->load(std::memory_order_acquire) >= other_value;
   }
 };

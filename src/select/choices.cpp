@@ -6,12 +6,6 @@
 
 namespace tutti {
 
-OperatorClass class_of(const Call& call) noexcept {
-  if (call.reduction == nullptr) return OperatorClass::divisible;
-  if (!call.reduction->divisible) return OperatorClass::whole;
-  return call.reduction->commutative ? OperatorClass::divisible : OperatorClass::ordered;
-}
-
 Shape Choices::shape(Coll coll, OperatorClass operators) const noexcept {
   Shape shape = shape_;
   shape.coll = coll;

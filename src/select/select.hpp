@@ -80,7 +80,11 @@ class ChoiceTable {
 /// Operator classes that selection tells apart.
 enum class OperatorClass : std::uint8_t { divisible, whole, ordered };  // ordered: not commutative
 inline constexpr std::size_t kOperatorClasses = 3;
-OperatorClass class_of(const Call& call) noexcept;
+inline OperatorClass class_of(const Call& call) noexcept {
+  if (call.reduction == nullptr) return OperatorClass::divisible;
+  if (!call.reduction->divisible) return OperatorClass::whole;
+  return call.reduction->commutative ? OperatorClass::divisible : OperatorClass::ordered;
+}
 
 /// The choices of all teams of one shape, for every collective. Each table is made when it is first
 /// asked for. One thread at a time (the engine's lock).

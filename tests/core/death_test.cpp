@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/collective_model.hpp"
@@ -123,6 +125,86 @@ TEST(Deadline, NamesTheRankThatIsMissing) {
     EXPECT_EQ(status.code, Code::timeout) << name(status.code);
     EXPECT_EQ(status.peer, 1);
     EXPECT_LT(seconds_since(begin), 10);
+  });
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+// More broadcasts than memory, on teams whose other member never reads: rank 0 waits for memory,
+// trying again every 100 us, which must not pass for progress.
+struct Starving {
+  static constexpr int kTeams = 40;
+  std::vector<std::byte> data = std::vector<std::byte>(std::size_t{1} << 20);
+  std::vector<Team*> teams = std::vector<Team*>(kTeams);
+  std::vector<Operation*> operations = std::vector<Operation*>(kTeams);
+
+  /// On both ranks.
+  explicit Starving(Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    for (std::uint64_t i = 0; i < kTeams; ++i)
+      EXPECT_TRUE(r.job.create_team(TeamSpec{{8, i}, r.rank, 2, members}, &teams[i]).ok());
+    EXPECT_TRUE(r.job.run(r.team, Call{}).ok());
+  }
+  void begin(Rank& r) {
+    Call call;
+    call.coll = Coll::bcast;
+    call.send = call.recv = data.data();
+    call.bytes = data.size();
+    for (std::size_t i = 0; i < kTeams; ++i)
+      ASSERT_TRUE(r.job.start(*teams[i], call, &operations[i]).ok());
+  }
+  Status end(Rank& r) {
+    Status last;
+    for (Operation* operation : operations) {
+      last = r.job.wait(*operation);
+      r.job.release(operation);
+    }
+    return last;
+  }
+};
+
+Settings short_of_memory() {
+  Settings settings;
+  settings.arena = std::size_t{16} << 20;
+  settings.algorithm = "bcast=blocks";
+  return settings;
+}
+
+TEST(Memory, ADeathIsNoticedByWhoWaitsForIt) {
+  const auto statuses = test::run_processes(2, short_of_memory(), [](Rank& r) {
+    Starving starving(r);
+    if (r.rank == 1) raise(SIGKILL);
+    const auto begin = Clock::now();
+    starving.begin(r);
+    const Status status = starving.end(r);
+    EXPECT_EQ(status.code, Code::peer_lost) << name(status.code);
+    EXPECT_EQ(status.peer, 1);
+    EXPECT_LT(seconds_since(begin), kBound);
+  });
+  EXPECT_TRUE(WIFEXITED(statuses[0]) && WEXITSTATUS(statuses[0]) == 0);
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]) && WTERMSIG(statuses[1]) == SIGKILL);
+}
+
+TEST(Memory, TheDeadlineOfOthersPassesWhileOneWaitsForIt) {
+  Settings settings = short_of_memory();
+  settings.deadline_s = 1;
+  const auto statuses = test::run_processes(2, settings, [](Rank& r) {
+    Starving starving(r);
+    if (r.rank == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(3));  // away, and alive
+      return;
+    }
+    const auto begin = Clock::now();
+    Operation* barrier = nullptr;
+    ASSERT_TRUE(r.job.start(r.team, Call{}, &barrier).ok());
+    Status status;
+    while (seconds_since(begin) < 0.8) ASSERT_FALSE(r.job.test(*barrier, &status));
+    starving.begin(r);
+    while (!r.job.test(*barrier, &status)) std::this_thread::yield();
+    EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+    EXPECT_LT(seconds_since(begin), 1.6) << "when the deadline of who waits for memory passed";
+    r.job.release(barrier);
+    status = starving.end(r);
+    EXPECT_EQ(status.code, Code::timeout) << name(status.code);
   });
   EXPECT_TRUE(test::all_exited(statuses));
 }

@@ -24,18 +24,24 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
   }
 }
 
-int run_plan(const char* call, Comm& comm, const Plan& plan) {
+// With copies before and after, or in the report.
+int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
   const double begin = state.report ? now() : 0;
   if (const Status ready = plan.begin(); !ready.ok()) [[unlikely]]
     return refuse(comm, comm.team, call, ready);
   Status status = state.job->run(*comm.team, plan.call);
-  if (status.ok()) [[likely]]
-    status = plan.finish();
-  if (state.report) [[unlikely]]
+  if (status.ok()) status = plan.finish();
+  if (state.report)
     count_taken(call, state.job->algorithm(*comm.team, plan.call), plan.call.bytes, now() - begin);
-  if (!status.ok()) [[unlikely]]
-    return raise(comm, call, status);
+  if (!status.ok()) return raise(comm, call, status);
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
+}
+
+int run_plan(const char* call, Comm& comm, const Plan& plan) {
+  if (plan.staging || state.report) [[unlikely]]
+    return run_plan_attended(call, comm, plan);
+  const Status status = state.job->run(*comm.team, plan.call);
+  return status.ok() ? MPI_SUCCESS : raise(comm, call, status);
 }
 
 template <class Args, class NativeFunction>

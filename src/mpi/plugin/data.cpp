@@ -7,28 +7,16 @@ namespace {
 
 // Whether this MPI calls a send buffer that is the receive buffer an error, by collective. Written
 // inside MPI_Init.
-bool alias_is_error[kColls] = {};
+bool alias_errors[kColls] = {};
 
 }  // namespace
 
-bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept {
-  *out = like;
-  out->user = const_cast<char*>(static_cast<const char*>(buffer));
-  if (!is_buffer(buffer, like)) return false;
-  out->locate();
-  return true;
-}
-
-bool aliased(Coll coll, const Data& send, const Data& recv) noexcept {
-  // With another type the elements may be others: columns of one matrix, absolute addresses.
-  return send.user == recv.user && send.bytes != 0 && send.type == recv.type &&
-         send.count == recv.count && alias_is_error[static_cast<int>(coll)];
-}
+bool alias_is_error(Coll coll) noexcept { return alias_errors[static_cast<int>(coll)]; }
 
 void learn_argument_checks() noexcept {
   int x = 0;
   const auto learn = [](Coll coll, int code) {
-    alias_is_error[static_cast<int>(coll)] = code != MPI_SUCCESS;
+    alias_errors[static_cast<int>(coll)] = code != MPI_SUCCESS;
   };
   // A communicator of its own, so that the program's error handlers are left alone.
   MPI_Comm self = MPI_COMM_NULL;

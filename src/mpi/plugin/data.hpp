@@ -55,7 +55,15 @@ inline Reason read_data(const void* buffer, MPI_Count count, MPI_Datatype type,
 }
 
 /// The same elements at another address. False when the MPI would call that address wrong.
-bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept;
+inline bool elsewhere(const Data& like, const void* buffer, Data* out) noexcept {
+  out->type = like.type;
+  out->user = const_cast<char*>(static_cast<const char*>(buffer));
+  out->count = like.count;
+  out->bytes = like.bytes;
+  if (!is_buffer(buffer, like)) return false;
+  out->locate();
+  return true;
+}
 
 /// Makes `count` blocks, one after the other, of one. False when there can be no such data.
 inline bool many(Data* data, int count) noexcept {
@@ -65,7 +73,12 @@ inline bool many(Data* data, int count) noexcept {
 
 /// True when both describe the same elements, and this MPI calls that an error in this collective.
 /// One that does not look must not be given the call: in rooted ones only the root knows of it.
-bool aliased(Coll coll, const Data& send, const Data& recv) noexcept;
+bool alias_is_error(Coll coll) noexcept;
+inline bool aliased(Coll coll, const Data& send, const Data& recv) noexcept {
+  // With another type the elements may be others: columns of one matrix, absolute addresses.
+  return send.user == recv.user && send.bytes != 0 && send.type == recv.type &&
+         send.count == recv.count && alias_is_error(coll);
+}
 /// Finds out what it looks for. Errors of the MPI must be set to return.
 void learn_argument_checks() noexcept;
 

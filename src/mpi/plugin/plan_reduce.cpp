@@ -9,7 +9,7 @@ namespace {
 
 /// The arguments, understood.
 struct Operands {
-  Data block, recv{};   // what is sent (one block of it), and where the result goes
+  Data block, recv;     // what is sent (one block of it), and where the result goes
   int blocks = 1;       // that are sent
   bool result = false;  // is wanted on this rank; the receive buffer means nothing where it is not
 };
@@ -20,7 +20,10 @@ Reason read_operands(const Args& args, Operands* out) {
   const bool own = out->result && sent.buffer == MPI_IN_PLACE;
   if (args.op == MPI_OP_NULL) return Reason::arguments;
   TUTTI_PLAN_TRY(read_data(own ? args.recvbuf : sent.buffer, sent.count, sent.type, &out->block));
-  if (!out->result) return Reason::none;
+  if (!out->result) {
+    out->recv = Data{};
+    return Reason::none;
+  }
   if (own) {
     out->recv = out->block;
     return Reason::none;
