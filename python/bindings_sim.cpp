@@ -18,7 +18,7 @@
 #include "model/host.hpp"
 #include "model/rendezvous2006.hpp"
 #include "model/via2003.hpp"
-#include "select/tuned.hpp"
+#include "select/rules.hpp"
 #include "sim/job.hpp"
 #include "sim/messages.hpp"
 #include "team/inbox.hpp"
@@ -144,18 +144,17 @@ std::pair<std::string, std::string> chosen(const std::string& op, std::size_t by
                                            int ranks_per_node, bool multicast,
                                            const std::string& choices, const std::string& profile) {
   const tutti::Shape shape = real_shape(op, bytes, nodes, ranks_per_node, multicast, profile);
-  tutti::Tuned tuned;
+  tutti::Rules rules;
   std::string message;
-  if (!choices.empty()) require(tutti::Tuned::load(choices, &tuned, &message), message);
-  const tutti::Choice choice = tutti::choose(shape, tutti::Forced{}, &tuned);
+  if (!choices.empty()) require(tutti::Rules::load(choices, &rules, &message), message);
+  const tutti::Choice choice = tutti::choose(shape, tutti::Forced{}, &rules);
   if (choice.algorithm == nullptr) return {};
-  std::string why = shape.mapped ? "by the thresholds measured on shared memory"
-                                 : "by the order of preference between nodes";
-  if (const tutti::Tuned::Rule* rule = tuned.of(shape)) {
-    why = "by line " + std::to_string(rule->line) + " of " + choices +
-          (rule->why.empty() ? "" : " (" + rule->why + ")");
-  }
-  return {text_of(choice), why};
+  const tutti::Rule* rule = rules.of(shape);
+  const bool its_own = rule != nullptr;
+  if (!its_own) rule = tutti::Rules::built_in().of(shape);
+  return {text_of(choice), "by line " + std::to_string(rule->line) + " of " +
+                               (its_own ? choices : "the built-in choices") +
+                               (rule->why.empty() ? "" : " (" + rule->why + ")")};
 }
 
 /// (name, first parameter or "", its default, source) of each algorithm of a collective.

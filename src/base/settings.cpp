@@ -46,7 +46,7 @@ constexpr std::array kRows = {
         "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
     Row{"CHOICES", &Settings::choices, Scope::any,
         "file of choices that tutti tune --choices has written for this machine; they come before "
-        "the built-in thresholds"},
+        "the built-in ones"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,

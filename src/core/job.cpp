@@ -77,7 +77,7 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
     return forced;
   }
   if (!settings.choices.empty()) {
-    const Status tuned = Tuned::load(settings.choices, &job->tuned_, &message);
+    const Status tuned = Rules::load(settings.choices, &job->site_rules_, &message);
     if (!tuned.ok()) {
       log(LogLevel::error, "TUTTI_CHOICES: %s", message.c_str());
       return tuned;

@@ -14,8 +14,8 @@
 #include "offload/client.hpp"
 #include "offload/server.hpp"
 #include "p2p/messages.hpp"
+#include "select/rules.hpp"
 #include "select/select.hpp"
-#include "select/tuned.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -83,7 +83,7 @@ class JobImpl final : public Job {
   MemoryUse memory() const noexcept override;
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
-  std::uint64_t choices_hash() const noexcept { return tuned_.hash(); }
+  std::uint64_t choices_hash() const noexcept { return site_rules_.hash(); }
 
   FramePool& frames() noexcept { return engine_.frames(); }
   Fabric& fabric() noexcept { return *fabric_; }
@@ -122,8 +122,8 @@ class JobImpl final : public Job {
 
   Settings settings_;
   Forced forced_;
-  Tuned tuned_;
-  ChoicesByShape choices_{forced_, tuned_};
+  Rules site_rules_;
+  ChoicesByShape choices_{forced_, site_rules_};
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;
   Engine engine_;

@@ -1,8 +1,8 @@
 // The choices that teams of one shape share.
 #include <algorithm>
 
+#include "select/rules.hpp"
 #include "select/select.hpp"
-#include "select/tuned.hpp"
 
 namespace tutti {
 
@@ -16,7 +16,7 @@ Shape Choices::shape(Coll coll, OperatorClass operators) const noexcept {
 }
 
 std::unique_ptr<ChoiceTable> Choices::make(Coll coll, OperatorClass operators) const {
-  return std::make_unique<ChoiceTable>(shape(coll, operators), forced_, tuned_);
+  return std::make_unique<ChoiceTable>(shape(coll, operators), forced_, site_);
 }
 
 Choices& ChoicesByShape::of(const Shape& shape) {
@@ -24,7 +24,7 @@ Choices& ChoicesByShape::of(const Shape& shape) {
   const auto known = std::find_if(all_.rbegin(), all_.rend(),
                                   [&](const auto& choices) { return choices->shape() == shape; });
   if (known != all_.rend()) return **known;
-  all_.push_back(std::make_unique<Choices>(shape, forced_, &tuned_));
+  all_.push_back(std::make_unique<Choices>(shape, forced_, &site_));
   return *all_.back();
 }
 

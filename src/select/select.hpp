@@ -45,19 +45,19 @@ class Forced {
   Choice choices_[kColls];
 };
 
-class Tuned;
+class Rules;
 
-/// The choice for a shape: the forced one where it can run there, else the site's (`tuned` may be
+/// The choice for a shape: the forced one where it can run there, else the site's (`site` may be
 /// nullptr), else by measured thresholds. The algorithm is nullptr when none can run (the
 /// collective is then left to the host).
-Choice choose(const Shape& shape, const Forced& forced, const Tuned* tuned = nullptr);
+Choice choose(const Shape& shape, const Forced& forced, const Rules* tuned = nullptr);
 
 /// The choices of one team for one collective and operator class by message size, made once.
 class ChoiceTable {
  public:
   ChoiceTable() = default;
   /// `shape.bytes` is ignored.
-  ChoiceTable(Shape shape, const Forced& forced, const Tuned* tuned = nullptr);
+  ChoiceTable(Shape shape, const Forced& forced, const Rules* tuned = nullptr);
   const Choice& at(std::size_t bytes) const noexcept {
     if (bytes <= smallest_.last) return smallest_.choice;
     for (const Entry& entry : entries_) {
@@ -90,8 +90,8 @@ inline OperatorClass class_of(const Call& call) noexcept {
 /// asked for. One thread at a time (the engine's lock).
 class Choices {
  public:
-  Choices(const Shape& shape, const Forced& forced, const Tuned* tuned)
-      : shape_(shape), forced_(forced), tuned_(tuned) {}
+  Choices(const Shape& shape, const Forced& forced, const Rules* site)
+      : shape_(shape), forced_(forced), site_(site) {}
   const ChoiceTable& table(Coll coll, OperatorClass operators) {
     auto& place = tables_[static_cast<std::size_t>(coll)][static_cast<std::size_t>(operators)];
     if (!place) [[unlikely]]
@@ -110,7 +110,7 @@ class Choices {
 
   Shape shape_;
   const Forced& forced_;
-  const Tuned* tuned_;
+  const Rules* site_;
   std::array<std::array<std::unique_ptr<ChoiceTable>, kOperatorClasses>, kColls> tables_;
 };
 
@@ -118,14 +118,13 @@ class Choices {
 /// of few shapes.
 class ChoicesByShape {
  public:
-  /// `forced` and `tuned` must outlive it.
-  ChoicesByShape(const Forced& forced, const Tuned& tuned) noexcept
-      : forced_(forced), tuned_(tuned) {}
+  /// `forced` and `site` must outlive it.
+  ChoicesByShape(const Forced& forced, const Rules& site) noexcept : forced_(forced), site_(site) {}
   Choices& of(const Shape& shape);
 
  private:
   const Forced& forced_;
-  const Tuned& tuned_;
+  const Rules& site_;
   std::vector<std::unique_ptr<Choices>> all_;
 };
 

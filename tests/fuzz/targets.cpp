@@ -20,8 +20,8 @@
 #include "offload/mapping.hpp"
 #include "offload/wire.hpp"
 #include "p2p/peer.hpp"
+#include "select/rules.hpp"
 #include "select/select.hpp"
-#include "select/tuned.hpp"
 #include "team/packet.hpp"
 
 namespace tutti::fuzz {
@@ -273,9 +273,9 @@ void run_settings(const Bytes& input) {
 }
 
 void run_choices(const Bytes& input) {
-  Tuned tuned;
+  Rules rules;
   std::string message;
-  if (!Tuned::load(file_of(input), &tuned, &message).ok())
+  if (!Rules::parse(text_of(input), "choices", &rules, &message).ok())
     require(!message.empty(), "choices are refused without a word");
 }
 

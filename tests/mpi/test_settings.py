@@ -44,7 +44,7 @@ def test_every_setting_is_tried():
 def test_one_rank_differs(program, libraries, tmp_path, mpi, name, nodes):
     """Never a hang, an abort or a wrong result; and of what must be equal one line that names it."""
     description = mpis.MPIS[mpi]
-    (tmp_path / "choices").write_text("allreduce node 2 * doubling\nallreduce nodes 2 * doubling\n")
+    (tmp_path / "choices").write_text("[ranks=2]\nallreduce: * doubling\n")
     value = OTHER[name].format(folder=tmp_path)
     first = {name: value, **({"TUTTI_NODE": "apart"} if nodes and name != "TUTTI_NODE" else {})}
     result = start(description, program(description, "short.c"), first)

@@ -130,22 +130,22 @@ def test_algorithms_that_send_keys_are_simulated_with_their_data(op):
 
 def test_the_choice_of_a_site_is_explained(tmp_path, capsys):
     file = tmp_path / "choices"
-    file.write_text("allreduce nodes 2-64 * degree_k:degree=7  # predicted: 5 us\n")
+    file.write_text("[nodes ranks=2..64]\nallreduce: * degree_k(degree=7)  # predicted: 5 us\n")
     code, text, _ = run(["explain", "allreduce", "--nodes", "16", "--choices", str(file)], capsys)
     assert code == 0
-    assert "degree_k:degree=7 runs: chosen by line 1 of" in text.replace("\n", "") and "predicted: 5 us" in text
-    file.write_text("allreduce nowhere 2-64 * degree_k\n")
+    assert "degree_k:degree=7 runs: chosen by line 2 of" in text.replace("\n", "") and "predicted: 5 us" in text
+    file.write_text("[nowhere]\nallreduce: * degree_k\n")
     code, _, error = run(["explain", "allreduce", "--choices", str(file)], capsys)
-    assert code != 0 and "node or nodes" in error and len(error.strip().splitlines()) == 1
+    assert code != 0 and "there are node, nodes, layers" in error and len(error.strip().splitlines()) == 1
 
 
 def test_rules_cover_all_sizes_and_numbers_of_ranks():
     point = choices.Point
     points = [point("bcast", "node", ranks, size, alg, "x") for ranks in (2, 4)
               for size, alg in ((8, "flat"), (64, "flat"), (512, "blocks:block=4096"))]
-    lines = [line.split("#")[0].split() for line in choices.rules(points)]
-    assert lines == [["bcast", "node", "2-2", "181", "flat"], ["bcast", "node", "2-2", "*", "blocks:block=4096"],
-                     ["bcast", "node", "3-4", "181", "flat"], ["bcast", "node", "3-4", "*", "blocks:block=4096"]]
+    assert [line.split("#")[0].strip() for line in choices.rules(points)] == [
+        "[node ranks=2]", "bcast: ..181 flat", "bcast: * blocks(block=4096)", "",
+        "[node ranks=3..4]", "bcast: ..181 flat", "bcast: * blocks(block=4096)", ""]
 
 
 def test_the_built_in_choice_stays_unless_another_is_clearly_faster():

@@ -1,6 +1,6 @@
 // A site's choices (TUTTI_CHOICES): what is read, what is taken, what is refused, and that ranks
 // which have read different rules do not start.
-#include "select/tuned.hpp"
+#include "select/rules.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -32,19 +32,19 @@ class File {
   std::string path_;
 };
 
-Tuned load(const std::string& text) {
+Rules load(const std::string& text) {
   const File file(text);
-  Tuned tuned;
+  Rules rules;
   std::string message;
-  EXPECT_TRUE(Tuned::load(file.path(), &tuned, &message).ok()) << message;
-  return tuned;
+  EXPECT_TRUE(Rules::load(file.path(), &rules, &message).ok()) << message;
+  return rules;
 }
 
 std::string complaint(const std::string& text) {
   const File file(text);
-  Tuned tuned;
+  Rules rules;
   std::string message;
-  EXPECT_FALSE(Tuned::load(file.path(), &tuned, &message).ok()) << text;
+  EXPECT_FALSE(Rules::load(file.path(), &rules, &message).ok()) << text;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_TRUE(message.starts_with(file.path() + ":")) << message;
   return message;
@@ -61,76 +61,154 @@ Shape shape(Coll coll, bool mapped, int size, std::size_t bytes) {
   return s;
 }
 
-std::string chosen(const Shape& s, const Tuned& tuned, const std::string& forced = "") {
+std::string chosen(const Shape& s, const Rules& rules, const std::string& forced = "") {
   Forced wanted;
   std::string message;
   EXPECT_TRUE(Forced::parse(forced, &wanted, &message).ok()) << message;
-  const Choice choice = choose(s, wanted, &tuned);
+  const Choice choice = choose(s, wanted, &rules);
   return std::string(choice.algorithm->name) + ":" + std::to_string(choice.parameters.value[0]);
 }
 
-TEST(Choices, TheFirstRuleThatMatchesIsTakenBeforeTheThresholds) {
-  const Tuned tuned = load(
+TEST(Choices, TheFirstRuleThatMatchesIsTakenBeforeTheBuiltInOnes) {
+  const Rules rules = load(
       "# a comment, and an empty line\n\n"
-      "allreduce nodes 3-16 1024 degree_k:degree=7  # predicted: 20 us\n"
-      "allreduce nodes 2-64 * degree_k:degree=1\n");
-  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 8, 8), tuned), "degree_k:7");
-  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 8, 1025), tuned), "degree_k:1");
-  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 2, 8), tuned), "degree_k:1");
+      "[nodes ranks=3..16]\n"
+      "allreduce: ..1K degree_k(degree=7)  # predicted: 20 us\n"
+      "[nodes ranks=..64]  # for the rest\n"
+      "allreduce: * degree_k(degree=1)\n");
+  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 8, 8), rules), "degree_k:7");
+  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 8, 1024), rules), "degree_k:7");
+  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 8, 1025), rules), "degree_k:1");
+  EXPECT_EQ(chosen(shape(Coll::allreduce, false, 2, 8), rules), "degree_k:1");
   const Shape far = shape(Coll::allreduce, false, 65, 8);
-  EXPECT_EQ(chosen(far, tuned), chosen(far, Tuned{}));
+  EXPECT_EQ(chosen(far, rules), chosen(far, Rules{}));
   const Shape near = shape(Coll::allreduce, true, 8, 8);
-  EXPECT_EQ(chosen(near, tuned), chosen(near, Tuned{}));
-  EXPECT_EQ(tuned.of(shape(Coll::allreduce, false, 8, 8))->why, "predicted: 20 us");
-  EXPECT_EQ(tuned.of(shape(Coll::allreduce, false, 8, 8))->line, 3);
+  EXPECT_EQ(chosen(near, rules), chosen(near, Rules{}));
+  EXPECT_EQ(rules.of(shape(Coll::allreduce, false, 8, 8))->why, "predicted: 20 us");
+  EXPECT_EQ(rules.of(shape(Coll::allreduce, false, 8, 8))->line, 4);
+  EXPECT_EQ(rules.of(shape(Coll::allreduce, false, 2, 8))->why, "for the rest");
+}
+
+TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
+  const Rules rules = load(
+      "[nodes processors=scarce]\nbcast: * direct\n"
+      "[nodes network=bypass ranks=4]\nbcast: * sendrecv_binomial\n"
+      "[layers]\nbcast: * layered\n"
+      "[]\nbcast: * binomial(block=2K,degree=3)\n");
+  Shape s = shape(Coll::bcast, false, 4, 8);
+  EXPECT_EQ(chosen(s, rules), "binomial:2048");
+  s.bypass = true;
+  EXPECT_EQ(chosen(s, rules), "sendrecv_binomial:1024");
+  s.scarce = true;
+  EXPECT_EQ(chosen(s, rules), "direct:65536");
+  s.layered = true;
+  EXPECT_EQ(chosen(s, rules), "layered:0");
+  s = shape(Coll::bcast, false, 5, 8);
+  s.bypass = true;
+  EXPECT_EQ(chosen(s, rules), "binomial:2048");
+}
+
+TEST(Choices, SizesHaveTwoEndsAndMayGrowWithTheRanks) {
+  const Rules rules = load(
+      "[nodes]\nallreduce: 1K..2K ring; ..1K*ranks degree_k(degree=7); 16K.. doubling; "
+      "* degree_k(degree=1)\n");
+  const auto at = [&](int size, std::size_t bytes) {
+    return chosen(shape(Coll::allreduce, false, size, bytes), rules);
+  };
+  EXPECT_EQ(at(4, 1023), "degree_k:7");
+  EXPECT_EQ(at(4, 1024), "ring:0");
+  EXPECT_EQ(at(4, 2048), "ring:0");
+  EXPECT_EQ(at(4, 2049), "degree_k:7");
+  EXPECT_EQ(at(4, 4096), "degree_k:7");
+  EXPECT_EQ(at(4, 4097), "degree_k:1");
+  EXPECT_EQ(at(8, 4097), "degree_k:7");
+  EXPECT_EQ(at(4, 16384), "doubling:0");
 }
 
 TEST(Choices, ARuleThatCannotRunIsPassedOver) {
-  const Tuned tuned = load("bcast node 2-8 * flat\nbcast node 2-8 * blocks:block=4096\n");
-  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 100), tuned), "flat:0");
-  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 1 << 20), tuned), "blocks:4096");
+  const Rules rules = load("[node ranks=2..8]\nbcast: * flat; * blocks(block=4K)\n");
+  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 100), rules), "flat:0");
+  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 1 << 20), rules), "blocks:4096");
 }
 
 TEST(Choices, ForcingComesFirst) {
-  const Tuned tuned = load("bcast node 2-8 * flat\n");
-  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 100), tuned, "bcast=blocks:block=8192"),
+  const Rules rules = load("[node]\nbcast: * flat\n");
+  EXPECT_EQ(chosen(shape(Coll::bcast, true, 4, 100), rules, "bcast=blocks:block=8K"),
             "blocks:8192");
 }
 
 TEST(Choices, TheTableHasThem) {
-  const Tuned tuned = load("bcast node 2-8 500 blocks:block=4096\n");
-  const ChoiceTable table(shape(Coll::bcast, true, 4, 0), Forced{}, &tuned);
+  const Rules rules = load("[node]\nbcast: ..500 blocks(block=4096)\n");
+  const ChoiceTable table(shape(Coll::bcast, true, 4, 0), Forced{}, &rules);
   EXPECT_STREQ(table.at(500).algorithm->name, "blocks");
   EXPECT_STREQ(table.at(501).algorithm->name, "flat");
 }
 
 TEST(Choices, TheHashIsOfTheRulesAndNotOfTheComments) {
-  const std::uint64_t one = load("bcast node 2-8 500 flat\n").hash();
-  EXPECT_EQ(load("# why\nbcast  node 2-8 500 flat # because\n").hash(), one);
-  EXPECT_NE(load("bcast node 2-8 501 flat\n").hash(), one);
-  EXPECT_NE(load("bcast node 2-8 500 flat\nbcast node 2-8 500 flat\n").hash(), one);
+  const std::uint64_t one = load("[node]\nbcast: ..500 flat\n").hash();
+  EXPECT_EQ(load("# why\n[ node ] # where\nbcast:  ..500  flat # because\n").hash(), one);
+  EXPECT_NE(load("[node]\nbcast: ..501 flat\n").hash(), one);
+  EXPECT_NE(load("[nodes]\nbcast: ..500 flat\n").hash(), one);
+  EXPECT_NE(load("[node]\nbcast: ..500 flat\nbcast: ..500 flat\n").hash(), one);
   EXPECT_EQ(load("# nothing\n").hash(), 0U);
 }
 
 TEST(Choices, BadOnesAreToldInOneLine) {
-  EXPECT_NE(complaint("bcast node 2-8 500\n").find(":1: a rule is OP WHERE RANKS BYTES ALGORITHM"),
-            std::string::npos);
-  EXPECT_NE(complaint("\nbcats node 2-8 500 flat\n").find(":2: no collective 'bcats'"),
-            std::string::npos);
-  EXPECT_NE(complaint("bcast node 2-8 500 falt\n").find("bcast has no algorithm 'falt'"),
-            std::string::npos);
-  EXPECT_NE(complaint("bcast somewhere 2-8 500 flat\n").find("node or nodes"), std::string::npos);
-  for (const char* ranks : {"8-2", "0-4", "1-4", "a", "2-", "-2", "2-99999999999", "2-3-4"}) {
-    EXPECT_NE(complaint(std::string("bcast node ") + ranks + " 500 flat\n").find("no range"),
-              std::string::npos)
-        << ranks;
+  const std::pair<const char*, const char*> all[] = {
+      {"bcast node 2-8 500 flat\n", ":1: 'bcast node 2-8 500 flat' is neither a [section] nor OP:"},
+      {"\nbcats: * flat\n", ":2: no collective 'bcats'"},
+      {"bcast: * falt\n", "bcast has no algorithm 'falt'"},
+      {"bcast: *\n", "behind the sizes comes an algorithm"},
+      {"bcast:\n", "no algorithm behind 'bcast:'"},
+      {"bcast: * flat;; * blocks\n", "'' are no sizes"},
+      {"bcast: 5 flat\n", "'5' are no sizes"},
+      {"bcast: .. flat\n", "'..' are no sizes"},
+      {"bcast: 2K..1K flat\n", "'2K..1K' are no sizes"},
+      {"bcast: 2K..*ranks flat\n", "are no sizes"},
+      {"bcast: ..-1 flat\n", "'..-1' are no sizes"},
+      {"bcast: * blocks(block=4K\n", "the parameters end in )"},
+      {"bcast: * blocks(size=4K)\n", "has no parameter 'size', but 'block'"},
+      {"bcast: * blocks(block=no)\n", "block takes a positive whole number"},
+      {"[node\n", "a section ends in ]"},
+      {"[somewhere]\n", "'somewhere' is no condition; there are node, nodes, layers"},
+      {"[node nodes]\n", "'nodes' is no condition"},
+      {"[processors=few]\n", "'processors=few' is no condition"},
+  };
+  for (const auto& [text, wanted] : all)
+    EXPECT_NE(complaint(text).find(wanted), std::string::npos) << complaint(text);
+  for (const char* ranks : {"8..2", "0..4", "a", "..", "", "-2", "2..99999999999", "2..3..4"}) {
+    const std::string said = complaint("[ranks=" + std::string(ranks) + "]\n");
+    EXPECT_NE(said.find("is no condition"), std::string::npos) << said;
   }
-  EXPECT_NE(complaint("bcast node 2-8 5K flat\n").find("no number of bytes"), std::string::npos);
-  EXPECT_NE(complaint("bcast node 2-8 -1 flat\n").find("no number of bytes"), std::string::npos);
-  Tuned tuned;
+  Rules rules;
   std::string message;
-  EXPECT_FALSE(Tuned::load("/nonexistent", &tuned, &message).ok());
+  EXPECT_FALSE(Rules::load("/nonexistent", &rules, &message).ok());
   EXPECT_NE(message.find("/nonexistent: cannot be read"), std::string::npos) << message;
+  EXPECT_FALSE(Rules::load("/", &rules, &message).ok());
+}
+
+/// Every collective has an algorithm in every place, whatever its size and the operator.
+TEST(Choices, TheBuiltInOnesLeaveNothingOut) {
+  Rules rules;
+  std::string message;
+  ASSERT_TRUE(Rules::parse(builtin_choices(), "built-in", &rules, &message).ok()) << message;
+  EXPECT_GT(rules.size(), 60u);
+  for (int coll = 0; coll < kColls; ++coll) {
+    for (const int size : {2, 5, 8, 9, 64}) {
+      for (const std::size_t bytes : {std::size_t{8}, std::size_t{4096}, std::size_t{1} << 24}) {
+        for (int bits = 0; bits < 16; ++bits) {
+          Shape s = shape(static_cast<Coll>(coll), (bits & 1) != 0, size, bytes);
+          if (s.coll == Coll::barrier) s.bytes = 0;
+          s.longest_block = s.bytes;
+          s.layered = !s.mapped && (bits & 2) != 0;
+          s.scarce = (bits & 4) != 0;
+          s.divisible = s.commutative = (bits & 8) != 0;
+          EXPECT_NE(rules.of(s), nullptr)
+              << name(s.coll) << " of " << bytes << " bytes, " << size << " ranks, " << bits;
+        }
+      }
+    }
+  }
 }
 
 /// Creates a job on each of two ranks, rank r with `files[r]`; gives the exit statuses: 0 where the
@@ -168,7 +246,7 @@ std::vector<int> create(const std::string (&files)[2], const char* wanted) {
 }
 
 TEST(Choices, EqualOnesAreUsedAndDifferentOnesRefusedByAll) {
-  const File blocks("bcast node 2-8 * blocks\n"), flat("bcast node 2-8 * flat\n");
+  const File blocks("[node]\nbcast: * blocks\n"), flat("[node]\nbcast: * flat\n");
   EXPECT_EQ(create({blocks.path(), blocks.path()}, "blocks"), (std::vector<int>{0, 0}));
   EXPECT_EQ(create({flat.path(), flat.path()}, "flat"), (std::vector<int>{0, 0}));
   EXPECT_EQ(create({blocks.path(), flat.path()}, "blocks"), (std::vector<int>{3, 3}));

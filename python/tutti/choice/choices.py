@@ -1,4 +1,4 @@
-"""Which algorithms a site uses: the rules of `tutti tune --choices` (read by src/select/tuned.cpp).
+"""Which algorithms a site uses: the rules of `tutti tune --choices` (in the language of docs/choices.md).
 
 On a node every candidate is measured, interleaved, and takes the place of the built-in choice only where it is clearly
 faster. Between nodes the cost model decides: the simulation of every candidate on a network profile."""
@@ -92,20 +92,36 @@ def predict_nodes(op: str, nodes: int, size: int, net: str) -> Point | None:
                   "predicted")
 
 
-def rules(points: list[Point]) -> list[str]:
+def _in_rules(alg: str) -> str:
+    """NAME:KEY=VALUE:KEY=VALUE, as TUTTI_ALG has it, in the language of the rules."""
+    name, *values = alg.split(":")
+    return f"{name}({','.join(values)})" if values else name
+
+
+def _lines(op: str, points: list[Point]) -> list[str]:
     """One line for each run of sizes with the same choice. A size between two that were tried belongs to the nearer
-    one (by ratio), larger ones than tried to the largest; likewise numbers of ranks belong to the next larger one."""
+    one (by ratio), larger ones than tried to the largest."""
+    mine = sorted((point for point in points if point.op == op), key=lambda point: point.size)
     lines = []
-    for op, where in dict.fromkeys((point.op, point.where) for point in points):
-        counts = sorted({p.ranks for p in points if (p.op, p.where) == (op, where)})
+    for i, point in enumerate(mine):
+        if i + 1 < len(mine) and mine[i + 1].alg == point.alg:
+            continue
+        sizes = "*" if i + 1 == len(mine) else f"..{math.isqrt(point.size * mine[i + 1].size)}"
+        lines.append(f"{f'{op}: {sizes} {_in_rules(point.alg)}':58} # {point.size} B {point.why}")
+    return lines
+
+
+def rules(points: list[Point]) -> list[str]:
+    """A section for each place and number of ranks. Numbers between those that were tried belong to the next larger."""
+    lines = []
+    for where in dict.fromkeys(point.where for point in points):
+        counts = sorted({point.ranks for point in points if point.where == where})
         for below, ranks in zip([1, *counts[:-1]], counts, strict=True):
-            mine = sorted((p for p in points if (p.op, p.where, p.ranks) == (op, where, ranks)), key=lambda p: p.size)
-            for i, point in enumerate(mine):
-                if i + 1 < len(mine) and mine[i + 1].alg == point.alg:
-                    continue
-                limit = "*" if i + 1 == len(mine) else str(math.isqrt(point.size * mine[i + 1].size))
-                lines.append(f"{op:20} {where:5} {f'{below + 1}-{ranks}':9} {limit:>8} {point.alg:28} # {point.size} B "
-                             f"{point.why}")
+            here = [point for point in points if (point.where, point.ranks) == (where, ranks)]
+            lines.append(f"[{where} ranks={ranks if below + 1 == ranks else f'{below + 1}..{ranks}'}]")
+            for op in dict.fromkeys(point.op for point in here):
+                lines += _lines(op, here)
+            lines.append("")
     return lines
 
 

@@ -52,11 +52,11 @@ def _choose(path: Path, ranks: str, nodes: str, net: str) -> None:
     if not lines:
         raise Failure("there is nothing to choose: one processor, and no --nodes")
     when = time.strftime("%Y-%m-%d", time.gmtime())
-    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}",
-            "# op                 where ranks        bytes algorithm"]
+    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}", ""]
     write_text(path, "\n".join([*head, *lines]) + "\n")
-    changed = sum("built-in, " not in line for line in lines)
-    print(f"{len(lines)} rules written to {path}, {changed} of them other than built in; TUTTI_CHOICES={path} uses them")
+    rules = [line for line in lines if "#" in line]
+    changed = sum("built-in, " not in line for line in rules)
+    print(f"{len(rules)} rules written to {path}, {changed} of them other than built in; TUTTI_CHOICES={path} uses them")
 
 
 def _program_ranks(text: str) -> int:
