@@ -1,8 +1,12 @@
 // An algorithm of a collective: a coroutine, what it is called, and where it can run.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "base/task.hpp"
 #include "coll/call.hpp"
@@ -10,7 +14,7 @@
 
 namespace tutti {
 
-/// A parameter of an algorithm: a whole number.
+/// A parameter of an algorithm: a whole number. Made by parameters_of().
 struct Parameter {
   static constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const char* name = nullptr;  // as in TUTTI_ALG; nullptr: there is none
@@ -21,11 +25,72 @@ struct Parameter {
   const char* range = "";  // that in words (static string)
 };
 
-/// Values, by position in Algorithm::parameters.
+/// Values, in the order of Algorithm::parameters: for what reads and writes them as text. An
+/// algorithm gets them by name, in a struct of its own.
 struct Parameters {
   static constexpr int kMost = 3;
   std::int64_t value[kMost] = {0, 0, 0};
+
+  template <class Named>
+  Named as() const noexcept {
+    Named named;
+    static_assert(sizeof named <= sizeof value && std::is_trivially_copyable_v<Named>);
+    std::memcpy(static_cast<void*>(&named), value, sizeof named);
+    return named;
+  }
 };
+using ParameterList = std::array<Parameter, Parameters::kMost>;
+
+/// What is said of a member of `Named`, a struct of nothing but std::int64_t, each with the default
+/// as its initializer.
+template <class Named>
+struct About {
+  std::int64_t Named::*member;
+  const char* name;
+  const char* unit;
+  std::int64_t least = 0, most = Parameter::kMost;
+  const char* range = "";
+};
+
+/// The parameters of an algorithm, whose function takes a `Named`. Each member is named once.
+template <class Named, std::size_t count>
+consteval ParameterList parameters_of(const About<Named> (&all)[count]) {
+  static_assert(sizeof(Named) == count * sizeof(std::int64_t), "a parameter for each member");
+  using Values = std::array<std::int64_t, count>;
+  ParameterList list;
+  for (const About<Named>& about : all) {
+    Named probe = std::bit_cast<Named>(Values{});
+    probe.*about.member = 1;
+    const Values places = std::bit_cast<Values>(probe);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (places[i] == 0) continue;
+      if (list[i].name != nullptr) throw "two parameters for one member";
+      list[i] = {about.name, Named{}.*about.member, about.unit, about.least, about.most,
+                 about.range};
+    }
+  }
+  return list;
+}
+
+namespace detail {
+
+template <auto function>
+struct Typed;
+template <class Result, class On, Result (*function)(On)>
+struct Typed<function> {
+  static Result call(On on, const Parameters&) { return function(on); }
+};
+template <class Result, class On, class Parameter, Result (*function)(On, Parameter)>
+struct Typed<function> {
+  static Result call(On on, const Parameters& p) { return function(on, p.as<Parameter>()); }
+};
+
+}  // namespace detail
+
+/// A function of an algorithm for its descriptor: one of the shape or the collective alone, or also
+/// of the algorithm's parameters, by value.
+template <auto function>
+inline constexpr auto with_parameters = &detail::Typed<function>::call;
 
 /// What decides which algorithms may run: equal on all members of the team (uniform dispatch).
 struct Shape {
@@ -63,19 +128,19 @@ struct Algorithm {
   const char* (*restriction_of)(const Shape& shape, const Parameters& parameters);
   /// Stream items that it uses; the same on all members. nullptr: none.
   std::uint64_t (*items)(const Shape& shape, const Parameters& parameters) = nullptr;
-  Parameter parameters[Parameters::kMost] = {};
+  ParameterList parameters = {};
   const char* source;      // paper and section, or what it is known as
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 
   Parameters defaults() const noexcept {
     Parameters values;
-    for (int i = 0; i < Parameters::kMost; ++i) values.value[i] = parameters[i].initial;
+    for (std::size_t i = 0; i < parameters.size(); ++i) values.value[i] = parameters[i].initial;
     return values;
   }
   /// nullptr when it can run on this shape with these parameters, else why not (static string).
   const char* restriction(const Shape& shape, const Parameters& values) const noexcept {
-    for (int i = 0; i < Parameters::kMost; ++i) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
       const Parameter& parameter = parameters[i];
       if (parameter.name != nullptr &&
           (values.value[i] < parameter.least || values.value[i] > parameter.most))

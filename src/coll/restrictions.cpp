@@ -19,39 +19,34 @@ static std::size_t published_bytes(const Shape& s) noexcept {
   return vector_of_blocks ? s.bytes * static_cast<std::size_t>(s.size) : s.bytes;
 }
 
-static std::size_t block_of(const Shape& s, const Parameters& p) noexcept {
-  const auto wanted = static_cast<std::size_t>(p.value[0]);
-  return wanted == 0 || wanted > s.block_bytes ? s.block_bytes : wanted;
-}
-
 // ---- restrictions: nullptr when the algorithm can run
 
-const char* fits_cell(const Shape& s, const Parameters&) {
+const char* fits_cell(const Shape& s) {
   if (!s.mapped) return "members do not share memory";
   return published_bytes(s) <= Team::kCellCapacity ? nullptr : "larger than a cell";
 }
 
-const char* through_shared_blocks(const Shape& s, const Parameters&) {
+const char* through_shared_blocks(const Shape& s) {
   return s.mapped ? nullptr : "members do not share memory";
 }
 
-const char* reduces_through_shared_blocks(const Shape& s, const Parameters&) {
+const char* reduces_through_shared_blocks(const Shape& s) {
   if (!s.mapped) return "members do not share memory";
   if (!s.divisible) return "the operator needs whole vectors";
   return s.element_bytes <= s.block_bytes ? nullptr : "an element is larger than a block";
 }
 
-const char* whole_vectors(const Shape& s, const Parameters&) {
+const char* whole_vectors(const Shape& s) {
   return s.mapped ? nullptr : "members do not share memory";
 }
 
-const char* by_memory(const Shape& s, const Parameters&) {
+const char* by_memory(const Shape& s) {
   if (!s.mapped) return "members do not share memory";
   return s.user_memory ? nullptr : "cross-memory attach is not permitted";
 }
 
-const char* reduces_by_memory(const Shape& s, const Parameters& p) {
-  if (const char* why = by_memory(s, p)) return why;
+const char* reduces_by_memory(const Shape& s) {
+  if (const char* why = by_memory(s)) return why;
   if (!s.divisible) return "the operator needs whole vectors";
   return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
 }
@@ -60,61 +55,58 @@ constexpr const char* kLayered = "members share nodes: it runs between their lea
 constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
 
-const char* fits_inbox_blocks(const Shape& s, const Parameters& p) {
+const char* fits_inbox_blocks(const Shape& s, std::int64_t block) {
   if (s.layered) return kLayered;
-  return chunks(s.bytes, static_cast<std::size_t>(p.value[0])) <= Inbox::kBcastBlocks
+  return chunks(s.bytes, static_cast<std::size_t>(block)) <= Inbox::kBcastBlocks
              ? nullptr
              : "larger than the inbox blocks of an epoch";
 }
 
-const char* fits_inbox_block(const Shape& s, const Parameters& p) {
-  const std::int64_t degree = p.value[0];
+const char* fits_inbox_block(const Shape& s, std::int64_t degree) {
   if (degree != 1 && degree != 3 && degree != 7 && degree != 15) return "degree: 1, 3, 7 or 15";
   if (s.layered) return kLayered;
   if (s.fixed_order) return kTree;
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
 
-const char* fits_packets(const Shape& s, const Parameters& p) {
-  if (const char* why = fits_inbox_blocks(s, p)) return why;
+const char* fits_packets(const Shape& s, std::int64_t packet) {
+  if (const char* why = fits_inbox_blocks(s, packet)) return why;
   return s.fixed_order ? kTree : nullptr;
 }
 
-const char* between_nodes(const Shape& s, const Parameters&) {
+const char* between_nodes(const Shape& s) {
   if (s.mapped) return "members share memory";
   if (s.layered) return kLayered;
   return s.mail ? nullptr : "members have no mail slots (without payload, or more than 4096)";
 }
 
-const char* folds_between_nodes(const Shape& s, const Parameters& p) {
-  if (const char* why = between_nodes(s, p)) return why;
+const char* folds_between_nodes(const Shape& s) {
+  if (const char* why = between_nodes(s)) return why;
   return s.fixed_order ? kTree : nullptr;
 }
 
-const char* divides_between_nodes(const Shape& s, const Parameters& p) {
-  if (const char* why = between_nodes(s, p)) return why;
+const char* divides_between_nodes(const Shape& s) {
+  if (const char* why = between_nodes(s)) return why;
   return s.divisible ? nullptr : "the operator needs whole vectors";
 }
 
-const char* halves_between_nodes(const Shape& s, const Parameters& p) {
-  if (const char* why = divides_between_nodes(s, p)) return why;
+const char* halves_between_nodes(const Shape& s) {
+  if (const char* why = divides_between_nodes(s)) return why;
   return s.fixed_order ? kTree : nullptr;
 }
 
-const char* rings_between_nodes(const Shape& s, const Parameters& p) {
-  if (const char* why = divides_between_nodes(s, p)) return why;
+const char* rings_between_nodes(const Shape& s) {
+  if (const char* why = divides_between_nodes(s)) return why;
   if (s.fixed_order) return "folds each part from another rank on";
   return s.commutative ? nullptr : "the operator does not commute";
 }
 
-const char* collects_in_block(const Shape& s, const Parameters&) {
+const char* collects_in_block(const Shape& s) {
   if (s.layered) return kLayered;
   const std::size_t total =
       s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
   return total <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
-
-const char* disseminates(const Shape& s, const Parameters& p) { return between_nodes(s, p); }
 
 /// Rounds of everybody with everybody, through segments of their own, in which `bytes` lie.
 static const char* everyone_fits(const Shape& s, std::size_t bytes) {
@@ -128,21 +120,17 @@ static const char* everyone_fits(const Shape& s, std::size_t bytes) {
   return bytes + room <= NodeSegment::kMost ? nullptr : "larger than a segment";
 }
 
-const char* parts_by_everyone(const Shape& s, const Parameters&) {
-  return everyone_fits(s, s.bytes);
-}
-const char* one_message_to_everyone(const Shape& s, const Parameters&) {
-  return everyone_fits(s, s.bytes);
-}
-const char* blocks_of_everyone(const Shape& s, const Parameters&) {
+const char* parts_by_everyone(const Shape& s) { return everyone_fits(s, s.bytes); }
+const char* one_message_to_everyone(const Shape& s) { return everyone_fits(s, s.bytes); }
+const char* blocks_of_everyone(const Shape& s) {
   return everyone_fits(s, s.bytes * static_cast<std::size_t>(s.size));
 }
-const char* parts_to_everyone(const Shape& s, const Parameters&) {
+const char* parts_to_everyone(const Shape& s) {
   if (!s.divisible) return "the operator needs whole vectors";
   return everyone_fits(s, 2 * s.bytes);
 }
 
-const char* in_segments(const Shape& s, const Parameters&) {
+const char* in_segments(const Shape& s) {
   if (!s.segments) return "members do not share buffers on several nodes";
   const bool blocks = s.coll == Coll::allgather;
   return s.bytes * static_cast<std::size_t>(blocks ? s.size : 1) <= NodeSegment::kMost
@@ -150,19 +138,19 @@ const char* in_segments(const Shape& s, const Parameters&) {
              : "larger than a node's shared buffer";
 }
 
-const char* in_layers(const Shape& s, const Parameters&) {
+const char* in_layers(const Shape& s) {
   return s.layered ? nullptr : "no node has several members, or there is one node";
 }
 
 /// Groups of fragments of a large message.
-std::uint64_t cast_items(const Shape& s, const Parameters&) {
+std::uint64_t cast_items(const Shape& s) {
   std::size_t block = s.bytes, total = s.bytes;
   if (s.coll == Coll::allgather) total *= static_cast<std::size_t>(s.size);
   if (s.coll == Coll::allreduce) block = EqualParts::most(s.bytes, s.element_bytes, s.size);
   return CastWindows::groups(block, total, s.datagram);
 }
 
-const char* casts_fragments(const Shape& s, const Parameters&) {
+const char* casts_fragments(const Shape& s) {
   if (s.mapped) return "members share memory";
   if (s.layered) return kLayered;
   const std::size_t fragment = std::min(Multicast::fragment_bytes(s.datagram), Ring::kSlotBytes);
@@ -172,80 +160,59 @@ const char* casts_fragments(const Shape& s, const Parameters&) {
 }
 
 /// Any number of fragments, of one message or of a block of every member.
-const char* casts_windows(const Shape& s, const Parameters&) {
+const char* casts_windows(const Shape& s) {
   if (s.mapped) return "members share memory";
   if (s.layered) return kLayered;
   return Multicast::fragment_bytes(s.datagram) != 0 ? nullptr : "no multicast between the members";
 }
 
-const char* rings_and_casts(const Shape& s, const Parameters& p) {
-  if (const char* why = rings_between_nodes(s, p)) return why;
-  return casts_windows(s, p);
+const char* rings_and_casts(const Shape& s) {
+  if (const char* why = rings_between_nodes(s)) return why;
+  return casts_windows(s);
 }
 
 /// The classical ways to make a multicast reliable: only where they are asked for.
-const char* acknowledges_casts(const Shape& s, const Parameters&) {
-  if (const char* why = casts_fragments(s, Parameters{{1}})) return why;
+const char* acknowledges_casts(const Shape& s) {
+  if (const char* why = casts_fragments(s)) return why;
   return s.acks ? nullptr : "too many members to acknowledge to one";
 }
 
-const char* folds_in_layers(const Shape& s, const Parameters& p) {
-  if (const char* why = in_layers(s, p)) return why;
+const char* folds_in_layers(const Shape& s) {
+  if (const char* why = in_layers(s)) return why;
   return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
 }
 
-const char* in_lanes(const Shape& s, const Parameters& p) {
-  if (const char* why = in_layers(s, p)) return why;
+const char* in_lanes(const Shape& s) {
+  if (const char* why = in_layers(s)) return why;
   return s.lanes != 0 ? nullptr : "nodes have different numbers of members";
 }
 
-const char* folds_in_lanes(const Shape& s, const Parameters& p) {
-  if (const char* why = in_lanes(s, p)) return why;
+const char* folds_in_lanes(const Shape& s) {
+  if (const char* why = in_lanes(s)) return why;
   if (s.fixed_order) return "folds each part from another rank on";
   if (!s.divisible) return "the operator needs whole vectors";
   return s.commutative ? nullptr : "the operator does not commute";
 }
 
-/// The largest message of an allgather by halves has half of all blocks.
-const char* halves_fit_packets(const Shape& s, const Parameters& p) {
-  Shape message = s;
-  message.bytes = s.bytes * static_cast<std::size_t>(s.size / 2);
-  return fits_inbox_blocks(message, p);
-}
-
-const char* halves_of_a_power_of_two(const Shape& s, const Parameters& p) {
-  if ((s.size & (s.size - 1)) != 0) return "the number of members is not a power of two";
-  return halves_fit_packets(s, p);
-}
-
-/// Every step of a ring has blocks of its own.
-const char* ring_fits_packets(const Shape& s, const Parameters& p) {
-  if (const char* why = fits_inbox_blocks(s, p)) return why;
-  const std::size_t packets =
-      chunks(s.bytes, static_cast<std::size_t>(p.value[0])) * static_cast<std::size_t>(s.size - 1);
-  const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(s.size) + Inbox::kBcastBlocks);
-  return packets <= blocks ? nullptr : "more packets than the inbox has blocks in an epoch";
-}
-
 // ---- stream items
 
-std::uint64_t one_item(const Shape&, const Parameters&) { return 1; }
-std::uint64_t two_items(const Shape&, const Parameters&) { return 2; }
-std::uint64_t block_items(const Shape& s, const Parameters& p) {
-  return chunks(published_bytes(s), block_of(s, p));
+std::uint64_t one_item(const Shape&) { return 1; }
+std::uint64_t two_items(const Shape&) { return 2; }
+std::uint64_t block_items(const Shape& s, SharedBlocks p) {
+  return chunks(published_bytes(s), p.bytes(s.block_bytes));
 }
-std::uint64_t element_block_items(const Shape& s, const Parameters& p) {
-  return chunks(published_bytes(s), whole_elements(block_of(s, p), s.element_bytes));
+std::uint64_t element_block_items(const Shape& s, SharedBlocks p) {
+  return chunks(published_bytes(s), whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
-std::uint64_t split_items(const Shape& s, const Parameters& p) {
-  return 2 * chunks(s.bytes, whole_elements(block_of(s, p), s.element_bytes));
+std::uint64_t split_items(const Shape& s, SharedBlocks p) {
+  return 2 * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
-std::uint64_t whole_items(const Shape& s, const Parameters& p) {
-  return fold_whole_items(published_bytes(s), block_of(s, p), s.size);
+std::uint64_t whole_items(const Shape& s, SharedBlocks p) {
+  return fold_whole_items(published_bytes(s), p.bytes(s.block_bytes), s.size);
 }
 /// Allgatherv: blocks differ, and no block is longer than all of them together.
-std::uint64_t longest_block_items(const Shape& s, const Parameters& p) {
-  return chunks(s.longest_block, block_of(s, p));
+std::uint64_t longest_block_items(const Shape& s, SharedBlocks p) {
+  return chunks(s.longest_block, p.bytes(s.block_bytes));
 }
 
 }  // namespace tutti

@@ -3,51 +3,48 @@
 #pragma once
 
 #include "coll/algorithm.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
 // Why it cannot run, or nullptr.
-const char* fits_cell(const Shape& s, const Parameters& p);
-const char* through_shared_blocks(const Shape& s, const Parameters& p);
-const char* reduces_through_shared_blocks(const Shape& s, const Parameters& p);
-const char* whole_vectors(const Shape& s, const Parameters& p);
-const char* by_memory(const Shape& s, const Parameters& p);
-const char* reduces_by_memory(const Shape& s, const Parameters& p);
-const char* fits_inbox_blocks(const Shape& s, const Parameters& p);
-const char* fits_inbox_block(const Shape& s, const Parameters& p);
-const char* fits_packets(const Shape& s, const Parameters& p);
-const char* between_nodes(const Shape& s, const Parameters& p);
-const char* folds_between_nodes(const Shape& s, const Parameters& p);
-const char* divides_between_nodes(const Shape& s, const Parameters& p);
-const char* halves_between_nodes(const Shape& s, const Parameters& p);
-const char* rings_between_nodes(const Shape& s, const Parameters& p);
-const char* collects_in_block(const Shape& s, const Parameters& p);
-const char* disseminates(const Shape& s, const Parameters& p);
-const char* parts_by_everyone(const Shape& s, const Parameters& p);
-const char* one_message_to_everyone(const Shape& s, const Parameters& p);
-const char* blocks_of_everyone(const Shape& s, const Parameters& p);
-const char* parts_to_everyone(const Shape& s, const Parameters& p);
-const char* in_segments(const Shape& s, const Parameters& p);
-const char* in_layers(const Shape& s, const Parameters& p);
-const char* casts_fragments(const Shape& s, const Parameters& p);
-const char* casts_windows(const Shape& s, const Parameters& p);
-const char* rings_and_casts(const Shape& s, const Parameters& p);
-const char* acknowledges_casts(const Shape& s, const Parameters& p);
-const char* folds_in_layers(const Shape& s, const Parameters& p);
-const char* in_lanes(const Shape& s, const Parameters& p);
-const char* folds_in_lanes(const Shape& s, const Parameters& p);
-const char* halves_fit_packets(const Shape& s, const Parameters& p);
-const char* halves_of_a_power_of_two(const Shape& s, const Parameters& p);
-const char* ring_fits_packets(const Shape& s, const Parameters& p);
+const char* fits_cell(const Shape& s);
+const char* through_shared_blocks(const Shape& s);
+const char* reduces_through_shared_blocks(const Shape& s);
+const char* whole_vectors(const Shape& s);
+const char* by_memory(const Shape& s);
+const char* reduces_by_memory(const Shape& s);
+const char* fits_inbox_blocks(const Shape& s, std::int64_t block);
+const char* fits_inbox_block(const Shape& s, std::int64_t degree);
+const char* fits_packets(const Shape& s, std::int64_t packet);
+const char* between_nodes(const Shape& s);
+const char* folds_between_nodes(const Shape& s);
+const char* divides_between_nodes(const Shape& s);
+const char* halves_between_nodes(const Shape& s);
+const char* rings_between_nodes(const Shape& s);
+const char* collects_in_block(const Shape& s);
+const char* parts_by_everyone(const Shape& s);
+const char* one_message_to_everyone(const Shape& s);
+const char* blocks_of_everyone(const Shape& s);
+const char* parts_to_everyone(const Shape& s);
+const char* in_segments(const Shape& s);
+const char* in_layers(const Shape& s);
+const char* casts_fragments(const Shape& s);
+const char* casts_windows(const Shape& s);
+const char* rings_and_casts(const Shape& s);
+const char* acknowledges_casts(const Shape& s);
+const char* folds_in_layers(const Shape& s);
+const char* in_lanes(const Shape& s);
+const char* folds_in_lanes(const Shape& s);
 
 // Stream items.
-std::uint64_t cast_items(const Shape& s, const Parameters& p);
-std::uint64_t one_item(const Shape& s, const Parameters& p);
-std::uint64_t two_items(const Shape& s, const Parameters& p);
-std::uint64_t block_items(const Shape& s, const Parameters& p);
-std::uint64_t element_block_items(const Shape& s, const Parameters& p);
-std::uint64_t split_items(const Shape& s, const Parameters& p);
-std::uint64_t whole_items(const Shape& s, const Parameters& p);
-std::uint64_t longest_block_items(const Shape& s, const Parameters& p);
+std::uint64_t cast_items(const Shape& s);
+std::uint64_t one_item(const Shape& s);
+std::uint64_t two_items(const Shape& s);
+std::uint64_t block_items(const Shape& s, SharedBlocks p);
+std::uint64_t element_block_items(const Shape& s, SharedBlocks p);
+std::uint64_t split_items(const Shape& s, SharedBlocks p);
+std::uint64_t whole_items(const Shape& s, SharedBlocks p);
+std::uint64_t longest_block_items(const Shape& s, SharedBlocks p);
 
 }  // namespace tutti

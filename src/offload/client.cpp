@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/copy.hpp"
+#include "coll/algorithms.hpp"
 
 namespace tutti::offload {
 namespace {
@@ -375,7 +376,7 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   co_return status;
 }
 
-Task offloaded(Collective& c, const Parameters&) {
+Task offloaded(Collective& c) {
   auto& port = *static_cast<Port*>(c.team.served);
   return port.client->run(port, c.call);
 }
@@ -385,7 +386,7 @@ Task offloaded(Collective& c, const Parameters&) {
 namespace tutti {
 namespace {
 
-const char* by_processors(const Shape& s, const Parameters&) {
+const char* by_processors(const Shape& s) {
   if (!s.dedicated) return "no dedicated processors serve it (TUTTI_DCP)";
   if (s.fixed_order) return "the parts of a processor are folded first";
   if (!s.divisible) return "the operator is known to the program only";
@@ -399,8 +400,8 @@ namespace algorithm {
 const Algorithm barrier_dcp = {
     .coll = Coll::barrier,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };
@@ -408,8 +409,8 @@ const Algorithm barrier_dcp = {
 const Algorithm bcast_dcp = {
     .coll = Coll::bcast,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };
@@ -417,8 +418,8 @@ const Algorithm bcast_dcp = {
 const Algorithm reduce_dcp = {
     .coll = Coll::reduce,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };
@@ -426,8 +427,8 @@ const Algorithm reduce_dcp = {
 const Algorithm allreduce_dcp = {
     .coll = Coll::allreduce,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };
@@ -435,8 +436,8 @@ const Algorithm allreduce_dcp = {
 const Algorithm allgather_dcp = {
     .coll = Coll::allgather,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };
@@ -444,8 +445,8 @@ const Algorithm allgather_dcp = {
 const Algorithm alltoall_dcp = {
     .coll = Coll::alltoall,
     .name = "dcp",
-    .run = offload::offloaded,
-    .restriction_of = by_processors,
+    .run = with_parameters<tutti::offload::offloaded>,
+    .restriction_of = with_parameters<by_processors>,
     .source = "CDCP-2008, section IV",
     .offloaded = true,
 };

@@ -150,16 +150,7 @@ class Client {
   std::vector<std::uint32_t> free_ports_;
 };
 
-/// The algorithm "dcp" of every collective that can be offloaded (select/list.cpp).
-Task offloaded(Collective& c, const Parameters& parameters);
+/// The algorithm "dcp" of every collective that can be offloaded.
+Task offloaded(Collective& c);
 
 }  // namespace tutti::offload
-
-namespace tutti::algorithm {
-extern const Algorithm barrier_dcp;
-extern const Algorithm bcast_dcp;
-extern const Algorithm reduce_dcp;
-extern const Algorithm allreduce_dcp;
-extern const Algorithm allgather_dcp;
-extern const Algorithm alltoall_dcp;
-}  // namespace tutti::algorithm

@@ -17,7 +17,8 @@ std::string all_collectives() {
 std::string names_of(Coll coll) {
   std::string names;
   for (const Algorithm* const algorithm : algorithms()) {
-    if (algorithm->coll == coll) names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
+    if (algorithm->coll == coll)
+      names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
   }
   return names;
 }
@@ -35,7 +36,8 @@ std::string parameters_of(const Algorithm& algorithm) {
 bool parse_value(const Parameter& wanted, const std::string& text, std::int64_t* out) {
   const bool is_switch = std::string_view(wanted.unit) == "switch";
   const std::int64_t least = is_switch ? 0 : 1, most = is_switch ? 1 : Parameter::kMost;
-  if (std::size_t bytes = 0; std::string_view(wanted.unit) == "bytes" && parse_bytes(text, &bytes)) {
+  if (std::size_t bytes = 0;
+      std::string_view(wanted.unit) == "bytes" && parse_bytes(text, &bytes)) {
     *out = static_cast<std::int64_t>(std::min(bytes, std::size_t{1} << 62));
   } else {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);

@@ -48,42 +48,42 @@ Task allgatherv(Collective& c, Collect collect) noexcept {
 
 }  // namespace
 
-Task allgather_bruck(Collective& c, const Parameters&) { return allgather(c, collect_eager); }
-Task allgather_direct(Collective& c, const Parameters&) { return allgather(c, collect_direct); }
-Task allgatherv_bruck(Collective& c, const Parameters&) { return allgatherv(c, collect_eager); }
-Task allgatherv_direct(Collective& c, const Parameters&) { return allgatherv(c, collect_direct); }
+Task allgather_bruck(Collective& c) { return allgather(c, collect_eager); }
+Task allgather_direct(Collective& c) { return allgather(c, collect_direct); }
+Task allgatherv_bruck(Collective& c) { return allgatherv(c, collect_eager); }
+Task allgatherv_direct(Collective& c) { return allgatherv(c, collect_direct); }
 
 namespace algorithm {
 
 const Algorithm allgather_bruck = {
     .coll = Coll::allgather,
     .name = "bruck",
-    .run = tutti::allgather_bruck,
-    .restriction_of = collects_in_block,
+    .run = with_parameters<tutti::allgather_bruck>,
+    .restriction_of = with_parameters<collects_in_block>,
     .source = "Bruck et al. 1997",
 };
 
 const Algorithm allgather_direct = {
     .coll = Coll::allgather,
     .name = "direct",
-    .run = tutti::allgather_direct,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::allgather_direct>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "Bruck et al. 1997",
 };
 
 const Algorithm allgatherv_bruck = {
     .coll = Coll::allgatherv,
     .name = "bruck",
-    .run = tutti::allgatherv_bruck,
-    .restriction_of = collects_in_block,
+    .run = with_parameters<tutti::allgatherv_bruck>,
+    .restriction_of = with_parameters<collects_in_block>,
     .source = "Bruck et al. 1997",
 };
 
 const Algorithm allgatherv_direct = {
     .coll = Coll::allgatherv,
     .name = "direct",
-    .run = tutti::allgatherv_direct,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::allgatherv_direct>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "Bruck et al. 1997",
 };
 

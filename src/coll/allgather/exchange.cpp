@@ -36,25 +36,25 @@ Task exchange(Collective& c) noexcept {
 
 }  // namespace
 
-Task allgather_exchange(Collective& c, const Parameters&) { return exchange(c); }
+Task allgather_exchange(Collective& c) { return exchange(c); }
 
-Task allgatherv_exchange(Collective& c, const Parameters&) { return exchange(c); }
+Task allgatherv_exchange(Collective& c) { return exchange(c); }
 
 namespace algorithm {
 
 const Algorithm allgather_exchange = {
     .coll = Coll::allgather,
     .name = "exchange",
-    .run = tutti::allgather_exchange,
-    .restriction_of = blocks_of_everyone,
+    .run = with_parameters<tutti::allgather_exchange>,
+    .restriction_of = with_parameters<blocks_of_everyone>,
     .source = "every member to every other one",
 };
 
 const Algorithm allgatherv_exchange = {
     .coll = Coll::allgatherv,
     .name = "exchange",
-    .run = tutti::allgatherv_exchange,
-    .restriction_of = one_message_to_everyone,
+    .run = with_parameters<tutti::allgatherv_exchange>,
+    .restriction_of = with_parameters<one_message_to_everyone>,
     .source = "every member to every other one",
 };
 

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task allgather_flat(Collective& c, const Parameters&) {
+Task allgather_flat(Collective& c) {
   return through_cells(c, Publishers::all(c), c.call.send, c.call.bytes, true,
                        [&c](int member, const std::byte* data) {
                          c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
@@ -18,8 +18,8 @@ namespace algorithm {
 const Algorithm allgather_flat = {
     .coll = Coll::allgather,
     .name = "flat",
-    .run = tutti::allgather_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::allgather_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 

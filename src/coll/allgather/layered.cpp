@@ -1,5 +1,7 @@
 // Allgather and allgatherv: gathered on the node, exchanged between the leaders, broadcast on the
 // node.
+#include "coll/allgather/layered.hpp"
+
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +11,7 @@
 
 namespace tutti {
 
-Task allgather_layered(Collective& c, const Parameters&) {
+Task allgather_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   co_await c.layers_turn();
   if (layers.consecutive) {
@@ -27,7 +29,7 @@ Task allgather_layered(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
-Task allgatherv_layered(Collective& c, const Parameters&) {
+Task allgatherv_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   // All blocks without gaps, node by node.
   std::vector<std::size_t> counts, displs, node_counts(static_cast<std::size_t>(layers.nodes)),
@@ -76,16 +78,16 @@ namespace algorithm {
 const Algorithm allgather_layered = {
     .coll = Coll::allgather,
     .name = "layered",
-    .run = tutti::allgather_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::allgather_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 
 const Algorithm allgatherv_layered = {
     .coll = Coll::allgatherv,
     .name = "layered",
-    .run = tutti::allgatherv_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::allgatherv_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

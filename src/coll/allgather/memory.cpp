@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task allgather_memory(Collective& c, const Parameters&) {
+Task allgather_memory(Collective& c) {
   c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,
           c.call.bytes);
   return through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, true,
@@ -16,7 +16,7 @@ Task allgather_memory(Collective& c, const Parameters&) {
                         });
 }
 
-Task allgatherv_memory(Collective& c, const Parameters&) {
+Task allgatherv_memory(Collective& c) {
   const std::size_t own = c.call.counts[c.rank()];
   c.place(at(c.call.recv, c.call.displs[c.rank()]), c.call.send, own);
   return through_memory(c, Publishers::all(c), c.call.send, own, true,
@@ -31,18 +31,18 @@ namespace algorithm {
 const Algorithm allgather_memory = {
     .coll = Coll::allgather,
     .name = "memory",
-    .run = tutti::allgather_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::allgather_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 
 const Algorithm allgatherv_memory = {
     .coll = Coll::allgatherv,
     .name = "memory",
-    .run = tutti::allgatherv_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::allgatherv_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 

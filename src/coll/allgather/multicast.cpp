@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-Task allgather_multicast(Collective& c, const Parameters& p) {
+Task allgather_multicast(Collective& c, CastWindows::Pacing p) {
   co_await c.team.open_multicast();
   co_await c.turn();
   co_await c.enter(true);
@@ -28,10 +28,10 @@ namespace algorithm {
 const Algorithm allgather_multicast = {
     .coll = Coll::allgather,
     .name = "multicast",
-    .run = tutti::allgather_multicast,
-    .restriction_of = casts_windows,
-    .items = cast_items,
-    .parameters = {CastWindows::kWindow, CastWindows::kPace, CastWindows::kPatience},
+    .run = with_parameters<tutti::allgather_multicast>,
+    .restriction_of = with_parameters<casts_windows>,
+    .items = with_parameters<cast_items>,
+    .parameters = CastWindows::kPacing,
     .source = "MCAST-2007, its open question of large messages",
     .casts = true,
 };

@@ -10,6 +10,12 @@
 namespace tutti {
 namespace {
 
+struct LargePackets {
+  std::int64_t packet = Inbox::kBlockBytes;
+};
+constexpr ParameterList kLargePackets = parameters_of<LargePackets>(
+    {{&LargePackets::packet, "packet", "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}});
+
 std::byte* block_at(const Call& call, int member) noexcept {
   return at(call.recv, static_cast<std::size_t>(member) * call.bytes);
 }
@@ -17,8 +23,8 @@ std::byte* block_at(const Call& call, int member) noexcept {
 }  // namespace
 
 // Step s: members 2^s apart exchange the 2^s blocks that they have. Powers of two only.
-Task allgather_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
-  const auto packet = static_cast<std::size_t>(p.value[0]);
+Task allgather_sendrecv_recursive_doubling(Collective& c, LargePackets p) {
+  const auto packet = static_cast<std::size_t>(p.packet);
   Completion sent;
   co_await c.enter(true);
   c.place(block_at(c.call, c.rank()), c.call.send, c.call.bytes);
@@ -37,8 +43,8 @@ Task allgather_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
 
 // Step s: the first 2^s blocks, counted from the own one, go 2^s members down. At the end they are
 // turned round.
-Task allgather_sendrecv_bruck(Collective& c, const Parameters& p) {
-  const auto packet = static_cast<std::size_t>(p.value[0]);
+Task allgather_sendrecv_bruck(Collective& c, LargePackets p) {
+  const auto packet = static_cast<std::size_t>(p.packet);
   const int size = c.size();
   Temporary turned;  // block i is that of member rank + i
   Completion sent;
@@ -65,8 +71,8 @@ Task allgather_sendrecv_bruck(Collective& c, const Parameters& p) {
 }
 
 // Step s: what came last goes on to the right.
-Task allgather_sendrecv_ring(Collective& c, const Parameters& p) {
-  const auto packet = static_cast<std::size_t>(p.value[0]);
+Task allgather_sendrecv_ring(Collective& c, LargePackets p) {
+  const auto packet = static_cast<std::size_t>(p.packet);
   const int size = c.size();
   const int right = (c.rank() + 1) % size, left = (c.rank() - 1 + size) % size;
   Completion sent;
@@ -84,32 +90,53 @@ Task allgather_sendrecv_ring(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+/// The largest message of an allgather by halves has half of all blocks.
+static const char* halves_fit_packets(const Shape& s, LargePackets p) {
+  Shape message = s;
+  message.bytes = s.bytes * static_cast<std::size_t>(s.size / 2);
+  return fits_inbox_blocks(message, p.packet);
+}
+
+static const char* halves_of_a_power_of_two(const Shape& s, LargePackets p) {
+  if ((s.size & (s.size - 1)) != 0) return "the number of members is not a power of two";
+  return halves_fit_packets(s, p);
+}
+
+/// Every step of a ring has blocks of its own.
+static const char* ring_fits_packets(const Shape& s, LargePackets p) {
+  if (const char* why = fits_inbox_blocks(s, p.packet)) return why;
+  const std::size_t packets =
+      chunks(s.bytes, static_cast<std::size_t>(p.packet)) * static_cast<std::size_t>(s.size - 1);
+  const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(s.size) + Inbox::kBcastBlocks);
+  return packets <= blocks ? nullptr : "more packets than the inbox has blocks in an epoch";
+}
+
 namespace algorithm {
 
 const Algorithm allgather_sendrecv_recursive_doubling = {
     .coll = Coll::allgather,
     .name = "sendrecv_recursive_doubling",
-    .run = tutti::allgather_sendrecv_recursive_doubling,
-    .restriction_of = halves_of_a_power_of_two,
-    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::allgather_sendrecv_recursive_doubling>,
+    .restriction_of = with_parameters<halves_of_a_power_of_two>,
+    .parameters = kLargePackets,
     .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
 };
 
 const Algorithm allgather_sendrecv_bruck = {
     .coll = Coll::allgather,
     .name = "sendrecv_bruck",
-    .run = tutti::allgather_sendrecv_bruck,
-    .restriction_of = halves_fit_packets,
-    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::allgather_sendrecv_bruck>,
+    .restriction_of = with_parameters<halves_fit_packets>,
+    .parameters = kLargePackets,
     .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
 };
 
 const Algorithm allgather_sendrecv_ring = {
     .coll = Coll::allgather,
     .name = "sendrecv_ring",
-    .run = tutti::allgather_sendrecv_ring,
-    .restriction_of = ring_fits_packets,
-    .parameters = {{"packet", 5120, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::allgather_sendrecv_ring>,
+    .restriction_of = with_parameters<ring_fits_packets>,
+    .parameters = kLargePackets,
     .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
+#include "coll/allgather/layered.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/segment.hpp"
 #include "coll/restrictions.hpp"
@@ -16,16 +17,23 @@
 namespace tutti {
 namespace {
 
+struct Copying {
+  std::int64_t overlap = 1;  // copies while the network sends
+  std::int64_t drivers = 1;  // members of a node that put its blocks
+};
+constexpr ParameterList kCopying = parameters_of<Copying>(
+    {{&Copying::overlap, "overlap", "switch", 0, 1}, {&Copying::drivers, "drivers", "members"}});
+
 class SharedBuffer {
  public:
-  SharedBuffer(Collective& c, const Parameters& p)
+  SharedBuffer(Collective& c, Copying p)
       : c_(c),
         segment_(c.team.segment()),
         map_(segment_.map()),
         steps_(map_.my_node, map_.nodes),
         blocks_(map_, c.call.bytes, c.call.counts),
-        overlap_(p.value[0] != 0),
-        drivers_(static_cast<int>(std::max<std::int64_t>(p.value[1], 1))) {}
+        overlap_(p.overlap != 0),
+        drivers_(static_cast<int>(std::max<std::int64_t>(p.drivers, 1))) {}
   FramePool& frames() noexcept { return c_.team.frames(); }
   std::size_t total() const noexcept { return blocks_.begin(c_.size()); }
 
@@ -110,12 +118,12 @@ class SharedBuffer {
 };
 
 /// `without`: what runs where a node has no memory for a segment, as all members know.
-Task run(Collective& c, const Parameters& p, decltype(&allgather_layered) without) noexcept {
+Task run(Collective& c, Copying p, decltype(&allgather_layered) without) noexcept {
   SharedBuffer buffer(c, p);
   bool made = false;
   co_await enter_segment(c, buffer.total(), &made);
   if (!made && c.team.layers() != nullptr) {
-    co_await without(c, p);
+    co_await without(c);
     co_return Status::success();
   }
   if (!made) co_return Status::error(Code::no_memory, "no memory for the node's shared buffer");
@@ -126,31 +134,27 @@ Task run(Collective& c, const Parameters& p, decltype(&allgather_layered) withou
 
 }  // namespace
 
-Task allgather_shared_buffer(Collective& c, const Parameters& p) {
-  return run(c, p, allgather_layered);
-}
+Task allgather_shared_buffer(Collective& c, Copying p) { return run(c, p, allgather_layered); }
 
-Task allgatherv_shared_buffer(Collective& c, const Parameters& p) {
-  return run(c, p, allgatherv_layered);
-}
+Task allgatherv_shared_buffer(Collective& c, Copying p) { return run(c, p, allgatherv_layered); }
 
 namespace algorithm {
 
 const Algorithm allgather_shared_buffer = {
     .coll = Coll::allgather,
     .name = "shared_buffer",
-    .run = tutti::allgather_shared_buffer,
-    .restriction_of = in_segments,
-    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .run = with_parameters<tutti::allgather_shared_buffer>,
+    .restriction_of = with_parameters<in_segments>,
+    .parameters = kCopying,
     .source = "ALLGATHER-2006, section 4",
 };
 
 const Algorithm allgatherv_shared_buffer = {
     .coll = Coll::allgatherv,
     .name = "shared_buffer",
-    .run = tutti::allgatherv_shared_buffer,
-    .restriction_of = in_segments,
-    .parameters = {{"overlap", 1, "switch", 0, 1}, {"drivers", 1, "members"}},
+    .run = with_parameters<tutti::allgatherv_shared_buffer>,
+    .restriction_of = with_parameters<in_segments>,
+    .parameters = kCopying,
     .source = "ALLGATHER-2006, section 4",
 };
 

@@ -3,11 +3,12 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/block_fold.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task allreduce_blocks(Collective& c, const Parameters& p) {
-  return fold_through_blocks(c, block_parameter(c, p), true);
+Task allreduce_blocks(Collective& c, SharedBlocks p) {
+  return fold_through_blocks(c, p.bytes(c), true);
 }
 
 namespace algorithm {
@@ -15,10 +16,10 @@ namespace algorithm {
 const Algorithm allreduce_blocks = {
     .coll = Coll::allreduce,
     .name = "blocks",
-    .run = tutti::allreduce_blocks,
-    .restriction_of = reduces_through_shared_blocks,
-    .items = element_block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::allreduce_blocks>,
+    .restriction_of = with_parameters<reduces_through_shared_blocks>,
+    .items = with_parameters<element_block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task allreduce_doubling(Collective& c, const Parameters&) {
+Task allreduce_doubling(Collective& c) {
   c.place(c.call.recv, c.call.send, c.call.bytes);
   co_await double_up(c, c.call.recv, c.call.bytes);
   c.finish();
@@ -18,8 +18,8 @@ namespace algorithm {
 const Algorithm allreduce_doubling = {
     .coll = Coll::allreduce,
     .name = "doubling",
-    .run = tutti::allreduce_doubling,
-    .restriction_of = folds_between_nodes,
+    .run = with_parameters<tutti::allreduce_doubling>,
+    .restriction_of = with_parameters<folds_between_nodes>,
     .source = "recursive doubling",
 };
 

@@ -35,7 +35,7 @@ Task fold_slots(Collective& c, std::size_t slot, const void* own, void* out,
 
 }  // namespace
 
-Task allreduce_exchange(Collective& c, const Parameters&) {
+Task allreduce_exchange(Collective& c) {
   const std::size_t slot = slot_bytes(c.call.bytes);
   const std::size_t own = static_cast<std::size_t>(c.rank()) * slot;
   Completion sent;
@@ -52,7 +52,7 @@ Task allreduce_exchange(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
-Task allreduce_split_exchange(Collective& c, const Parameters&) {
+Task allreduce_split_exchange(Collective& c) {
   const int size = c.size(), me = c.rank();
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, size);
   // The last part is the longest.
@@ -91,16 +91,16 @@ namespace algorithm {
 const Algorithm allreduce_exchange = {
     .coll = Coll::allreduce,
     .name = "exchange",
-    .run = tutti::allreduce_exchange,
-    .restriction_of = blocks_of_everyone,
+    .run = with_parameters<tutti::allreduce_exchange>,
+    .restriction_of = with_parameters<blocks_of_everyone>,
     .source = "every member to every other one",
 };
 
 const Algorithm allreduce_split_exchange = {
     .coll = Coll::allreduce,
     .name = "split_exchange",
-    .run = tutti::allreduce_split_exchange,
-    .restriction_of = parts_to_everyone,
+    .run = with_parameters<tutti::allreduce_split_exchange>,
+    .restriction_of = with_parameters<parts_to_everyone>,
     .source = "every member to every other one",
 };
 

@@ -6,17 +6,15 @@
 
 namespace tutti {
 
-Task allreduce_flat(Collective& c, const Parameters&) {
-  return fold_through_cells(c, c.call.bytes, 0, true);
-}
+Task allreduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, true); }
 
 namespace algorithm {
 
 const Algorithm allreduce_flat = {
     .coll = Coll::allreduce,
     .name = "flat",
-    .run = tutti::allreduce_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::allreduce_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 

@@ -138,7 +138,7 @@ class Halving {
 
 }  // namespace
 
-Task allreduce_halving(Collective& c, const Parameters&) {
+Task allreduce_halving(Collective& c) {
   Halving halving(c);
   co_await halving.run();
   c.finish();
@@ -150,8 +150,8 @@ namespace algorithm {
 const Algorithm allreduce_halving = {
     .coll = Coll::allreduce,
     .name = "halving",
-    .run = tutti::allreduce_halving,
-    .restriction_of = halves_between_nodes,
+    .run = with_parameters<tutti::allreduce_halving>,
+    .restriction_of = with_parameters<halves_between_nodes>,
     .source = "recursive halving and doubling: Rabenseifner 2004",
 };
 

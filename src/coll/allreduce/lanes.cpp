@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-Task allreduce_lanes(Collective& c, const Parameters&) {
+Task allreduce_lanes(Collective& c) {
   Layers& layers = *c.team.layers();
   const Lanes lanes(c, c.call.bytes, c.call.reduction->element_bytes);
   void* const part = at(c.call.recv, lanes.mine(c));
@@ -42,8 +42,8 @@ namespace algorithm {
 const Algorithm allreduce_lanes = {
     .coll = Coll::allreduce,
     .name = "lanes",
-    .run = tutti::allreduce_lanes,
-    .restriction_of = folds_in_lanes,
+    .run = with_parameters<tutti::allreduce_lanes>,
+    .restriction_of = with_parameters<folds_in_lanes>,
     .source = "every member a leader: Traff and Hunold 2020",
 };
 

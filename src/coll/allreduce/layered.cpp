@@ -1,6 +1,8 @@
 // Allreduce: reduced on the node, between the leaders, and broadcast on the node. Keeps the rank
 // order where the members of each node follow each other; where they do not and it matters, all
 // vectors are collected and folded.
+#include "coll/allreduce/layered.hpp"
+
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -52,11 +54,9 @@ bool order_lost(const Collective& c) noexcept {
 
 }  // namespace
 
-Task allreduce_layered_ordered(Collective& c, const Parameters&) {
-  return fold_all_in_order(c, c.call.recv);
-}
+Task allreduce_layered_ordered(Collective& c) { return fold_all_in_order(c, c.call.recv); }
 
-Task reduce_layered_ordered(Collective& c, const Parameters&) {
+Task reduce_layered_ordered(Collective& c) {
   return fold_all_in_order(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
@@ -71,9 +71,9 @@ Task allreduce_in_layers(Collective& c, const Call& call) noexcept {
   co_return Status::success();
 }
 
-Task allreduce_layered(Collective& c, const Parameters& p) {
+Task allreduce_layered(Collective& c) {
   if (order_lost(c)) {
-    co_await allreduce_layered_ordered(c, p);
+    co_await allreduce_layered_ordered(c);
     co_return Status::success();
   }
   co_await c.layers_turn();
@@ -82,9 +82,9 @@ Task allreduce_layered(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
-Task reduce_layered(Collective& c, const Parameters& p) {
+Task reduce_layered(Collective& c) {
   if (order_lost(c)) {
-    co_await reduce_layered_ordered(c, p);
+    co_await reduce_layered_ordered(c);
     co_return Status::success();
   }
   const Layers& layers = *c.team.layers();
@@ -111,32 +111,32 @@ namespace algorithm {
 const Algorithm reduce_layered = {
     .coll = Coll::reduce,
     .name = "layered",
-    .run = tutti::reduce_layered,
-    .restriction_of = folds_in_layers,
+    .run = with_parameters<tutti::reduce_layered>,
+    .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 
 const Algorithm reduce_layered_ordered = {
     .coll = Coll::reduce,
     .name = "layered_ordered",
-    .run = tutti::reduce_layered_ordered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::reduce_layered_ordered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 
 const Algorithm allreduce_layered = {
     .coll = Coll::allreduce,
     .name = "layered",
-    .run = tutti::allreduce_layered,
-    .restriction_of = folds_in_layers,
+    .run = with_parameters<tutti::allreduce_layered>,
+    .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 
 const Algorithm allreduce_layered_ordered = {
     .coll = Coll::allreduce,
     .name = "layered_ordered",
-    .run = tutti::allreduce_layered_ordered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::allreduce_layered_ordered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

@@ -9,7 +9,7 @@
 #include "coll/restrictions.hpp"
 
 namespace tutti {
-Task allreduce_memory(Collective& c, const Parameters&) {
+Task allreduce_memory(Collective& c) {
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
   co_await c.turn();
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
@@ -54,9 +54,9 @@ namespace algorithm {
 const Algorithm allreduce_memory = {
     .coll = Coll::allreduce,
     .name = "memory",
-    .run = tutti::allreduce_memory,
-    .restriction_of = reduces_by_memory,
-    .items = two_items,
+    .run = with_parameters<tutti::allreduce_memory>,
+    .restriction_of = with_parameters<reduces_by_memory>,
+    .items = with_parameters<two_items>,
     .source = "cross-memory attach",
 };
 

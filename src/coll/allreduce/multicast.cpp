@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-Task allreduce_multicast(Collective& c, const Parameters& p) {
+Task allreduce_multicast(Collective& c, CastWindows::Pacing p) {
   const EqualParts parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
   Temporary incoming;
   Window collecting(c);
@@ -40,10 +40,10 @@ namespace algorithm {
 const Algorithm allreduce_multicast = {
     .coll = Coll::allreduce,
     .name = "multicast",
-    .run = tutti::allreduce_multicast,
-    .restriction_of = rings_and_casts,
-    .items = cast_items,
-    .parameters = {CastWindows::kWindow, CastWindows::kPace, CastWindows::kPatience},
+    .run = with_parameters<tutti::allreduce_multicast>,
+    .restriction_of = with_parameters<rings_and_casts>,
+    .items = with_parameters<cast_items>,
+    .parameters = CastWindows::kPacing,
     .source = "MCAST-2007, its open question of large messages",
     .casts = true,
 };

@@ -1,6 +1,8 @@
 // Allreduce and reduce in the strict order of the ranks, whatever their layout: everybody collects
 // all vectors and folds them from left to right. For operators that do not commute and results that
 // must have the same bits.
+#include "coll/allreduce/ordered.hpp"
+
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
@@ -32,9 +34,9 @@ Task fold_all(Collective& c, void* out) noexcept {
 
 }  // namespace
 
-Task allreduce_ordered(Collective& c, const Parameters&) { return fold_all(c, c.call.recv); }
+Task allreduce_ordered(Collective& c) { return fold_all(c, c.call.recv); }
 
-Task reduce_ordered(Collective& c, const Parameters&) {
+Task reduce_ordered(Collective& c) {
   return fold_all(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
@@ -43,16 +45,16 @@ namespace algorithm {
 const Algorithm reduce_ordered = {
     .coll = Coll::reduce,
     .name = "ordered",
-    .run = tutti::reduce_ordered,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::reduce_ordered>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "fold in rank order",
 };
 
 const Algorithm allreduce_ordered = {
     .coll = Coll::allreduce,
     .name = "ordered",
-    .run = tutti::allreduce_ordered,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::allreduce_ordered>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "fold in rank order",
 };
 

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-Task allreduce_ring(Collective& c, const Parameters&) {
+Task allreduce_ring(Collective& c) {
   const int size = c.size();
   const int right = right_of(c), left = left_of(c);
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, size);
@@ -51,8 +51,8 @@ namespace algorithm {
 const Algorithm allreduce_ring = {
     .coll = Coll::allreduce,
     .name = "ring",
-    .run = tutti::allreduce_ring,
-    .restriction_of = rings_between_nodes,
+    .run = with_parameters<tutti::allreduce_ring>,
+    .restriction_of = with_parameters<rings_between_nodes>,
     .source = "ring",
 };
 

@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-Task allreduce_sendrecv_binomial(Collective& c, const Parameters& p) {
-  const auto packet = static_cast<std::size_t>(p.value[0]);
+Task allreduce_sendrecv_binomial(Collective& c, PacketSize p) {
+  const auto packet = static_cast<std::size_t>(p.packet);
   const DegreeTree up(c.rank(), c.size(), 1);
   const BinomialTree down(c.rank(), c.size());
   Temporary incoming;
@@ -40,14 +40,16 @@ Task allreduce_sendrecv_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+static const char* fits(const Shape& s, PacketSize p) { return fits_packets(s, p.packet); }
+
 namespace algorithm {
 
 const Algorithm allreduce_sendrecv_binomial = {
     .coll = Coll::allreduce,
     .name = "sendrecv_binomial",
-    .run = tutti::allreduce_sendrecv_binomial,
-    .restriction_of = fits_packets,
-    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::allreduce_sendrecv_binomial>,
+    .restriction_of = with_parameters<fits>,
+    .parameters = kPacketSize,
     .source = "MVICH's send/receive, which VIA-2003 compares with",
 };
 

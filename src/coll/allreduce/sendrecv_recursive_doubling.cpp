@@ -29,8 +29,8 @@ struct Place {
 
 }  // namespace
 
-Task allreduce_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
-  const auto packet = static_cast<std::size_t>(p.value[0]);
+Task allreduce_sendrecv_recursive_doubling(Collective& c, PacketSize p) {
+  const auto packet = static_cast<std::size_t>(p.packet);
   const Place place_of(c.rank(), c.size());
   const int steps = std::countr_zero(static_cast<unsigned>(place_of.size));
   const Packets before{c.call.bytes, packet, steps * Inbox::kBcastBlocks};
@@ -70,14 +70,16 @@ Task allreduce_sendrecv_recursive_doubling(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+static const char* fits(const Shape& s, PacketSize p) { return fits_packets(s, p.packet); }
+
 namespace algorithm {
 
 const Algorithm allreduce_sendrecv_recursive_doubling = {
     .coll = Coll::allreduce,
     .name = "sendrecv_recursive_doubling",
-    .run = tutti::allreduce_sendrecv_recursive_doubling,
-    .restriction_of = fits_packets,
-    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::allreduce_sendrecv_recursive_doubling>,
+    .restriction_of = with_parameters<fits>,
+    .parameters = kPacketSize,
     .source = "Thakur, Rabenseifner and Gropp 2005, over send/receive",
 };
 

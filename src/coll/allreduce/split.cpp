@@ -8,6 +8,7 @@
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 namespace {
@@ -83,8 +84,8 @@ Task collect(Collective& c, const Chunk& chunk, std::uint64_t item) {
 
 }  // namespace
 
-Task allreduce_split(Collective& c, const Parameters& p) {
-  const std::size_t size = whole_elements(block_parameter(c, p), c.call.reduction->element_bytes);
+Task allreduce_split(Collective& c, SharedBlocks p) {
+  const std::size_t size = whole_elements(p.bytes(c), c.call.reduction->element_bytes);
   const std::uint64_t count = chunks(c.call.bytes, size);
   co_await c.turn();
   // A chunk's two items share a block, which is theirs until the second has been read: while memory
@@ -115,10 +116,10 @@ namespace algorithm {
 const Algorithm allreduce_split = {
     .coll = Coll::allreduce,
     .name = "split",
-    .run = tutti::allreduce_split,
-    .restriction_of = reduces_through_shared_blocks,
-    .items = split_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::allreduce_split>,
+    .restriction_of = with_parameters<reduces_through_shared_blocks>,
+    .items = with_parameters<split_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -2,12 +2,12 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task allreduce_whole(Collective& c, const Parameters& p) {
-  return fold_whole(c, c.call.send, c.call.bytes, 0, c.call.bytes, true, c.call.recv,
-                    block_parameter(c, p));
+Task allreduce_whole(Collective& c, SharedBlocks p) {
+  return fold_whole(c, c.call.send, c.call.bytes, 0, c.call.bytes, true, c.call.recv, p.bytes(c));
 }
 
 namespace algorithm {
@@ -15,10 +15,10 @@ namespace algorithm {
 const Algorithm allreduce_whole = {
     .coll = Coll::allreduce,
     .name = "whole",
-    .run = tutti::allreduce_whole,
-    .restriction_of = whole_vectors,
-    .items = whole_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::allreduce_whole>,
+    .restriction_of = with_parameters<whole_vectors>,
+    .items = with_parameters<whole_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

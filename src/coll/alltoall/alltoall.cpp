@@ -3,6 +3,7 @@
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 namespace {
@@ -23,7 +24,7 @@ Status separate(Collective& c, Temporary* copy, const void** send) noexcept {
 
 }  // namespace
 
-Task alltoall_flat(Collective& c, const Parameters&) {
+Task alltoall_flat(Collective& c) {
   return through_cells(c, Publishers::all(c), c.call.send, total_of(c), true,
                        [&c](int member, const std::byte* data) {
                          c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
@@ -32,13 +33,13 @@ Task alltoall_flat(Collective& c, const Parameters&) {
                        });
 }
 
-Task alltoall_blocks(Collective& c, const Parameters& p) {
+Task alltoall_blocks(Collective& c, SharedBlocks p) {
   Temporary copy;
   const void* send = nullptr;
   co_await separate(c, &copy, &send);
   const std::size_t total = total_of(c);
   co_await through_blocks(
-      c, Publishers::all(c), send, [total](int) { return total; }, block_parameter(c, p), true,
+      c, Publishers::all(c), send, [total](int) { return total; }, p.bytes(c), true,
       [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         const Slice slice(c.rank(), c.call.bytes, offset, bytes);
         const std::size_t begin = static_cast<std::size_t>(member) * c.call.bytes + slice.in_block;
@@ -47,7 +48,7 @@ Task alltoall_blocks(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
-Task alltoall_memory(Collective& c, const Parameters&) {
+Task alltoall_memory(Collective& c) {
   Temporary copy;
   const void* send = nullptr;
   co_await separate(c, &copy, &send);
@@ -67,27 +68,27 @@ namespace algorithm {
 const Algorithm alltoall_flat = {
     .coll = Coll::alltoall,
     .name = "flat",
-    .run = tutti::alltoall_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::alltoall_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 
 const Algorithm alltoall_blocks = {
     .coll = Coll::alltoall,
     .name = "blocks",
-    .run = tutti::alltoall_blocks,
-    .restriction_of = through_shared_blocks,
-    .items = block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::alltoall_blocks>,
+    .restriction_of = with_parameters<through_shared_blocks>,
+    .items = with_parameters<block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 
 const Algorithm alltoall_memory = {
     .coll = Coll::alltoall,
     .name = "memory",
-    .run = tutti::alltoall_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::alltoall_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 

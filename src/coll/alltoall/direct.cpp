@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task alltoall_direct(Collective& c, const Parameters&) {
+Task alltoall_direct(Collective& c) {
   Temporary copy;
   const void* send = c.call.send;
   if (c.call.send == c.call.recv) {
@@ -25,8 +25,8 @@ namespace algorithm {
 const Algorithm alltoall_direct = {
     .coll = Coll::alltoall,
     .name = "direct",
-    .run = tutti::alltoall_direct,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::alltoall_direct>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 

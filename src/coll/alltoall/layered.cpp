@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-Task alltoall_layered(Collective& c, const Parameters&) {
+Task alltoall_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const auto size = static_cast<std::size_t>(c.size());
@@ -57,8 +57,8 @@ namespace algorithm {
 const Algorithm alltoall_layered = {
     .coll = Coll::alltoall,
     .name = "layered",
-    .run = tutti::alltoall_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::alltoall_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

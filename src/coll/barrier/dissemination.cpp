@@ -7,8 +7,16 @@
 
 namespace tutti {
 
-Task barrier_dissemination(Collective& c, const Parameters& p) {
-  const std::int64_t size = c.size(), radix = p.value[0];
+namespace {
+
+struct Dissemination {
+  std::int64_t radix = 2;
+};
+
+}  // namespace
+
+Task barrier_dissemination(Collective& c, Dissemination p) {
+  const std::int64_t size = c.size(), radix = p.radix;
   co_await c.enter(true);
   for (std::int64_t reach = 1; reach < size; reach *= radix) {
     const std::int64_t end = reach * radix < size ? reach * radix : size;
@@ -27,9 +35,10 @@ namespace algorithm {
 const Algorithm barrier_dissemination = {
     .coll = Coll::barrier,
     .name = "dissemination",
-    .run = tutti::barrier_dissemination,
-    .restriction_of = disseminates,
-    .parameters = {{"radix", 2, "members", 2, Parameter::kMost, "radix: from 2"}},
+    .run = with_parameters<tutti::barrier_dissemination>,
+    .restriction_of = with_parameters<between_nodes>,
+    .parameters = parameters_of<Dissemination>(
+        {{&Dissemination::radix, "radix", "members", 2, Parameter::kMost, "radix: from 2"}}),
     .source = "dissemination",
 };
 

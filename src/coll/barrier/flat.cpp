@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task barrier_flat(Collective& c, const Parameters&) {
+Task barrier_flat(Collective& c) {
   return through_cells(c, Publishers::all(c), nullptr, 0, true, [](int, const std::byte*) {});
 }
 
@@ -14,8 +14,8 @@ namespace algorithm {
 const Algorithm barrier_flat = {
     .coll = Coll::barrier,
     .name = "flat",
-    .run = tutti::barrier_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::barrier_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 

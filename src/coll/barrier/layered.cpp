@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task barrier_layered(Collective& c, const Parameters&) {
+Task barrier_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   co_await c.layers_turn();
   co_await in_layer(c, layers.node, c.call);
@@ -20,8 +20,8 @@ namespace algorithm {
 const Algorithm barrier_layered = {
     .coll = Coll::barrier,
     .name = "layered",
-    .run = tutti::barrier_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::barrier_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

@@ -5,8 +5,7 @@
 // the bottom, with the broadcast counter behind the data. An inner rank forwards when all blocks
 // have arrived (the paper), straight from its inbox, and copies to the user's buffer last; a leaf
 // copies each block as it arrives, so that only the last copy is not hidden. With `early` an inner
-// rank forwards each block as it arrives, and copies it while the next one is on its way. `degree`:
-// children of a step; with 1 the tree is binomial.
+// rank forwards each block as it arrives, and copies it while the next one is on its way.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/tree.hpp"
@@ -15,13 +14,18 @@
 namespace tutti {
 namespace {
 
+struct Binomial {
+  std::int64_t block = 3072;  // bytes of a put
+  std::int64_t degree = 1;    // children of a step; with 1 the tree is binomial
+  std::int64_t early = 0;     // an inner rank forwards each block as it arrives
+};
+
 /// The message of one broadcast in blocks.
 struct Blocks {
-  Blocks(Collective& collective, const Parameters& p) noexcept
+  Blocks(Collective& collective, Binomial p) noexcept
       : c(collective),
-        tree((c.rank() - c.call.root + c.size()) % c.size(), c.size(),
-             static_cast<int>(p.value[1])),
-        block(static_cast<std::size_t>(p.value[0])),
+        tree((c.rank() - c.call.root + c.size()) % c.size(), c.size(), static_cast<int>(p.degree)),
+        block(static_cast<std::size_t>(p.block)),
         count(static_cast<int>(chunks(c.call.bytes, block))) {}
 
   bool root() const noexcept { return tree.parent() < 0; }
@@ -48,9 +52,9 @@ struct Blocks {
 
 }  // namespace
 
-Task bcast_binomial(Collective& c, const Parameters& p) {
+Task bcast_binomial(Collective& c, Binomial p) {
   Blocks blocks(c, p);
-  const bool early = p.value[2] != 0;
+  const bool early = p.early != 0;
   const bool copies_late = !blocks.root() && !blocks.leaf() && !early;
   Completion sent;
   co_await c.enter(false);
@@ -69,16 +73,19 @@ Task bcast_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+static const char* fits(const Shape& s, Binomial p) { return fits_inbox_blocks(s, p.block); }
+
 namespace algorithm {
 
 const Algorithm bcast_binomial = {
     .coll = Coll::bcast,
     .name = "binomial",
-    .run = tutti::bcast_binomial,
-    .restriction_of = fits_inbox_blocks,
-    .parameters = {{"block", 3072, "bytes", 1, Inbox::kBlockBytes, "block: 1 to 5120"},
-                   {"degree", 1, "members"},
-                   {"early", 0, "switch", 0, 1}},
+    .run = with_parameters<tutti::bcast_binomial>,
+    .restriction_of = with_parameters<fits>,
+    .parameters = parameters_of<Binomial>(
+        {{&Binomial::block, "block", "bytes", 1, Inbox::kBlockBytes, "block: 1 to 5120"},
+         {&Binomial::degree, "degree", "members"},
+         {&Binomial::early, "early", "switch", 0, 1}}),
     .source = "VIA-2003, sections 4.1 and 4.2",
 };
 

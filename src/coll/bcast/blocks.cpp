@@ -3,14 +3,15 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task bcast_blocks(Collective& c, const Parameters& p) {
+Task bcast_blocks(Collective& c, SharedBlocks p) {
   const bool reads = c.rank() != c.call.root;
   return through_blocks(
-      c, Publishers::only(c.call.root), c.call.recv, [&c](int) { return c.call.bytes; },
-      block_parameter(c, p), reads,
+      c, Publishers::only(c.call.root), c.call.recv, [&c](int) { return c.call.bytes; }, p.bytes(c),
+      reads,
       [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, offset), data, bytes);
       });
@@ -21,10 +22,10 @@ namespace algorithm {
 const Algorithm bcast_blocks = {
     .coll = Coll::bcast,
     .name = "blocks",
-    .run = tutti::bcast_blocks,
-    .restriction_of = through_shared_blocks,
-    .items = block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::bcast_blocks>,
+    .restriction_of = with_parameters<through_shared_blocks>,
+    .items = with_parameters<block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -10,13 +10,21 @@
 #include "coll/restrictions.hpp"
 
 namespace tutti {
+namespace {
 
-Task bcast_direct(Collective& c, const Parameters& p) {
+struct Direct {
+  std::int64_t block = 65536;  // bytes of a put; 0: all of them
+  std::int64_t degree = 1;     // as in binomial
+};
+
+}  // namespace
+
+Task bcast_direct(Collective& c, Direct p) {
   const int size = c.size();
   const BroadcastTree tree((c.rank() - c.call.root + size) % size, size,
-                           static_cast<int>(p.value[1]));
+                           static_cast<int>(p.degree));
   const auto member = [&](int other) { return (other + c.call.root) % size; };
-  const std::size_t block = p.value[0] == 0 ? c.call.bytes : static_cast<std::size_t>(p.value[0]);
+  const std::size_t block = p.block == 0 ? c.call.bytes : static_cast<std::size_t>(p.block);
   const std::uint64_t blocks = chunks(c.call.bytes, block);
   Window window(c);
   Completion sent;
@@ -46,9 +54,10 @@ namespace algorithm {
 const Algorithm bcast_direct = {
     .coll = Coll::bcast,
     .name = "direct",
-    .run = tutti::bcast_direct,
-    .restriction_of = between_nodes,
-    .parameters = {{"block", 65536, "bytes"}, {"degree", 1, "members"}},
+    .run = with_parameters<tutti::bcast_direct>,
+    .restriction_of = with_parameters<between_nodes>,
+    .parameters = parameters_of<Direct>(
+        {{&Direct::block, "block", "bytes"}, {&Direct::degree, "degree", "members"}}),
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 

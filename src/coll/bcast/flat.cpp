@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task bcast_flat(Collective& c, const Parameters&) {
+Task bcast_flat(Collective& c) {
   const bool reads = c.rank() != c.call.root;
   return through_cells(
       c, Publishers::only(c.call.root), c.call.recv, c.call.bytes, reads,
@@ -17,8 +17,8 @@ namespace algorithm {
 const Algorithm bcast_flat = {
     .coll = Coll::bcast,
     .name = "flat",
-    .run = tutti::bcast_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::bcast_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 

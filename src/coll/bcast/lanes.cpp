@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-Task bcast_lanes(Collective& c, const Parameters&) {
+Task bcast_lanes(Collective& c) {
   Layers& layers = *c.team.layers();
   const Lanes lanes(c, c.call.bytes, 1);
   const auto root = static_cast<std::size_t>(c.call.root);
@@ -39,8 +39,8 @@ namespace algorithm {
 const Algorithm bcast_lanes = {
     .coll = Coll::bcast,
     .name = "lanes",
-    .run = tutti::bcast_lanes,
-    .restriction_of = in_lanes,
+    .run = with_parameters<tutti::bcast_lanes>,
+    .restriction_of = with_parameters<in_lanes>,
     .source = "every member a leader: Traff and Hunold 2020",
 };
 

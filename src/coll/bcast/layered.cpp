@@ -18,7 +18,7 @@ Task bcast_in_layers(Collective& c, const Call& call) noexcept {
   co_return Status::success();
 }
 
-Task bcast_layered(Collective& c, const Parameters&) {
+Task bcast_layered(Collective& c) {
   co_await c.layers_turn();
   co_await bcast_in_layers(c, c.call);
   c.finish();
@@ -30,8 +30,8 @@ namespace algorithm {
 const Algorithm bcast_layered = {
     .coll = Coll::bcast,
     .name = "layered",
-    .run = tutti::bcast_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::bcast_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task bcast_memory(Collective& c, const Parameters&) {
+Task bcast_memory(Collective& c) {
   return through_memory(c, Publishers::only(c.call.root), c.call.recv, c.call.bytes,
                         c.rank() != c.call.root, [&c](int, const Remote& remote) {
                           return read_now(c, remote, 0, c.call.recv, c.call.bytes);
@@ -17,9 +17,9 @@ namespace algorithm {
 const Algorithm bcast_memory = {
     .coll = Coll::bcast,
     .name = "memory",
-    .run = tutti::bcast_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::bcast_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 

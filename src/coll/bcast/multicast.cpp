@@ -116,10 +116,18 @@ class Broadcast {
 
 }  // namespace
 
-Task bcast_multicast(Collective& c, const Parameters& p) {
+namespace {
+
+struct RepairRing {
+  std::int64_t chords = 1;
+};
+
+}  // namespace
+
+Task bcast_multicast(Collective& c, RepairRing p) {
   co_await c.team.open_multicast();
   co_await c.enter(false);
-  Broadcast broadcast(c, p.value[0]);
+  Broadcast broadcast(c, p.chords);
   if (broadcast.is_root()) co_await broadcast.cast();
   while (!broadcast.complete()) {
     // Read before looking: what comes after the look makes them grow.
@@ -144,9 +152,10 @@ namespace algorithm {
 const Algorithm bcast_multicast = {
     .coll = Coll::bcast,
     .name = "multicast",
-    .run = tutti::bcast_multicast,
-    .restriction_of = casts_fragments,
-    .parameters = {{"chords", 1, "distances", 1, 32, "chords: 1 (the paper's ring) to 32"}},
+    .run = with_parameters<tutti::bcast_multicast>,
+    .restriction_of = with_parameters<casts_fragments>,
+    .parameters = parameters_of<RepairRing>({{&RepairRing::chords, "chords", "distances", 1, 32,
+                                              "chords: 1 (the paper's ring) to 32"}}),
     .source = "MCAST-2007",
     .casts = true,
 };

@@ -87,7 +87,7 @@ Task wait_for_acks(Collective& c, Casts& casts, const Acknowledgements& acks,
   co_return Status::success();
 }
 
-Task acknowledged(Collective& c, const Parameters& p, Scheme scheme) {
+Task acknowledged(Collective& c, Casts::Timeout p, Scheme scheme) {
   co_await c.team.open_multicast();
   co_await c.enter(false);
   Casts casts(c);
@@ -97,7 +97,7 @@ Task acknowledged(Collective& c, const Parameters& p, Scheme scheme) {
   } else {
     co_await casts.take_all();
   }
-  co_await wait_for_acks(c, casts, acks, static_cast<std::uint64_t>(p.value[0]) * 1000);
+  co_await wait_for_acks(c, casts, acks, static_cast<std::uint64_t>(p.timeout) * 1000);
   if (acks.parent() >= 0) co_await c.mail(casts.member(acks.parent()), 1);
   c.finish();
   co_return Status::success();
@@ -105,15 +105,15 @@ Task acknowledged(Collective& c, const Parameters& p, Scheme scheme) {
 
 }  // namespace
 
-Task bcast_multicast_linear_ack(Collective& c, const Parameters& p) {
+Task bcast_multicast_linear_ack(Collective& c, Casts::Timeout p) {
   return acknowledged(c, p, Scheme::linear);
 }
 
-Task bcast_multicast_tree_ack(Collective& c, const Parameters& p) {
+Task bcast_multicast_tree_ack(Collective& c, Casts::Timeout p) {
   return acknowledged(c, p, Scheme::tree);
 }
 
-Task bcast_multicast_coroot_ack(Collective& c, const Parameters& p) {
+Task bcast_multicast_coroot_ack(Collective& c, Casts::Timeout p) {
   return acknowledged(c, p, Scheme::co_root);
 }
 
@@ -122,9 +122,9 @@ namespace algorithm {
 const Algorithm bcast_multicast_linear_ack = {
     .coll = Coll::bcast,
     .name = "multicast_linear_ack",
-    .run = tutti::bcast_multicast_linear_ack,
-    .restriction_of = acknowledges_casts,
-    .parameters = {Casts::kTimeout},
+    .run = with_parameters<tutti::bcast_multicast_linear_ack>,
+    .restriction_of = with_parameters<acknowledges_casts>,
+    .parameters = Casts::kTimeout,
     .source = "a rival of MCAST-2007",
     .casts = true,
 };
@@ -132,9 +132,9 @@ const Algorithm bcast_multicast_linear_ack = {
 const Algorithm bcast_multicast_tree_ack = {
     .coll = Coll::bcast,
     .name = "multicast_tree_ack",
-    .run = tutti::bcast_multicast_tree_ack,
-    .restriction_of = acknowledges_casts,
-    .parameters = {Casts::kTimeout},
+    .run = with_parameters<tutti::bcast_multicast_tree_ack>,
+    .restriction_of = with_parameters<acknowledges_casts>,
+    .parameters = Casts::kTimeout,
     .source = "a rival of MCAST-2007",
     .casts = true,
 };
@@ -142,9 +142,9 @@ const Algorithm bcast_multicast_tree_ack = {
 const Algorithm bcast_multicast_coroot_ack = {
     .coll = Coll::bcast,
     .name = "multicast_coroot_ack",
-    .run = tutti::bcast_multicast_coroot_ack,
-    .restriction_of = acknowledges_casts,
-    .parameters = {Casts::kTimeout},
+    .run = with_parameters<tutti::bcast_multicast_coroot_ack>,
+    .restriction_of = with_parameters<acknowledges_casts>,
+    .parameters = Casts::kTimeout,
     .source = "a rival of MCAST-2007",
     .casts = true,
 };

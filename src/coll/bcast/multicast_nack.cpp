@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-Task bcast_multicast_nack(Collective& c, const Parameters& p) {
+Task bcast_multicast_nack(Collective& c, Casts::Timeout p) {
   co_await c.team.open_multicast();
   co_await c.enter(false);
   Casts casts(c);
@@ -20,7 +20,7 @@ Task bcast_multicast_nack(Collective& c, const Parameters& p) {
     c.finish();
     co_return Status::success();
   }
-  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.value[0]) * 1000;
+  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(p.timeout) * 1000;
   co_await casts.take_until(c.team.fabric().now_ns() + timeout_ns);
   while (!casts.complete()) {
     bool saved = false;
@@ -37,9 +37,9 @@ namespace algorithm {
 const Algorithm bcast_multicast_nack = {
     .coll = Coll::bcast,
     .name = "multicast_nack",
-    .run = tutti::bcast_multicast_nack,
-    .restriction_of = acknowledges_casts,
-    .parameters = {Casts::kTimeout},
+    .run = with_parameters<tutti::bcast_multicast_nack>,
+    .restriction_of = with_parameters<acknowledges_casts>,
+    .parameters = Casts::kTimeout,
     .source = "a rival of MCAST-2007",
     .casts = true,
 };

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task bcast_multicast_window(Collective& c, const Parameters& p) {
+Task bcast_multicast_window(Collective& c, CastWindows::Pacing p) {
   co_await c.team.open_multicast();
   co_await c.turn();
   co_await c.enter(false);
@@ -23,10 +23,10 @@ namespace algorithm {
 const Algorithm bcast_multicast_window = {
     .coll = Coll::bcast,
     .name = "multicast_window",
-    .run = tutti::bcast_multicast_window,
-    .restriction_of = casts_windows,
-    .items = cast_items,
-    .parameters = {CastWindows::kWindow, CastWindows::kPace, CastWindows::kPatience},
+    .run = with_parameters<tutti::bcast_multicast_window>,
+    .restriction_of = with_parameters<casts_windows>,
+    .items = with_parameters<cast_items>,
+    .parameters = CastWindows::kPacing,
     .source = "MCAST-2007, its open question of large messages",
     .casts = true,
 };

@@ -101,8 +101,16 @@ class ScatterAllgather {
 
 }  // namespace
 
-Task bcast_scatter_allgather(Collective& c, const Parameters& p) {
-  ScatterAllgather broadcast(c, static_cast<std::size_t>(p.value[0]));
+namespace {
+
+struct Pipeline {
+  std::int64_t block = 16384;
+};
+
+}  // namespace
+
+Task bcast_scatter_allgather(Collective& c, Pipeline p) {
+  ScatterAllgather broadcast(c, static_cast<std::size_t>(p.block));
   bool made = false;
   co_await enter_segment(c, c.call.bytes, &made);
   if (!made) co_return Status::error(Code::no_memory, "no memory for the broadcast's segment");
@@ -116,9 +124,10 @@ namespace algorithm {
 const Algorithm bcast_scatter_allgather = {
     .coll = Coll::bcast,
     .name = "scatter_allgather",
-    .run = tutti::bcast_scatter_allgather,
-    .restriction_of = parts_by_everyone,
-    .parameters = {{"block", 16384, "bytes", 1024, Parameter::kMost, "block: from 1024"}},
+    .run = with_parameters<tutti::bcast_scatter_allgather>,
+    .restriction_of = with_parameters<parts_by_everyone>,
+    .parameters = parameters_of<Pipeline>(
+        {{&Pipeline::block, "block", "bytes", 1024, Parameter::kMost, "block: from 1024"}}),
     .source = "van de Geijn 1994, pipelined",
 };
 

@@ -8,11 +8,11 @@
 
 namespace tutti {
 
-Task bcast_sendrecv_binomial(Collective& c, const Parameters& p) {
+Task bcast_sendrecv_binomial(Collective& c, PacketSize p) {
   const int size = c.size();
   const BinomialTree tree((c.rank() - c.call.root + size) % size, size);
   const auto member = [&](int other) { return (other + c.call.root) % size; };
-  const Packets packets{c.call.bytes, static_cast<std::size_t>(p.value[0]),
+  const Packets packets{c.call.bytes, static_cast<std::size_t>(p.packet),
                         Inbox::bcast_block(size, 0)};
   Completion sent;
   co_await c.enter(false);
@@ -25,14 +25,16 @@ Task bcast_sendrecv_binomial(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
+static const char* fits(const Shape& s, PacketSize p) { return fits_inbox_blocks(s, p.packet); }
+
 namespace algorithm {
 
 const Algorithm bcast_sendrecv_binomial = {
     .coll = Coll::bcast,
     .name = "sendrecv_binomial",
-    .run = tutti::bcast_sendrecv_binomial,
-    .restriction_of = fits_inbox_blocks,
-    .parameters = {{"packet", 1024, "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}},
+    .run = with_parameters<tutti::bcast_sendrecv_binomial>,
+    .restriction_of = with_parameters<fits>,
+    .parameters = kPacketSize,
     .source = "MVICH's send/receive, which VIA-2003 compares with",
 };
 

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task gather_direct(Collective& c, const Parameters&) {
+Task gather_direct(Collective& c) {
   Window window(c);
   Completion sent;
   const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
@@ -33,8 +33,8 @@ namespace algorithm {
 const Algorithm gather_direct = {
     .coll = Coll::gather,
     .name = "direct",
-    .run = tutti::gather_direct,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::gather_direct>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 

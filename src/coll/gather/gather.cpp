@@ -2,10 +2,11 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task gather_flat(Collective& c, const Parameters&) {
+Task gather_flat(Collective& c) {
   return through_cells(c, Publishers::all(c), c.call.send, c.call.bytes, c.rank() == c.call.root,
                        [&c](int member, const std::byte* data) {
                          c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
@@ -13,9 +14,9 @@ Task gather_flat(Collective& c, const Parameters&) {
                        });
 }
 
-Task gather_blocks(Collective& c, const Parameters& p) {
+Task gather_blocks(Collective& c, SharedBlocks p) {
   return through_blocks(
-      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, block_parameter(c, p),
+      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, p.bytes(c),
       c.rank() == c.call.root,
       [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes + offset), data,
@@ -23,7 +24,7 @@ Task gather_blocks(Collective& c, const Parameters& p) {
       });
 }
 
-Task gather_memory(Collective& c, const Parameters&) {
+Task gather_memory(Collective& c) {
   const bool root = c.rank() == c.call.root;
   if (root) {
     c.place(at(c.call.recv, static_cast<std::size_t>(c.call.root) * c.call.bytes), c.call.send,
@@ -42,27 +43,27 @@ namespace algorithm {
 const Algorithm gather_flat = {
     .coll = Coll::gather,
     .name = "flat",
-    .run = tutti::gather_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::gather_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 
 const Algorithm gather_blocks = {
     .coll = Coll::gather,
     .name = "blocks",
-    .run = tutti::gather_blocks,
-    .restriction_of = through_shared_blocks,
-    .items = block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::gather_blocks>,
+    .restriction_of = with_parameters<through_shared_blocks>,
+    .items = with_parameters<block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 
 const Algorithm gather_memory = {
     .coll = Coll::gather,
     .name = "memory",
-    .run = tutti::gather_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::gather_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 

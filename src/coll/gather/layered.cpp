@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task gather_layered(Collective& c, const Parameters&) {
+Task gather_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
@@ -37,8 +37,8 @@ namespace algorithm {
 const Algorithm gather_layered = {
     .coll = Coll::gather,
     .name = "layered",
-    .run = tutti::gather_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::gather_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

@@ -30,7 +30,7 @@ std::uint64_t CastWindows::groups(std::size_t block_bytes, std::size_t total,
   return fragment == 0 || block_bytes == 0 ? 0 : groups_of(block_bytes, total, fragment);
 }
 
-CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, const Parameters& p) noexcept
+CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, Pacing p) noexcept
     : c_(c),
       blocks_(blocks),
       multicast_(c.team.multicast()),
@@ -43,10 +43,10 @@ CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, const Paramete
           groups_,
           block_groups_ * static_cast<Group>((c.rank() - blocks.root + c.size()) % c.size()))),
       own_end_(std::min(own_begin_ + block_groups_, groups_)),
-      window_(static_cast<Group>(std::max<std::int64_t>(p.value[0] / Ring::kGroup, 1))),
+      window_(static_cast<Group>(std::max<std::int64_t>(p.window / Ring::kGroup, 1))),
       quarter_(std::max<Group>(window_ / 4, 1)),
-      pace_(p.value[1]),
-      patience_ns_(static_cast<std::uint64_t>(p.value[2]) * 1000),
+      pace_(p.pace),
+      patience_ns_(static_cast<std::uint64_t>(p.patience) * 1000),
       cast_(own_begin_),
       next_report_(1) {
   multicast_.deepen(static_cast<int>((window_ + quarter_) * Ring::kGroup));

@@ -45,19 +45,20 @@ struct CastBlocks {
 class CastWindows {
  public:
   static constexpr int kMostWindow = 12 * Ring::kGroup;  // datagrams
-  // The parameters of every algorithm that casts in windows, in this order.
-  static constexpr Parameter kWindow{"window",     192,         "datagrams",
-                                     Ring::kGroup, kMostWindow, "window: 24 to 288 datagrams"};
-  static constexpr Parameter kPace{"pace", 0, "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"};
-  static constexpr Parameter kPatience{"patience", 100000,     "us",
-                                       0,          60'000'000, "patience: 1 to 60000000 us"};
+  /// The parameters of every algorithm that casts in windows.
+  struct Pacing {
+    std::int64_t window = 192;       // datagrams under way
+    std::int64_t pace = 0;           // MB/s; 0: as fast as they go
+    std::int64_t patience = 100000;  // us until somebody who says nothing is asked
+  };
+  static const ParameterList kPacing;
 
   /// Stream items of a ticket for such a message: its groups.
   static std::uint64_t groups(std::size_t block_bytes, std::size_t total,
                               std::size_t datagram_bytes) noexcept;
 
-  /// After Team::open_multicast(). `p`: window, pace (0: none), patience. All but `p` outlive it.
-  CastWindows(Collective& c, const CastBlocks& blocks, const Parameters& p) noexcept;
+  /// After Team::open_multicast(). `c` and `blocks` outlive it.
+  CastWindows(Collective& c, const CastBlocks& blocks, Pacing p) noexcept;
   ~CastWindows();
   CastWindows(const CastWindows&) = delete;
   CastWindows& operator=(const CastWindows&) = delete;
@@ -149,5 +150,12 @@ class CastWindows {
   bool attached_ = false;
   Completion sent_;
 };
+
+inline constexpr ParameterList CastWindows::kPacing = parameters_of<CastWindows::Pacing>(
+    {{&CastWindows::Pacing::window, "window", "datagrams", Ring::kGroup, CastWindows::kMostWindow,
+      "window: 24 to 288 datagrams"},
+     {&CastWindows::Pacing::pace, "pace", "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
+     {&CastWindows::Pacing::patience, "patience", "us", 0, 60'000'000,
+      "patience: 1 to 60000000 us"}});
 
 }  // namespace tutti

@@ -11,9 +11,11 @@ namespace tutti {
 
 class Casts {
  public:
-  /// The parameter of the algorithms that acknowledge: until something counts as lost.
-  static constexpr Parameter kTimeout{"timeout", 1000,       "us",
-                                      1,         10'000'000, "timeout: 1 to 10000000 us"};
+  /// Of the algorithms that acknowledge.
+  struct Timeout {
+    std::int64_t timeout = 1000;  // us until something counts as lost
+  };
+  static const ParameterList kTimeout;
 
   /// After Team::open_multicast(). Outlives it.
   explicit Casts(Collective& c) noexcept;
@@ -48,5 +50,8 @@ class Casts {
   const int fragments_;
   std::uint64_t had_ = 0;  // by fragment
 };
+
+inline constexpr ParameterList Casts::kTimeout = parameters_of<Casts::Timeout>(
+    {{&Casts::Timeout::timeout, "timeout", "us", 1, 10'000'000, "timeout: 1 to 10000000 us"}});
 
 }  // namespace tutti

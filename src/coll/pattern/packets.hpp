@@ -13,6 +13,13 @@
 
 namespace tutti {
 
+/// The parameter of most of the algorithms over two-sided messages.
+struct PacketSize {
+  std::int64_t packet = 1024;
+};
+inline constexpr ParameterList kPacketSize = parameters_of<PacketSize>(
+    {{&PacketSize::packet, "packet", "bytes", 1, Inbox::kBlockBytes, "packet: 1 to 5120"}});
+
 /// A message in packets of `packet` bytes, through the inbox blocks from `first_block` on (at most
 /// Inbox::kBcastBlocks of them).
 struct Packets {

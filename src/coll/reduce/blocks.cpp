@@ -2,11 +2,12 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/block_fold.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task reduce_blocks(Collective& c, const Parameters& p) {
-  return fold_through_blocks(c, block_parameter(c, p), c.rank() == c.call.root);
+Task reduce_blocks(Collective& c, SharedBlocks p) {
+  return fold_through_blocks(c, p.bytes(c), c.rank() == c.call.root);
 }
 
 namespace algorithm {
@@ -14,10 +15,10 @@ namespace algorithm {
 const Algorithm reduce_blocks = {
     .coll = Coll::reduce,
     .name = "blocks",
-    .run = tutti::reduce_blocks,
-    .restriction_of = reduces_through_shared_blocks,
-    .items = element_block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::reduce_blocks>,
+    .restriction_of = with_parameters<reduces_through_shared_blocks>,
+    .items = with_parameters<element_block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-Task reduce_direct(Collective& c, const Parameters&) {
+Task reduce_direct(Collective& c) {
   // Ranks of the tree are the team's, so that the order is kept; rank 0 hands on to another root.
   const DegreeTree tree(c.rank(), c.size(), 1);
   Temporary memory;
@@ -72,8 +72,8 @@ namespace algorithm {
 const Algorithm reduce_direct = {
     .coll = Coll::reduce,
     .name = "direct",
-    .run = tutti::reduce_direct,
-    .restriction_of = folds_between_nodes,
+    .run = with_parameters<tutti::reduce_direct>,
+    .restriction_of = with_parameters<folds_between_nodes>,
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 

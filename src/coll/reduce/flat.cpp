@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task reduce_flat(Collective& c, const Parameters&) {
+Task reduce_flat(Collective& c) {
   return fold_through_cells(c, c.call.bytes, 0, c.rank() == c.call.root);
 }
 
@@ -14,8 +14,8 @@ namespace algorithm {
 const Algorithm reduce_flat = {
     .coll = Coll::reduce,
     .name = "flat",
-    .run = tutti::reduce_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::reduce_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-Task reduce_memory(Collective& c, const Parameters&) {
+Task reduce_memory(Collective& c) {
   const bool root = c.rank() == c.call.root;
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Scratch scratch(c);
@@ -30,9 +30,9 @@ namespace algorithm {
 const Algorithm reduce_memory = {
     .coll = Coll::reduce,
     .name = "memory",
-    .run = tutti::reduce_memory,
-    .restriction_of = reduces_by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::reduce_memory>,
+    .restriction_of = with_parameters<reduces_by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 

@@ -2,12 +2,13 @@
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task reduce_whole(Collective& c, const Parameters& p) {
+Task reduce_whole(Collective& c, SharedBlocks p) {
   return fold_whole(c, c.call.send, c.call.bytes, 0, c.call.bytes, c.rank() == c.call.root,
-                    c.call.recv, block_parameter(c, p));
+                    c.call.recv, p.bytes(c));
 }
 
 namespace algorithm {
@@ -15,10 +16,10 @@ namespace algorithm {
 const Algorithm reduce_whole = {
     .coll = Coll::reduce,
     .name = "whole",
-    .run = tutti::reduce_whole,
-    .restriction_of = whole_vectors,
-    .items = whole_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::reduce_whole>,
+    .restriction_of = with_parameters<whole_vectors>,
+    .items = with_parameters<whole_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -1,6 +1,7 @@
 // Reduce-scatter between nodes: everybody gets its block of everybody's vector and folds them in
 // rank order; or, where only whole vectors can be folded, by an allreduce.
 #include "coll/algorithms.hpp"
+#include "coll/allreduce/ordered.hpp"
 #include "coll/pattern/doubling.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/fold.hpp"
@@ -8,7 +9,7 @@
 
 namespace tutti {
 
-Task reduce_scatter_block_direct(Collective& c, const Parameters&) {
+Task reduce_scatter_block_direct(Collective& c) {
   Temporary blocks;
   co_await blocks.allocate(c, c.call.bytes * static_cast<std::size_t>(c.size()));
   co_await exchange_blocks(c, c.call.send, blocks.memory(), c.call.bytes);
@@ -21,7 +22,7 @@ Task reduce_scatter_block_direct(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_doubling(Collective& c, const Parameters&) {
+Task reduce_scatter_block_doubling(Collective& c) {
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   Temporary vector;
   co_await vector.allocate(c, total);
@@ -33,7 +34,7 @@ Task reduce_scatter_block_doubling(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_ordered(Collective& c, const Parameters& p) {
+Task reduce_scatter_block_ordered(Collective& c) {
   Call all = c.call;
   Temporary vector;
   all.coll = Coll::allreduce;
@@ -41,7 +42,7 @@ Task reduce_scatter_block_ordered(Collective& c, const Parameters& p) {
   co_await vector.allocate(c, all.bytes);
   all.recv = vector.memory();
   Collective inner(c, all);
-  co_await allreduce_ordered(inner, p);  // finishes
+  co_await allreduce_ordered(inner);  // finishes
   c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
           c.call.bytes);
   co_return Status::success();
@@ -52,24 +53,24 @@ namespace algorithm {
 const Algorithm reduce_scatter_block_direct = {
     .coll = Coll::reduce_scatter_block,
     .name = "direct",
-    .run = tutti::reduce_scatter_block_direct,
-    .restriction_of = divides_between_nodes,
+    .run = with_parameters<tutti::reduce_scatter_block_direct>,
+    .restriction_of = with_parameters<divides_between_nodes>,
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 
 const Algorithm reduce_scatter_block_doubling = {
     .coll = Coll::reduce_scatter_block,
     .name = "doubling",
-    .run = tutti::reduce_scatter_block_doubling,
-    .restriction_of = folds_between_nodes,
+    .run = with_parameters<tutti::reduce_scatter_block_doubling>,
+    .restriction_of = with_parameters<folds_between_nodes>,
     .source = "recursive doubling",
 };
 
 const Algorithm reduce_scatter_block_ordered = {
     .coll = Coll::reduce_scatter_block,
     .name = "ordered",
-    .run = tutti::reduce_scatter_block_ordered,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::reduce_scatter_block_ordered>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "fold in rank order",
 };
 

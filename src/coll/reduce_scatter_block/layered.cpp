@@ -1,30 +1,31 @@
 // Reduce-scatter: as a layered allreduce between the leaders, of which each node gets its blocks.
 #include "coll/pattern/layered.hpp"
 #include "coll/algorithms.hpp"
+#include "coll/allreduce/layered.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_scatter_block_layered(Collective& c, const Parameters& p) {
+Task reduce_scatter_block_layered(Collective& c) {
   Temporary vector;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   co_await c.layers_turn();
   co_await vector.allocate(c, total);
   const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
   Collective inner(c, all);
-  co_await allreduce_layered(inner, p);  // finishes
+  co_await allreduce_layered(inner);  // finishes
   c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
           c.call.bytes);
   co_return Status::success();
 }
 
-Task reduce_scatter_block_layered_ordered(Collective& c, const Parameters& p) {
+Task reduce_scatter_block_layered_ordered(Collective& c) {
   Temporary vector;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   co_await vector.allocate(c, total);
   const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
   Collective inner(c, all);
-  co_await allreduce_layered_ordered(inner, p);  // finishes
+  co_await allreduce_layered_ordered(inner);  // finishes
   c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
           c.call.bytes);
   co_return Status::success();
@@ -35,16 +36,16 @@ namespace algorithm {
 const Algorithm reduce_scatter_block_layered = {
     .coll = Coll::reduce_scatter_block,
     .name = "layered",
-    .run = tutti::reduce_scatter_block_layered,
-    .restriction_of = folds_in_layers,
+    .run = with_parameters<tutti::reduce_scatter_block_layered>,
+    .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 
 const Algorithm reduce_scatter_block_layered_ordered = {
     .coll = Coll::reduce_scatter_block,
     .name = "layered_ordered",
-    .run = tutti::reduce_scatter_block_layered_ordered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::reduce_scatter_block_layered_ordered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

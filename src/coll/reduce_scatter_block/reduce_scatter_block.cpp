@@ -10,6 +10,7 @@
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 namespace {
@@ -20,14 +21,14 @@ std::size_t total_of(const Collective& c) noexcept {
 
 }  // namespace
 
-Task reduce_scatter_block_flat(Collective& c, const Parameters&) {
+Task reduce_scatter_block_flat(Collective& c) {
   const std::size_t begin = static_cast<std::size_t>(c.rank()) * c.call.bytes;
   return fold_through_cells(c, total_of(c), begin, true);
 }
 
-Task reduce_scatter_block_blocks(Collective& c, const Parameters& p) {
+Task reduce_scatter_block_blocks(Collective& c, SharedBlocks p) {
   const std::size_t total = total_of(c);
-  const std::size_t chunk = whole_elements(block_parameter(c, p), c.call.reduction->element_bytes);
+  const std::size_t chunk = whole_elements(p.bytes(c), c.call.reduction->element_bytes);
   // The first operand of a slice; the second fold takes both from where they are.
   const std::byte* first = nullptr;
   co_await through_blocks(
@@ -47,7 +48,7 @@ Task reduce_scatter_block_blocks(Collective& c, const Parameters& p) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_memory(Collective& c, const Parameters&) {
+Task reduce_scatter_block_memory(Collective& c) {
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Scratch scratch(c);
   co_await scratch.take();
@@ -69,9 +70,9 @@ Task reduce_scatter_block_memory(Collective& c, const Parameters&) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_whole(Collective& c, const Parameters& p) {
+Task reduce_scatter_block_whole(Collective& c, SharedBlocks p) {
   return fold_whole(c, c.call.send, total_of(c), static_cast<std::size_t>(c.rank()) * c.call.bytes,
-                    c.call.bytes, true, c.call.recv, block_parameter(c, p));
+                    c.call.bytes, true, c.call.recv, p.bytes(c));
 }
 
 namespace algorithm {
@@ -79,37 +80,37 @@ namespace algorithm {
 const Algorithm reduce_scatter_block_flat = {
     .coll = Coll::reduce_scatter_block,
     .name = "flat",
-    .run = tutti::reduce_scatter_block_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::reduce_scatter_block_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 
 const Algorithm reduce_scatter_block_blocks = {
     .coll = Coll::reduce_scatter_block,
     .name = "blocks",
-    .run = tutti::reduce_scatter_block_blocks,
-    .restriction_of = reduces_through_shared_blocks,
-    .items = element_block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::reduce_scatter_block_blocks>,
+    .restriction_of = with_parameters<reduces_through_shared_blocks>,
+    .items = with_parameters<element_block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 
 const Algorithm reduce_scatter_block_memory = {
     .coll = Coll::reduce_scatter_block,
     .name = "memory",
-    .run = tutti::reduce_scatter_block_memory,
-    .restriction_of = reduces_by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::reduce_scatter_block_memory>,
+    .restriction_of = with_parameters<reduces_by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 
 const Algorithm reduce_scatter_block_whole = {
     .coll = Coll::reduce_scatter_block,
     .name = "whole",
-    .run = tutti::reduce_scatter_block_whole,
-    .restriction_of = whole_vectors,
-    .items = whole_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::reduce_scatter_block_whole>,
+    .restriction_of = with_parameters<whole_vectors>,
+    .items = with_parameters<whole_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task scatter_direct(Collective& c, const Parameters&) {
+Task scatter_direct(Collective& c) {
   Window window(c);
   Completion sent;
   co_await c.enter(false);
@@ -35,8 +35,8 @@ namespace algorithm {
 const Algorithm scatter_direct = {
     .coll = Coll::scatter,
     .name = "direct",
-    .run = tutti::scatter_direct,
-    .restriction_of = between_nodes,
+    .run = with_parameters<tutti::scatter_direct>,
+    .restriction_of = with_parameters<between_nodes>,
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task scatter_layered(Collective& c, const Parameters&) {
+Task scatter_layered(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
@@ -37,8 +37,8 @@ namespace algorithm {
 const Algorithm scatter_layered = {
     .coll = Coll::scatter,
     .name = "layered",
-    .run = tutti::scatter_layered,
-    .restriction_of = in_layers,
+    .run = with_parameters<tutti::scatter_layered>,
+    .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
 };
 

@@ -3,10 +3,11 @@
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
 #include "coll/restrictions.hpp"
+#include "coll/shared_blocks.hpp"
 
 namespace tutti {
 
-Task scatter_flat(Collective& c, const Parameters&) {
+Task scatter_flat(Collective& c) {
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   return through_cells(
       c, Publishers::only(c.call.root), c.call.send, total, true, [&c](int, const std::byte* data) {
@@ -18,18 +19,18 @@ Task scatter_flat(Collective& c, const Parameters&) {
       });
 }
 
-Task scatter_blocks(Collective& c, const Parameters& p) {
+Task scatter_blocks(Collective& c, SharedBlocks p) {
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   return through_blocks(
-      c, Publishers::only(c.call.root), c.call.send, [total](int) { return total; },
-      block_parameter(c, p), true,
+      c, Publishers::only(c.call.root), c.call.send, [total](int) { return total; }, p.bytes(c),
+      true,
       [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
         const Slice slice(c.rank(), c.call.bytes, offset, bytes);
         c.place(at(c.call.recv, slice.in_block), data + slice.in_chunk, slice.bytes);
       });
 }
 
-Task scatter_memory(Collective& c, const Parameters&) {
+Task scatter_memory(Collective& c) {
   const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   if (c.rank() == c.call.root) c.place(c.call.recv, at(c.call.send, own), c.call.bytes);
@@ -44,27 +45,27 @@ namespace algorithm {
 const Algorithm scatter_flat = {
     .coll = Coll::scatter,
     .name = "flat",
-    .run = tutti::scatter_flat,
-    .restriction_of = fits_cell,
+    .run = with_parameters<tutti::scatter_flat>,
+    .restriction_of = with_parameters<fits_cell>,
     .source = "shared memory",
 };
 
 const Algorithm scatter_blocks = {
     .coll = Coll::scatter,
     .name = "blocks",
-    .run = tutti::scatter_blocks,
-    .restriction_of = through_shared_blocks,
-    .items = block_items,
-    .parameters = {kBlockParameter},
+    .run = with_parameters<tutti::scatter_blocks>,
+    .restriction_of = with_parameters<through_shared_blocks>,
+    .items = with_parameters<block_items>,
+    .parameters = kSharedBlocks,
     .source = "shared memory",
 };
 
 const Algorithm scatter_memory = {
     .coll = Coll::scatter,
     .name = "memory",
-    .run = tutti::scatter_memory,
-    .restriction_of = by_memory,
-    .items = one_item,
+    .run = with_parameters<tutti::scatter_memory>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
     .source = "cross-memory attach",
 };
 
