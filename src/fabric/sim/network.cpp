@@ -5,10 +5,7 @@
 #include <limits>
 #include <sstream>
 
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
+#include "base/toml.hpp"
 
 namespace tutti::sim {
 namespace {
