@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/settings.hpp"
 #include "core/measure.hpp"
 #include "model/allgather2006.hpp"
 #include "model/host.hpp"
@@ -106,21 +107,15 @@ std::string text_of(const tutti::Choice& choice) {
 /// of sockets.
 tutti::Shape real_shape(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node,
                         bool multicast, const std::string& profile) {
-  tutti::Shape shape;
+  tutti::Traits traits;
+  constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
+  traits.datagram_bytes = multicast ? kDatagram : 0;
+  traits.bypass = !profile.empty() && load_profile(profile).bypasses_kernel();
+  traits.user_memory = true;
+  tutti::Shape shape = tutti::Shape::of({nodes, ranks_per_node}, traits, tutti::Settings{}.block);
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
   shape.element_bytes = 4;
-  shape.size = nodes * ranks_per_node;
-  shape.mapped = nodes == 1;
-  shape.layered = nodes > 1 && ranks_per_node > 1;
-  shape.lanes = shape.layered ? ranks_per_node : 0;
-  shape.bypass = !profile.empty() && load_profile(profile).bypasses_kernel();
-  shape.segments = nodes > 1;
-  shape.alone = nodes > 1 && ranks_per_node == 1;
-  shape.mail = nodes > 1 && shape.size <= tutti::Inbox::kMostMail;
-  constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
-  shape.datagram = nodes > 1 && multicast ? kDatagram : 0;
-  shape.block_bytes = std::size_t{64} << 10;
   return shape;
 }
 
@@ -325,7 +320,7 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
                 picoseconds(skew, "skew"), seed};
   spec.trace = trace;
-  spec.in_layers = parse_forced(in_layers);
+  spec.policy.forced = parse_forced(in_layers);
   ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), root);
   tutti::Call& call = calls.call;
   std::unique_ptr<SimJob> job = make_job(spec, choice, call);

@@ -97,6 +97,18 @@ class FramePool {
   std::size_t next_slab_ = kFirstSlab;
 };
 
+/// Objects that lie among the frames of a pool, which outlives them. One thread at a time, as
+/// there.
+struct InFramePool {
+  static void* operator new(std::size_t bytes, FramePool& pool) noexcept {
+    return pool.allocate(bytes);
+  }
+  static void operator delete(void* object) noexcept {
+    if (object != nullptr) FramePool::release(object);
+  }
+  static void operator delete(void* object, FramePool&) noexcept { operator delete(object); }
+};
+
 class [[nodiscard]] Task {
  public:
   struct promise_type;

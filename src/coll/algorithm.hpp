@@ -14,6 +14,9 @@
 
 namespace tutti {
 
+class Team;
+struct Traits;
+
 /// A parameter of an algorithm: a whole number. Made by parameters_of().
 struct Parameter {
   static constexpr std::int64_t kMost = std::int64_t{1} << 40;
@@ -92,6 +95,12 @@ struct Typed<function> {
 template <auto function>
 inline constexpr auto with_parameters = &detail::Typed<function>::call;
 
+/// Members on nodes, as many on each.
+struct EvenLayout {
+  int nodes = 1;
+  int each = 1;
+};
+
 /// What decides which algorithms may run: equal on all members of the team (uniform dispatch).
 struct Shape {
   Coll coll = Coll::barrier;
@@ -116,6 +125,13 @@ struct Shape {
   bool dedicated = false;       // dedicated processors serve the team (src/offload)
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   std::size_t block_bytes = 0;  // of shared blocks
+
+  /// Of all collectives of a team: what its members and its fabric say. `fixed_order`: as above.
+  static Shape of(const Team& team, bool fixed_order) noexcept;
+  /// Of a team that a real job would make of such members, over a fabric of these traits.
+  static Shape of(const EvenLayout& layout, const Traits& traits, std::size_t block_bytes) noexcept;
+  /// Of one call of theirs.
+  Shape with(const Call& call) const noexcept;
   bool operator==(const Shape&) const noexcept = default;
 };
 

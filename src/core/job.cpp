@@ -28,37 +28,39 @@ p2p::Options message_options(const Settings& settings) noexcept {
   return options;
 }
 
-bool nothing_to_do(const Call& call) noexcept {
-  return call.bytes == 0 && call.coll != Coll::barrier;
+/// What the settings say of algorithms. Where they cannot be read, the log says why.
+Status read_policy(const Settings& settings, Policy* out) {
+  std::string message;
+  const Status forced = Forced::parse(settings.algorithm, &out->forced, &message);
+  if (!forced.ok()) {
+    log(LogLevel::error, "%s", message.c_str());
+    return forced;
+  }
+  if (!settings.choices.empty()) {
+    const Status site = Rules::load(settings.choices, &out->site, &message);
+    if (!site.ok()) {
+      log(LogLevel::error, "TUTTI_CHOICES: %s", message.c_str());
+      return site;
+    }
+  }
+  out->fixed_order = settings.fixed_order;
+  return Status::success();
 }
 
 }  // namespace
 
-struct TeamEntry {
-  JobImpl* job = nullptr;
-  std::unique_ptr<Team> team;  // nullptr for the teams of a layer, which belong to theirs
-  std::size_t place = 0;       // in JobImpl::teams_
-  Choices* choices = nullptr;  // of all teams of its shape
-  std::unique_ptr<TeamEntry> node, leaders, lane;  // of the layers
-};
-
-JobImpl::JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
-                 const HostPump& pump, bool threads)
+JobImpl::JobImpl(const Settings& settings, Policy policy, std::unique_ptr<Fabric> fabric,
+                 const WaitPolicy& wait, const HostPump& pump, bool threads)
     : settings_(settings),
+      dispatcher_(std::move(policy)),
       fabric_(std::move(fabric)),
-      engine_(*fabric_, policy, pump, threads),
+      engine_(*fabric_, wait, pump, threads),
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
       blocks_(heap_, settings.block, settings.ring),
-      resources_{engine_,
-                 heap_,
-                 directory_,
-                 blocks_,
-                 &JobImpl::run_layer,
-                 &JobImpl::adopt_lane,
-                 &JobImpl::collect_blocks,
-                 this,
-                 settings.multicast_receives} {}
+      resources_{
+          engine_, heap_, directory_, blocks_, &dispatcher_, &teams_, settings.multicast_receives} {
+}
 
 Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric, int node_ranks,
                        int cores, const HostPump& pump, bool threads,
@@ -66,23 +68,12 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
   bool between_nodes = false;
   for (std::int32_t peer = 0; peer < fabric->size() && !between_nodes; ++peer)
     between_nodes = !fabric->maps(peer) && fabric->reaches(peer);
-  const WaitPolicy policy = choose_wait_policy(node_ranks, cores, between_nodes, settings);
-  std::unique_ptr<JobImpl> job(new (std::nothrow)
-                                   JobImpl(settings, std::move(fabric), policy, pump, threads));
+  const WaitPolicy wait = choose_wait_policy(node_ranks, cores, between_nodes, settings);
+  Policy policy;
+  TUTTI_TRY(read_policy(settings, &policy));
+  std::unique_ptr<JobImpl> job(new (std::nothrow) JobImpl(settings, std::move(policy),
+                                                          std::move(fabric), wait, pump, threads));
   if (!job) return Status::error(Code::no_memory, "out of memory");
-  std::string message;
-  const Status forced = Forced::parse(settings.algorithm, &job->forced_, &message);
-  if (!forced.ok()) {
-    log(LogLevel::error, "%s", message.c_str());
-    return forced;
-  }
-  if (!settings.choices.empty()) {
-    const Status tuned = Rules::load(settings.choices, &job->site_rules_, &message);
-    if (!tuned.ok()) {
-      log(LogLevel::error, "TUTTI_CHOICES: %s", message.c_str());
-      return tuned;
-    }
-  }
   TUTTI_TRY(Directory::create(*job->fabric_, &job->directory_));
   TUTTI_TRY(job->messages_.open());
   job->messages_.answer();
@@ -108,31 +99,23 @@ Status JobImpl::create_team(const TeamSpec& spec, Team** out) {
 
 Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   sweep();
-  auto entry = std::make_unique<TeamEntry>();
+  std::unique_ptr<Team> made;
   const Status created =
-      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, use, &entry->team);
+      Team::create(resources_, spec.id, spec.rank, spec.size, spec.members, use, &made);
   if (!created.ok()) return tell_missing(spec, created);
-  Team& team = *entry->team;
+  Team& team = *made;
   if (client_ && spec.size > 1 && !team.declined()) {
     if (const Status served = client_->add(team); !served.ok()) team.decline();
   }
   if (const Status announced = team.announce(); !announced.ok()) {
     if (client_) client_->remove(team);
     // Members on this node learn it from the directory, and are told when it is released.
-    if (announced.code != Code::invalid_argument) released_.push_back(std::move(entry));
+    if (announced.code != Code::invalid_argument) teams_.release(std::move(made));
     return tell_missing(spec, announced);
   }
-  Layers* const layers = team.layers();
-  choose_algorithms(team, *entry, spec.size > 1 && layers == nullptr);
-  if (layers != nullptr && layers->node) {
-    choose_algorithms(*layers->node, *(entry->node = std::make_unique<TeamEntry>()), false);
-  }
-  if (layers != nullptr && layers->leaders) {
-    choose_algorithms(*layers->leaders, *(entry->leaders = std::make_unique<TeamEntry>()), true);
-  }
+  choose_algorithms(team);
   *out = &team;
-  entry->place = teams_.size();
-  teams_.push_back(std::move(entry));
+  teams_.add(std::move(made));
   return Status::success();
 }
 
@@ -173,85 +156,29 @@ Status JobImpl::meet(Team& team) noexcept {
   return engine_.run([&] { return team.connect(); }, guard);
 }
 
-/// What the choices of a team depend on.
-Shape JobImpl::base_shape_of(const Team& team) const noexcept {
-  Shape shape;
-  shape.size = team.size();
-  shape.mapped = team.mapped();
-  shape.layered = team.layers() != nullptr;
-  shape.mail = !team.mapped() && team.size() <= Inbox::kMostMail;
-  shape.acks = shape.mail;
-  shape.scarce = fabric_->traits().scarce;
-  shape.bypass = fabric_->traits().bypass;
-  shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
-  shape.segments = shape.layered || shape.mail;
-  shape.alone = shape.mail && !shape.layered;
-  shape.lanes = shape.layered ? team.layers()->each() : 0;
-  shape.user_memory = fabric_->traits().user_memory;
-  shape.dedicated = team.served != nullptr;
-  shape.fixed_order = settings_.fixed_order;
-  shape.block_bytes = blocks_.block_bytes();
-  return shape;
+/// Says once where an algorithm that was asked for cannot run: in the first team that has several
+/// members, or between its leaders.
+void JobImpl::choose_algorithms(Team& team) {
+  Choices& choices = dispatcher_.choices(team);
+  if (said_where_not_forced_) return;
+  const Layers* const layers = team.layers();
+  if (layers == nullptr && team.size() > 1) say_where_not_forced(team, choices);
+  if (layers != nullptr && layers->leaders)
+    say_where_not_forced(*layers->leaders, dispatcher_.choices(*layers->leaders));
 }
 
-/// `say`: log where an algorithm that was asked for cannot run.
-void JobImpl::choose_algorithms(Team& team, TeamEntry& entry, bool say) {
-  entry.job = this;
-  entry.choices = &choices_.of(base_shape_of(team));
-  team.host_data = &entry;
-  if (!say || said_where_not_forced_) return;
-  said_where_not_forced_ = true;
-  if (team.rank() == 0) say_where_not_forced(*entry.choices);
-}
-
-void JobImpl::say_where_not_forced(Choices& choices) {
+void JobImpl::say_where_not_forced(const Team& team, Choices& choices) {
   constexpr OperatorClass kUsual = OperatorClass::divisible;
+  said_where_not_forced_ = true;
+  if (team.rank() != 0) return;
+  const Forced& forced = dispatcher_.policy().forced;
   for (int i = 0; i < kColls; ++i) {
     const Coll coll = static_cast<Coll>(i);
-    if (forced_.of(coll) == nullptr) continue;
+    if (forced.of(coll) == nullptr) continue;
     const std::string where =
-        where_not_forced(choices.shape(coll, kUsual), forced_, choices.table(coll, kUsual));
+        where_not_forced(choices.shape(coll, kUsual), forced, choices.table(coll, kUsual));
     if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
   }
-}
-
-/// A collective of a layer, within one of the whole team.
-Task JobImpl::run_layer(Team& team, const Call& call) noexcept {
-  if (nothing_to_do(call)) co_return Status::success();
-  JobImpl& job = *static_cast<const TeamEntry*>(team.host_data)->job;
-  const Choice& choice = job.choice_for(team, call);
-  if (choice.algorithm == nullptr)
-    co_return Status::error(Code::unsupported, "no algorithm can run here");
-  Collective collective(team, call);
-  collective.take_place(job.items_of(team, call, choice));
-  if (choice.algorithm->casts) co_await team.open_multicast();
-  if (!team.connected()) co_await team.connect();
-  co_await choice.algorithm->run(collective, choice.parameters);
-  co_return Status::success();
-}
-
-void JobImpl::adopt_lane(Team& whole, Team& lane) noexcept {
-  auto& entry = *static_cast<TeamEntry*>(whole.host_data);
-  entry.lane = std::make_unique<TeamEntry>();
-  entry.job->choose_algorithms(lane, *entry.lane, false);
-}
-
-/// Asked by every collective that waits for memory, of which there may be thousands: one of them
-/// looks for all.
-bool JobImpl::collect_blocks(void* self) noexcept {
-  constexpr std::uint64_t kPauseNs = 50'000;
-  auto& job = *static_cast<JobImpl*>(self);
-  const std::uint64_t now = job.fabric_->now_ns();
-  if (now - job.collected_ns_ < kPauseNs) return job.blocks_coming_;
-  job.collected_ns_ = now;
-  job.blocks_coming_ = false;
-  for (const auto& entry : job.teams_) {
-    if (entry->team->collect_blocks()) job.blocks_coming_ = true;
-    const Layers* const layers = entry->team->layers();
-    if (layers != nullptr && layers->node && layers->node->collect_blocks())
-      job.blocks_coming_ = true;
-  }
-  return job.blocks_coming_;
 }
 
 void JobImpl::release_team(Team* team) noexcept {
@@ -262,15 +189,9 @@ void JobImpl::release_team(Team* team) noexcept {
 
 /// This end is given up; its memory is kept until the other members have done so too.
 void JobImpl::retire(Team& team) noexcept {
-  const std::size_t place = static_cast<TeamEntry*>(team.host_data)->place;
   messages_.forget(team);
   if (client_) client_->remove(team);
-  released_.push_back(std::move(teams_[place]));
-  if (place + 1 != teams_.size()) {
-    teams_[place] = std::move(teams_.back());
-    teams_[place]->place = place;
-  }
-  teams_.pop_back();
+  teams_.release(team);
 }
 
 void JobImpl::sweep() noexcept {
@@ -279,43 +200,11 @@ void JobImpl::sweep() noexcept {
     destroy(operation);
     return true;
   });
-  std::erase_if(released_, [](const auto& entry) { return entry->team->try_reclaim(); });
-}
-
-Shape JobImpl::shape_of(const Team& team, const Call& call) const noexcept {
-  Shape shape;
-  shape.coll = call.coll;
-  shape.bytes = call.bytes;
-  shape.size = team.size();
-  shape.datagram = team.mapped() ? 0 : fabric_->traits().datagram_bytes;
-  shape.block_bytes = blocks_.block_bytes();
-  if (call.reduction != nullptr) shape.element_bytes = call.reduction->element_bytes;
-  if (call.coll == Coll::allgatherv) {
-    shape.longest_block = *std::max_element(call.counts, call.counts + team.size());
-  }
-  return shape;
-}
-
-std::uint64_t JobImpl::items_of(const Team& team, const Call& call,
-                                const Choice& choice) const noexcept {
-  return choice.algorithm->items == nullptr
-             ? 0
-             : choice.algorithm->items(shape_of(team, call), choice.parameters);
-}
-
-const Choice& JobImpl::choice_for(const Team& team, const Call& call) const noexcept {
-  return static_cast<const TeamEntry*>(team.host_data)->choices->of(call);
-}
-
-Task JobImpl::connect_and_run(Collective& collective, const Choice& choice) noexcept {
-  if (choice.algorithm->casts) co_await collective.team.open_multicast();
-  co_await collective.team.connect();
-  co_await choice.algorithm->run(collective, choice.parameters);
-  co_return Status::success();
+  teams_.sweep();
 }
 
 Status JobImpl::run(Team& team, const Call& call) noexcept {
-  if (nothing_to_do(call)) return Status::success();
+  if (moves_nothing(call)) return Status::success();
   if (team.size() == 1) {
     run_on_one_rank(call);
     return Status::success();
@@ -323,18 +212,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   Engine::Guard guard(engine_);
   if (engine_.broken(team.membership())) [[unlikely]]
     return team.membership().broken;
-  const Choice& choice = choice_for(team, call);
+  const Choice& choice = Dispatcher::choice(team, call);
   if (choice.algorithm == nullptr)
     return Status::error(Code::unsupported, "no algorithm can run here");
-  const bool offloaded = choice.algorithm->offloaded;
   Collective collective(team, call);
-  if (!offloaded) collective.take_place(items_of(team, call, choice));
-  const Status status = engine_.run(
-      [&] {
-        return offloaded || team.connected() ? choice.algorithm->run(collective, choice.parameters)
-                                             : connect_and_run(collective, choice);
-      },
-      guard);
+  Dispatcher::take_place(collective, choice);
+  const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
   return status.ok() ? status : tell_failure(team, status);
 }
 
@@ -353,15 +236,9 @@ Status JobImpl::fail(Operation& operation, const Status& why) noexcept {
 }
 
 Task JobImpl::run_operation(Operation& operation) noexcept {
-  Team& team = operation.team;
+  Status status = co_await outcome(Dispatcher::task(operation.collective, *operation.choice));
+  if (!status.ok()) status = tell_failure(operation.team, status);
   const bool offloaded = operation.choice->algorithm->offloaded;
-  Status status;
-  if (!offloaded && !team.connected()) status = co_await outcome(team.connect());
-  if (status.ok()) {
-    status = co_await outcome(
-        operation.choice->algorithm->run(operation.collective, operation.choice->parameters));
-  }
-  if (!status.ok()) status = tell_failure(team, status);
   operation.outcome = status;
   operation.active.store(false, std::memory_order_release);
   if (offloaded) {
@@ -377,8 +254,8 @@ Task JobImpl::run_operation(Operation& operation) noexcept {
 /// From the engine's pool, under its lock.
 Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
   const Choice* choice = nullptr;
-  if (team.size() > 1 && !nothing_to_do(call)) {
-    choice = &choice_for(team, call);
+  if (team.size() > 1 && !moves_nothing(call)) {
+    choice = &Dispatcher::choice(team, call);
     if (choice->algorithm == nullptr)
       return Status::error(Code::unsupported, "no algorithm can run here");
   }
@@ -398,7 +275,7 @@ void JobImpl::destroy(Operation* operation) noexcept {
 
 Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
   Engine::Guard guard(engine_);
-  if (team.size() == 1 || nothing_to_do(call)) return make(team, call, out);
+  if (team.size() == 1 || moves_nothing(call)) return make(team, call, out);
   Team* own = nullptr;
   TUTTI_TRY(make_team_of(team, &own));
   if (const Status status = make(*own, call, out); !status.ok()) {
@@ -428,7 +305,7 @@ Status JobImpl::start(Team& team, const Call& call, Operation** out) noexcept {
 
 Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   if (operation.choice == nullptr) {
-    if (!nothing_to_do(operation.call)) run_on_one_rank(operation.call);
+    if (!moves_nothing(operation.call)) run_on_one_rank(operation.call);
     operation.outcome = Status::success();
     return Status::success();
   }
@@ -438,9 +315,7 @@ Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
   const bool offloaded = operation.choice->algorithm->offloaded;
   if (offloaded && hand_over(operation)) return Status::success();
   guard.escalate();
-  if (!offloaded) {
-    operation.collective.take_place(items_of(operation.team, operation.call, *operation.choice));
-  }
+  Dispatcher::take_place(operation.collective, *operation.choice);
   operation.active.store(true, std::memory_order_relaxed);
   operation.task = run_operation(operation);
   if (operation.task.done()) {  // no memory for its frame
@@ -521,7 +396,7 @@ void JobImpl::release(Operation* operation) noexcept {
 // ---- requests to dedicated processors without a task: one put to start, one look at a flag
 
 bool JobImpl::hand_over(Operation& operation) noexcept {
-  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  offload::Port& port = *operation.team.port;
   if (!port.client->hand_over(port, operation.call, &operation.handed)) return false;
   bare_.push_back(operation);
   bare_count_.fetch_add(1, std::memory_order_relaxed);
@@ -533,7 +408,7 @@ bool JobImpl::hand_over(Operation& operation) noexcept {
 /// Ends a request whose answer has come; anything else stays as it is.
 void JobImpl::take_answer(Operation& operation) noexcept {
   if (!operation.bare.load(std::memory_order_relaxed) || !operation.handed.answered()) return;
-  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  offload::Port& port = *operation.team.port;
   operation.outcome = port.client->take(port, operation.call, operation.handed);
   if (!operation.outcome.ok())
     operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
@@ -567,7 +442,7 @@ void JobImpl::attend_all() noexcept {
 }
 
 Task JobImpl::await_answer(Operation& operation) noexcept {
-  auto& port = *static_cast<offload::Port*>(operation.team.served);
+  offload::Port& port = *operation.team.port;
   operation.outcome = co_await outcome(port.client->await(port, operation.call, operation.handed));
   if (!operation.outcome.ok())
     operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
@@ -577,14 +452,14 @@ Task JobImpl::await_answer(Operation& operation) noexcept {
 }
 
 const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
-  if (team.size() == 1 || nothing_to_do(call)) return "local";
+  if (team.size() == 1 || moves_nothing(call)) return "local";
   Engine::Guard guard(engine_);
-  const Choice& choice = choice_for(team, call);
+  const Choice& choice = Dispatcher::choice(team, call);
   return choice.algorithm == nullptr ? "none" : choice.algorithm->name;
 }
 
 MemoryUse JobImpl::memory() const noexcept {
-  return {heap_.reserved(), heap_.used() + Directory::bytes(), Team::board_bytes()};
+  return {heap_.reserved(), heap_.used() + Directory::bytes(), Board::bytes(kManyCells)};
 }
 
 bool active(const Operation& operation) noexcept {

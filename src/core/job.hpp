@@ -8,14 +8,14 @@
 
 #include "base/settings.hpp"
 #include "core/core.hpp"
+#include "core/teams.hpp"
+#include "dispatch/dispatcher.hpp"
 #include "engine/engine.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/fabric.hpp"
 #include "offload/client.hpp"
 #include "offload/server.hpp"
 #include "p2p/messages.hpp"
-#include "select/rules.hpp"
-#include "select/select.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -42,9 +42,6 @@ class Operation {
   std::atomic<bool> bare{false};
   p2p::Hook<Operation> in_bare;
 };
-
-/// A Team with what the core keeps about it.
-struct TeamEntry;
 
 class JobImpl final : public Job {
  public:
@@ -83,25 +80,21 @@ class JobImpl final : public Job {
   MemoryUse memory() const noexcept override;
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
-  std::uint64_t choices_hash() const noexcept { return site_rules_.hash(); }
+  std::uint64_t choices_hash() const noexcept { return dispatcher_.policy().site.hash(); }
 
   FramePool& frames() noexcept { return engine_.frames(); }
   Fabric& fabric() noexcept { return *fabric_; }
   Engine& engine() noexcept { return engine_; }
+  Dispatcher& dispatcher() noexcept { return dispatcher_; }
 
  private:
-  JobImpl(const Settings& settings, std::unique_ptr<Fabric> fabric, const WaitPolicy& policy,
-          const HostPump& pump, bool threads);
+  JobImpl(const Settings& settings, Policy policy, std::unique_ptr<Fabric> fabric,
+          const WaitPolicy& wait, const HostPump& pump, bool threads);
   Status make_team(const TeamSpec& spec, Team::Use use, Team** out);
   Status make_team_of(Team& team, Team** out);
   Status tell_failure(Team& team, const Status& why) noexcept;
   Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
-  Shape shape_of(const Team& team, const Call& call) const noexcept;
-  Shape base_shape_of(const Team& team) const noexcept;
-  std::uint64_t items_of(const Team& team, const Call& call, const Choice& choice) const noexcept;
-  const Choice& choice_for(const Team& team, const Call& call) const noexcept;
-  Task connect_and_run(Collective& collective, const Choice& choice) noexcept;
   Task run_operation(Operation& operation) noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
   void destroy(Operation* operation) noexcept;
@@ -113,17 +106,12 @@ class JobImpl final : public Job {
   void glance() noexcept;
   Task await_answer(Operation& operation) noexcept;
   void sweep() noexcept;
-  void choose_algorithms(Team& team, TeamEntry& entry, bool say);
-  void say_where_not_forced(Choices& choices);
-  static Task run_layer(Team& team, const Call& call) noexcept;
-  static bool collect_blocks(void* self) noexcept;
-  static void adopt_lane(Team& whole, Team& lane) noexcept;
+  void choose_algorithms(Team& team);
+  void say_where_not_forced(const Team& team, Choices& choices);
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
   Settings settings_;
-  Forced forced_;
-  Rules site_rules_;
-  ChoicesByShape choices_{forced_, site_rules_};
+  Dispatcher dispatcher_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;
   Engine engine_;
@@ -131,13 +119,9 @@ class JobImpl final : public Job {
   Directory directory_;
   p2p::Messages messages_;
   BlockPool blocks_;
-  std::uint64_t collected_ns_ = 0;  // when collect_blocks() looked last
-  bool blocks_coming_ = false;      // what it saw
   TeamResources resources_;
-  std::vector<std::unique_ptr<TeamEntry>> teams_;
-  std::vector<std::unique_ptr<TeamEntry>>
-      released_;                     // given up here, but perhaps not yet by the other members
-  std::vector<Operation*> orphans_;  // released while active
+  Teams teams_{*fabric_};
+  std::vector<Operation*> orphans_;                 // released while active
   p2p::List<Operation, &Operation::in_bare> bare_;  // requests that nobody waits for
   std::atomic<std::uint32_t> bare_count_{0};        // of them; written under the engine's lock
   std::unique_ptr<offload::Client> client_;         // where dedicated processors serve this rank

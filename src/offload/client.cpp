@@ -109,7 +109,7 @@ Status Client::add(Team& team) noexcept {
   TUTTI_TRY(list_members(*port, team, &notice));
   notices_.push_back(std::move(notice));
   send_notices();
-  team.served = port.get();
+  team.port = port.get();
   if (free_ports_.empty()) {
     ports_.push_back(std::move(port));
   } else {
@@ -120,7 +120,7 @@ Status Client::add(Team& team) noexcept {
 }
 
 void Client::remove(Team& team) noexcept {
-  auto* port = static_cast<Port*>(team.served);
+  Port* const port = team.port;
   if (port == nullptr) return;
   collect_lists();
   Notice notice;
@@ -128,7 +128,7 @@ void Client::remove(Team& team) noexcept {
   notice.request.group = port->number;
   notices_.push_back(std::move(notice));
   send_notices();
-  team.served = nullptr;
+  team.port = nullptr;
   free_ports_.push_back(port->number);
   ports_[port->number].reset();
 }
@@ -376,10 +376,7 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   co_return status;
 }
 
-Task offloaded(Collective& c) {
-  auto& port = *static_cast<Port*>(c.team.served);
-  return port.client->run(port, c.call);
-}
+Task offloaded(Collective& c) { return c.team.port->client->run(*c.team.port, c.call); }
 
 }  // namespace tutti::offload
 

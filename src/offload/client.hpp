@@ -17,7 +17,7 @@ namespace tutti::offload {
 
 class Client;
 
-/// How dedicated processors serve a team (Team::served). Owned by the Client.
+/// How dedicated processors serve a team (Team::port). Owned by the Client.
 struct Port {
   Client* client = nullptr;
   std::uint32_t number = 0;

@@ -86,7 +86,7 @@ Task Server::run(Job& job) noexcept {
 /// task.
 Task Server::combine(Job& job, const Call& call) noexcept {
   if (job.team == nullptr) return Task::completed(Status::success());
-  return job.team->run_layer(*job.team, call);
+  return job.team->run(call);
 }
 
 // ---- moving data

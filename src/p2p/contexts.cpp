@@ -31,13 +31,13 @@ Context& Contexts::join(Team& team) noexcept {
   Context& context = of(team.id());
   context.team = &team;
   context.members = Membership{team.membership().ranks, team.size(), {}, true};
-  team.messages = &context;
+  team.context = &context;
   return context;
 }
 
 void Contexts::erase(Context& context) noexcept {
   if (last_ == &context) last_ = nullptr;
-  if (context.team != nullptr) context.team->messages = nullptr;
+  if (context.team != nullptr) context.team->context = nullptr;
   const std::pair<std::uint64_t, std::uint64_t> id{context.id[0], context.id[1]};
   contexts_.erase(id);
 }

@@ -25,7 +25,7 @@ class Contexts {
     return context != nullptr ? *context : join(team);
   }
   /// nullptr: the team has sent and received nothing here yet.
-  static Context* known(const Team& team) noexcept { return static_cast<Context*>(team.messages); }
+  static Context* known(const Team& team) noexcept { return team.context; }
   /// Of a packet, which may be of a team that this rank has not used yet.
   Context& of(const std::uint64_t id[2]) noexcept;
   void erase(Context& context) noexcept;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dispatch/dispatcher.hpp"
 #include "engine/engine.hpp"
 #include "fabric/sim/sim.hpp"
 #include "fabric/sim/world.hpp"
 #include "offload/client.hpp"
 #include "offload/mapping.hpp"
 #include "offload/server.hpp"
-#include "sim/shape.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -20,12 +20,12 @@ constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 constexpr std::size_t kArena = std::size_t{1} << 26;
 
 struct Rank {
-  Rank(SimFabric& its_fabric, FramePool& frames)
+  Rank(SimFabric& its_fabric, FramePool& frames, Dispatcher& dispatcher)
       : fabric(its_fabric),
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, Directory::bytes()),
         blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks, &run_selected, nullptr} {}
+        resources{engine, heap, directory, blocks, &dispatcher} {}
   FramePool& frames() noexcept { return engine.frames(); }
 
   SimFabric& fabric;
@@ -63,6 +63,7 @@ class Machine {
 
   std::unique_ptr<World> world_;
   FramePool frames_;
+  Dispatcher dispatcher_{Policy{}};
   std::vector<std::int32_t> members_;  // ranks of the APPs
   std::vector<std::int32_t> map_;      // the DCP of each rank; -1 for DCPs
   std::vector<std::int32_t> processors_;
@@ -121,7 +122,7 @@ Status Machine::create(const DedicatedSpec& spec, std::string* message) {
   TUTTI_TRY(World::create(world, &world_, message));
   place(spec);
   for (int i = 0; i < world_->ranks(); ++i) {
-    ranks_.push_back(std::make_unique<Rank>(world_->fabric(i), frames_));
+    ranks_.push_back(std::make_unique<Rank>(world_->fabric(i), frames_, dispatcher_));
     TUTTI_TRY(Directory::create(ranks_.back()->fabric, &ranks_.back()->directory));
   }
   for (const std::int32_t processor : processors_)
@@ -160,7 +161,7 @@ Status Machine::connect() {
 
 /// The collective, beside the program that waits for it.
 Task Machine::collective(Rank& rank) noexcept {
-  auto& port = *static_cast<offload::Port*>(rank.teams.front()->served);
+  auto& port = *rank.teams.front()->port;
   const Status status = co_await outcome(rank.client->run(port, rank.call));
   rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return status;

@@ -10,13 +10,11 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/shape.hpp"
-
 namespace tutti::sim {
 namespace {
 
 constexpr std::uint64_t kTeamId[2] = {0x73696d, 1};
-constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+constexpr int kMostWithSegments = 4096;  // ranks: every arena has room for a segment
 constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 constexpr std::size_t kFramesPerRank =
     1024;  // measured: coroutine frames of a collective that waits
@@ -44,26 +42,26 @@ std::string gib(std::size_t bytes) {
   return text;
 }
 
+bool has_layers(const JobSpec& spec) noexcept {
+  return spec.layered && spec.nodes > 1 && spec.ranks_per_node > 1;
+}
+
 }  // namespace
 
 /// What a rank is made of. The fabric is the world's.
 struct SimJob::Rank {
-  Rank(SimFabric& its_fabric, FramePool& frames, std::size_t heap_begin, bool layered)
+  Rank(SimFabric& its_fabric, FramePool& frames, std::size_t heap_begin, const JobSpec& spec,
+       Dispatcher& dispatcher)
       : fabric(its_fabric),
         engine(its_fabric, WaitPolicy{}, HostPump{}, false, &frames),
         heap(its_fabric, heap_begin),
-        blocks(heap, kBlockBytes, kRingBytes),
-        resources{engine, heap, directory, blocks, &run_selected, nullptr} {
-    resources.symmetric_layers = layered;
+        blocks(heap, spec.block_bytes, std::max(kRingBytes, spec.block_bytes)),
+        resources{engine, heap, directory, blocks, &dispatcher} {
+    resources.multicast_receives = spec.multicast_receives;
+    resources.symmetric_layers = has_layers(spec);
     resources.symmetric_segments = its_fabric.size() <= kMostWithSegments;
   }
   FramePool& frames() noexcept { return engine.frames(); }
-  void force_in_layers(Forced* forced) noexcept {
-    Layers& layers = *team->layers();
-    if (layers.node) layers.node->host_data = forced;
-    if (layers.leaders) layers.leaders->host_data = forced;
-    if (layers.lane) layers.lane->host_data = forced;
-  }
 
   // First what every event touches: kHot bytes.
   SimFabric& fabric;
@@ -98,11 +96,11 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     return Status::error(Code::invalid_argument, "ranks");
   }
   const int size = spec.nodes * spec.ranks_per_node;
-  const bool layered = spec.layered && spec.nodes > 1 && spec.ranks_per_node > 1;
+  const bool layered = has_layers(spec);
   const bool mapped = spec.nodes == 1 || layered;  // somebody shares memory with somebody
   std::size_t per_rank = bytes_per_rank();
   if (!spec.elided || mapped)
-    per_rank += Team::board_bytes() + Inbox::bytes(size, spec.elided, !mapped);
+    per_rank += Board::bytes(kManyCells) + Inbox::bytes(size, spec.elided, !mapped);
   const std::size_t needed = per_rank * static_cast<std::size_t>(size);
   if (const std::size_t available = free_memory(); needed > available) {
     *message = std::to_string(size) + " ranks need about " + gib(needed) + " of memory, " +
@@ -110,16 +108,16 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
                (spec.elided ? "" : " (without payload it would be less)");
     return Status::error(Code::no_memory, "memory");
   }
-  std::unique_ptr<SimJob> job(new SimJob());
+  std::unique_ptr<SimJob> job(new SimJob(spec.policy));
   WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
-                  kPayloadArena, spec.noise,          spec.trace,   spec.most_carried};
+                  kPayloadArena, spec.noise,          spec.trace,   spec.most_carried,
+                  spec.scarce,   spec.user_memory};
   if (spec.elided && !mapped)
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;
   if (size <= kMostWithSegments)  // the team's, and its leaders'
     world.arena_bytes += (layered ? 2 : 1) * ArenaHeap::rounded(NodeSegment::bytes_for_most(size));
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
-  job->in_layers_ = spec.in_layers;
   job->members_.resize(static_cast<std::size_t>(size));
   std::iota(job->members_.begin(), job->members_.end(), 0);
   if (!job->memory_.allocate(static_cast<std::size_t>(size) * sizeof(Rank), true)) {
@@ -129,16 +127,15 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   job->ranks_ = reinterpret_cast<Rank*>(job->memory_.data());
   job->world_->touches(job->ranks_, sizeof(Rank), Rank::kHot);
   for (int i = 0; i < size; ++i) {
-    Rank& rank = *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_,
-                                             mapped ? Directory::bytes() : 0, layered);
+    Rank& rank =
+        *new (job->ranks_ + i) Rank(job->world_->fabric(i), job->frames_,
+                                    mapped ? Directory::bytes() : 0, spec, job->dispatcher_);
     ++job->constructed_;
-    rank.resources.multicast_receives = spec.multicast_receives;
     Status status = mapped ? Directory::create(rank.fabric, &rank.directory) : Status::success();
     if (status.ok()) {
       status =
           Team::create(rank.resources, kTeamId, i, size, job->members_.data(), true, &rank.team);
     }
-    if (status.ok() && layered) rank.force_in_layers(&job->in_layers_);
     if (!status.ok()) {
       *message = std::string("rank ") + std::to_string(i) + ": " +
                  (status.detail != nullptr ? status.detail : name(status.code));
@@ -156,19 +153,15 @@ Time SimJob::finished(int rank) const noexcept { return ranks_[rank].finished; }
 
 bool SimJob::needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept {
   if (nodes < 2 || ranks_per_node < 2) return false;
-  Shape shape;
+  Shape shape = Shape::of({nodes, ranks_per_node}, Traits{}, JobSpec{}.block_bytes);
   shape.coll = choice.algorithm->coll;
-  shape.size = nodes * ranks_per_node;
-  shape.mapped = false;
-  shape.layered = true;
-  shape.lanes = ranks_per_node;
-  shape.block_bytes = kBlockBytes;
   return choice.algorithm->restriction(shape, choice.parameters) == nullptr;
 }
 
-const char* SimJob::restriction(const Choice& choice, const Call& call) noexcept {
-  return choice.algorithm->restriction(shape_of(team(0), ranks_[0].fabric, call),
-                                       choice.parameters);
+Shape SimJob::shape_of(const Call& call) { return dispatcher_.choices(team(0)).shape().with(call); }
+
+const char* SimJob::restriction(const Choice& choice, const Call& call) {
+  return choice.algorithm->restriction(shape_of(call), choice.parameters);
 }
 
 bool SimJob::depends_on(const void* membership, int lost) noexcept {
@@ -215,14 +208,13 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
 Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of, int repeat,
                    const Program& program, std::string* message) {
   for (int i = 0; i < size(); ++i) ranks_[i].call = call_of(i);
-  const Shape shape = shape_of(team(0), ranks_[0].fabric, ranks_[0].call);
-  if (const char* why = choice.algorithm->restriction(shape, choice.parameters)) {
+  if (const char* why = restriction(choice, ranks_[0].call)) {
     *message = std::string(name(choice.algorithm->coll)) + " " + choice.algorithm->name +
                " cannot run here: " + why;
     return Status::error(Code::unsupported, why);
   }
   if (size() == 1 || moves_nothing(ranks_[0].call)) return run_without_algorithm();
-  const std::uint64_t items = items_of(choice, shape);
+  const std::uint64_t items = Dispatcher::items(team(0), ranks_[0].call, choice);
   for (int i = 0; i < size() && choice.algorithm->casts; ++i) TUTTI_TRY(team(i).open_multicast());
   for (int i = 0; i < size(); ++i) {
     Rank& rank = ranks_[i];

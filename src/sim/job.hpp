@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/dispatcher.hpp"
 #include "fabric/sim/large_memory.hpp"
 #include "fabric/sim/sim.hpp"
 #include "fabric/sim/world.hpp"
-#include "select/select.hpp"
 #include "team/team.hpp"
 
 namespace tutti::sim {
@@ -28,8 +28,13 @@ struct JobSpec {
   /// ranks. Else all ranks are members of one flat team, whatever node they are on.
   bool layered = false;
   std::size_t most_carried = ~std::size_t{0};  // WorldSpec::most_carried
-  /// What layers take, where it can run there; else what selection takes.
-  Forced in_layers{};
+  /// By what layers choose, and dispatcher(): as the settings of a real job.
+  Policy policy{};
+  std::size_t block_bytes = std::size_t{64} << 10;  // of a shared block (TUTTI_BLOCK)
+  /// What selection is told of the machine, and changes no time: ranks share processors, and the
+  /// kernel permits cross-memory attach.
+  bool scarce = false;
+  bool user_memory = true;
 };
 
 /// How a program uses a collective in each iteration.
@@ -60,8 +65,11 @@ class SimJob {
   /// True when the algorithm runs only on a team with layers: what JobSpec::layered is to be.
   static bool needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept;
 
+  /// Of its teams, the whole one and its layers: chooses as that of a real job does.
+  Dispatcher& dispatcher() noexcept { return dispatcher_; }
+
   /// nullptr when the algorithm can run this call here, else why not.
-  const char* restriction(const Choice& choice, const Call& call) noexcept;
+  const char* restriction(const Choice& choice, const Call& call);
 
   /// Runs a collective `repeat` times on all ranks, back to back, each from its present time on,
   /// until nobody has anything left to do. `call_of(rank)` is taken once per rank, in rank order;
@@ -93,7 +101,8 @@ class SimJob {
 
  private:
   struct Rank;
-  SimJob() = default;
+  explicit SimJob(const Policy& policy) : dispatcher_(policy) {}
+  Shape shape_of(const Call& call);
   Status run_without_algorithm() noexcept;
   Status check_result(std::string* message) noexcept;
   static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
@@ -102,7 +111,7 @@ class SimJob {
 
   std::unique_ptr<World> world_;
   FramePool frames_;
-  Forced in_layers_;
+  Dispatcher dispatcher_;  // of all ranks
   std::vector<std::int32_t> members_;
   LargeMemory memory_;  // of the ranks
   Rank* ranks_ = nullptr;

@@ -97,7 +97,6 @@ Status Inbox::open() noexcept {
   const std::size_t total = total_bytes();
   bool fresh = false;
   TUTTI_TRY(team_.resources_.heap.allocate(total, &offset_, &fresh));
-  team_.shared_bytes_ += total;
   scale_ = team_.fabric().traits().arena_scale;
   base_ = static_cast<std::byte*>(team_.fabric().arena().base) + offset_ * scale_;
   if (!fresh) clear();  // never used memory is zero, and stays untouched until a block is used

@@ -33,7 +33,6 @@ std::uint64_t NodeSegment::allocate(std::size_t capacity) noexcept {
   if (!team_.resources_.heap.allocate(bytes, &offset, &fresh).ok()) return kNone;
   own_offset_ = offset;
   own_bytes_ = bytes;
-  team_.shared_bytes_ += bytes;
   if (fresh) return own_offset_;  // never used memory is zero
   auto* base = static_cast<std::byte*>(team_.fabric().arena().base) + offset;
   for (std::size_t at = 0; at < head(); at += kCacheLine) new (base + at) Word(0);
@@ -47,7 +46,6 @@ void NodeSegment::release() noexcept {
   mapped_ = nullptr;
   if (own_offset_ == kNone) return;
   team_.resources_.heap.free(own_offset_, own_bytes_);
-  team_.shared_bytes_ -= own_bytes_;
   own_offset_ = kNone;
 }
 

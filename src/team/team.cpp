@@ -5,17 +5,6 @@
 #include <unordered_map>
 
 namespace tutti {
-namespace {
-
-/// The job ranks of those that have one place on their nodes, in node order.
-std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* ranks, int place) {
-  std::vector<std::int32_t> members;
-  for (int node = 0; node < map.nodes; ++node) members.push_back(ranks[map.member(node, place)]);
-  return members;
-}
-
-}  // namespace
-
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                     const std::int32_t* members, bool symmetric, Use use, const Membership* watched,
                     std::unique_ptr<Team>* out) {
@@ -64,7 +53,6 @@ Status Team::create_mapped() noexcept {
   bool fresh = false;
   declined_ = !resources_.heap.allocate(bytes, &own_offset_, &fresh).ok();
   if (declined_) return Status::success();
-  shared_bytes_ = bytes;
   auto* const memory = static_cast<std::byte*>(fabric().arena().base) + own_offset_;
   if (!fresh) std::memset(memory, 0, bytes);  // never used memory is zero, and stays untouched
   own_board_ = new (memory) Board;
@@ -74,10 +62,7 @@ Status Team::create_mapped() noexcept {
 Status Team::announce() noexcept {
   if (mapped_) return announce_mapped();
   if (declined_) return Status::error(Code::no_memory, "no memory for the team");
-  if (layers_) {
-    if (layers_->node) TUTTI_TRY(layers_->node->announce());
-    return layers_->leaders ? layers_->leaders->announce() : Status::success();
-  }
+  if (layers_) return layers_->announce();
   if (symmetric_) return Status::success();
   const Status entered = resources_.directory.enter(id_, inbox_.offset(), &entry_);
   if (!entered.ok()) resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
@@ -162,60 +147,14 @@ NodeSegment& Team::segment() {
   return *segment_;
 }
 
-/// The id of a team of a layer: 0 is that of the leaders, then come the nodes, then the lanes.
-void Team::layer_id(int layer, std::uint64_t out[2]) const noexcept {
-  const auto number = static_cast<std::uint64_t>(layer);
-  out[0] = (id_[0] + number) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
-  out[1] = id_[1] ^ (out[0] >> 7 | number << 60);
-}
-
 /// Nothing to do (`layers_` stays empty) where every member is on a node of its own.
 Status Team::create_layers() {
-  const Use use = cell_counts_.small == kFewCells.small ? Use::one_at_a_time : Use::any;
-  auto layers = std::make_unique<Layers>();
+  std::unique_ptr<Layers> layers(new Layers(*this));
   map_nodes(*layers);
   if (layers->nodes == size_) return Status::success();
-  std::vector<std::int32_t> here;
-  for (int i = 0; i < layers->count(layers->my_node); ++i)
-    here.push_back(job_rank(layers->member(layers->my_node, i)));
-  const int local = layers->local_of[static_cast<std::size_t>(rank_)];
-  std::uint64_t id[2];
-  if (here.size() > 1) {
-    layer_id(layers->my_node + 1, id);
-    TUTTI_TRY(create(resources_, id, local, static_cast<int>(here.size()), here.data(), false, use,
-                     &membership_, &layers->node));
-    if (layers->node->declined_) return Status::error(Code::no_memory, "the arena is full");
-  }
-  if (local == 0) {
-    const std::vector<std::int32_t> leaders = across_nodes(*layers, ranks_, 0);
-    layer_id(0, id);
-    TUTTI_TRY(create(resources_, id, layers->my_node, layers->nodes, leaders.data(), symmetric_,
-                     use, &membership_, &layers->leaders));
-  }
+  TUTTI_TRY(layers->create());
   connected_ = true;  // its layers look after themselves
   layers_ = std::move(layers);
-  return symmetric_ && layers_->each() != 0 ? create_lane() : Status::success();
-}
-
-Status Team::create_lane() noexcept {
-  Layers& layers = *layers_;
-  const int place = layers.local_of[static_cast<std::size_t>(rank_)];
-  if (place == 0) return Status::success();  // that of the leaders
-  const std::vector<std::int32_t> members = across_nodes(layers, ranks_, place);
-  std::uint64_t id[2];
-  layer_id(layers.nodes + place, id);
-  TUTTI_TRY(create(resources_, id, layers.my_node, layers.nodes, members.data(), symmetric_,
-                   Use::any, &membership_, &layers.lane));
-  return layers.lane->announce();
-}
-
-Status Team::open_lane(Team** out) noexcept {
-  Layers& layers = *layers_;
-  if (!layers.leaders && !layers.lane) {
-    TUTTI_TRY(create_lane());
-    if (resources_.adopt_lane != nullptr) resources_.adopt_lane(*this, *layers.lane);
-  }
-  *out = layers.leaders ? layers.leaders.get() : layers.lane.get();
   return Status::success();
 }
 
@@ -359,8 +298,8 @@ bool Team::collect_blocks() noexcept {
 }
 
 bool Team::collect_all_blocks() noexcept {
-  return resources_.collect_blocks != nullptr ? resources_.collect_blocks(resources_.core)
-                                              : collect_blocks();
+  return resources_.collector != nullptr ? resources_.collector->collect_blocks()
+                                         : collect_blocks();
 }
 
 void Team::end_stream(std::uint64_t next) noexcept {
@@ -396,10 +335,7 @@ void Team::ring_all() noexcept {
 
 bool Team::try_reclaim() noexcept {
   if (layers_) {
-    if (layers_->node && layers_->node->try_reclaim()) layers_->node.reset();
-    if (layers_->leaders && layers_->leaders->try_reclaim()) layers_->leaders.reset();
-    if (layers_->lane && layers_->lane->try_reclaim()) layers_->lane.reset();
-    if (layers_->node || layers_->leaders || layers_->lane) return false;
+    if (!layers_->try_reclaim()) return false;
     if (segment_) segment_->release();  // all members of the team have released it
     return true;
   }

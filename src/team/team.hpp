@@ -23,12 +23,14 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "base/task.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "team/block_pool.hpp"
 #include "team/board.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
+#include "team/layers.hpp"
 #include "team/multicast.hpp"
 #include "team/node_map.hpp"
 #include "team/node_segment.hpp"
@@ -44,7 +46,35 @@ struct Ticket {
 };
 
 struct Call;
+class Choices;  // src/select
 class Team;
+namespace offload {
+struct Port;  // src/offload
+}
+namespace p2p {
+struct Context;  // src/p2p
+}
+
+/// Runs collectives of teams within others: those of layers, and those of dedicated processors.
+/// Implemented above the algorithms (src/dispatch).
+class CollectiveRunner {
+ public:
+  /// By whatever algorithm is best there. `call` must outlive the task.
+  virtual Task run(Team& team, const Call& call) noexcept = 0;
+
+ protected:
+  ~CollectiveRunner() = default;
+};
+
+/// Looks after the shared blocks of all teams of a process when memory is short: Team's of each of
+/// them. Implemented by whoever has the teams.
+class BlockCollector {
+ public:
+  virtual bool collect_blocks() noexcept = 0;
+
+ protected:
+  ~BlockCollector() = default;
+};
 
 /// What all teams of a process share.
 struct TeamResources {
@@ -52,32 +82,17 @@ struct TeamResources {
   ArenaHeap& heap;
   Directory& directory;
   BlockPool& blocks;
-  /// Runs a collective of a team of a layer, by whatever algorithm is best there. Set by the core.
-  Task (*run_layer)(Team& team, const Call& call) = nullptr;
-  /// A lane of `whole` has been made: whoever runs it gets it ready. Set by the core.
-  void (*adopt_lane)(Team& whole, Team& lane) = nullptr;
-  /// Team::collect_blocks() of every team of the process: memory is short. Set by the core.
-  bool (*collect_blocks)(void* core) = nullptr;
-  void* core = nullptr;
-  int multicast_receives = 5;  // to pre-post for each team that casts (MCAST-2007)
+  CollectiveRunner* runner = nullptr;   // nullptr: no team has layers
+  BlockCollector* collector = nullptr;  // nullptr: each team looks after its own
+  int multicast_receives = 5;           // to pre-post for each team that casts (MCAST-2007)
   /// Symmetric teams have layers too, where some nodes have several members.
   bool symmetric_layers = false;
   /// Symmetric teams set the place of their segment aside when they are made.
   bool symmetric_segments = false;
 };
 
-/// The layers of a team, as this rank sees them.
-struct Layers : NodeMap {
-  std::unique_ptr<Team>
-      node;  // the members on this node, in the order of the team; nullptr when there is one
-  std::unique_ptr<Team>
-      leaders;  // the first member of each node, in node order; nullptr unless this rank is one
-  /// This rank and those of the same place on the other nodes, where it is not the first one.
-  /// Made when it is first wanted (Team::open_lane()).
-  std::unique_ptr<Team> lane;
-};
-
-class Team {
+/// Of a million simulated ranks they lie side by side.
+class Team : public InFramePool {
  public:
   /// What a team is for: any collectives in its order, or one at a time, which needs less memory.
   enum class Use : std::uint8_t { any, one_at_a_time };
@@ -106,55 +121,28 @@ class Team {
   /// Whether some member takes no part, as far as this one has seen: all of them see it.
   bool lacks_a_member() const noexcept { return decliner_ >= 0; }
   ~Team();
-  /// Teams lie among the engine's frames, which outlives them: those of a million simulated ranks
-  /// side by side. Under the engine's lock.
-  static void* operator new(std::size_t bytes, FramePool& pool) noexcept {
-    return pool.allocate(bytes);
-  }
-  static void operator delete(void* team) noexcept {
-    if (team != nullptr) FramePool::release(team);
-  }
-  static void operator delete(void* team, FramePool&) noexcept { operator delete(team); }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   Engine& engine() noexcept { return engine_; }
-  Fabric& fabric() noexcept { return fabric_; }
+  Fabric& fabric() const noexcept { return fabric_; }
   FramePool& frames() noexcept { return resources_.engine.frames(); }
   Membership& membership() noexcept { return membership_; }
   std::int32_t job_rank(int member) const noexcept { return ranks_[member]; }
   /// All members map each other's memory.
   bool mapped() const noexcept { return mapped_; }
   /// Not nullptr where some nodes have several members and there are several nodes.
-  Layers* layers() noexcept { return layers_.get(); }
-  const Layers* layers() const noexcept { return layers_.get(); }
-  /// Of a team with as many members on each node: the team of those that have the same place as
-  /// this rank, one on each node (in node order), for algorithms in which every member is a leader.
-  /// Local; all of them make it with the same collective.
-  Status open_lane(Team** out) noexcept;
-  /// Runs a collective of a team of this one's layers.
-  Task run_layer(Team& layer, const Call& call) noexcept {
-    return resources_.run_layer(layer, call);
-  }
+  Layers* layers() const noexcept { return layers_.get(); }
+  /// Runs a collective of this team within another task, which has its turn.
+  Task run(const Call& call) noexcept { return resources_.runner->run(*this, call); }
 
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
   /// The payload is not carried: no buffer is read or written (simulation at scale).
   bool elided() const noexcept { return elided_; }
   /// Data of this size is carried: buffers are read and written. Always, but in simulations.
   bool carries(std::size_t bytes) const noexcept { return bytes <= most_carried_; }
-
-  /// A block of the pool for private use.
-  Status take_scratch(std::byte** memory, Piece* piece) noexcept;
-  void give_scratch(const Piece& piece) noexcept;
-
-  /// Takes the next place in the team's order. `items`: stream items that the collective will use.
-  Ticket take_ticket(std::uint64_t items) noexcept {
-    Ticket ticket{next_epoch_++, next_item_, items};
-    next_item_ += items;
-    return ticket;
-  }
 
   /// The boards of all members are known. Until then collectives begin with connect().
   bool connected() const noexcept { return connected_; }
@@ -165,7 +153,6 @@ class Team {
   static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
 
   // ---- inbox: puts into a peer's block, the counter behind the data
-  // ------------------------------
 
   Inbox& inbox() noexcept { return inbox_; }
 
@@ -177,7 +164,6 @@ class Team {
   Status open_multicast() noexcept;
   /// After open_multicast().
   Multicast& multicast() noexcept { return *multicast_; }
-  Ring ring() noexcept { return Ring(*this); }
 
   // ---- the node's shared buffer: for members of several nodes
   // ---------------------------------------
@@ -187,6 +173,8 @@ class Team {
   NodeSegment& segment();
   /// All members allocate the same offsets.
   bool symmetric() const noexcept { return symmetric_; }
+  /// A symmetric team has set memory aside for its segment.
+  bool has_segment_place() const noexcept { return segment_place_ != NodeSegment::kNone; }
 
   // ---- end
   // -----------------------------------------------------------------------------------------
@@ -195,24 +183,17 @@ class Team {
   /// others are sure to come: some are out, and no member waits for memory before it reads them.
   bool collect_blocks() noexcept;
 
-  /// Wakes members that sleep. Costs one load when none does.
-  void ring_members() noexcept {
-    if (fabric().sleepers()) ring_all();
-  }
-
-  /// True once this end has been given up by everybody; for Job's list of released teams.
+  /// True once this end has been given up by everybody.
   bool try_reclaim() noexcept;
-  /// Shared memory of this end, in bytes.
-  std::size_t shared_bytes() const noexcept { return shared_bytes_; }
-  static std::size_t board_bytes() noexcept { return Board::bytes(kManyCells); }
 
   const std::uint64_t* id() const noexcept { return id_; }
   /// The id of the next team that is made of this one's members. All members ask in one order.
   void next_child_id(std::uint64_t out[2]) noexcept;
 
-  void* host_data = nullptr;  // of whoever created the team
-  void* served = nullptr;     // of offload: how dedicated processors serve the team, or nullptr
-  void* messages = nullptr;   // of p2p: the team's messages
+  // What others keep for the team; each is set by its owner alone.
+  Choices* choices = nullptr;  // Dispatcher's, of all teams of its shape; once they are asked for
+  offload::Port* port = nullptr;    // offload::Client's; nullptr: no dedicated processors serve it
+  p2p::Context* context = nullptr;  // p2p::Contexts'; nullptr: it has had no messages here
 
  private:
   /// `watched`: the membership whose health the waits of this team depend on, where that is a
@@ -225,8 +206,6 @@ class Team {
   Status create_network() noexcept;
   Status create_symmetric(bool leaders) noexcept;
   Status create_layers();
-  Status create_lane() noexcept;
-  void layer_id(int layer, std::uint64_t out[2]) const noexcept;
   void map_nodes(NodeMap& map) const;
   bool reclaim_mapped() noexcept;
 
@@ -236,6 +215,20 @@ class Team {
         resources_(resources),
         rank_(rank),
         size_(size) {}
+
+  /// Takes the next place in the team's order. `items`: stream items that the collective will use.
+  Ticket take_ticket(std::uint64_t items) noexcept {
+    Ticket ticket{next_epoch_++, next_item_, items};
+    next_item_ += items;
+    return ticket;
+  }
+  /// A block of the pool for private use.
+  Status take_scratch(std::byte** memory, Piece* piece) noexcept;
+  void give_scratch(const Piece& piece) noexcept;
+  /// Wakes members that sleep. Costs one load when none does.
+  void ring_members() noexcept {
+    if (fabric().sleepers()) ring_all();
+  }
 
   static constexpr std::uint64_t kCellsAhead = 4;
 
@@ -317,7 +310,9 @@ class Team {
   CellCounts cell_counts_ = kManyCells;
   friend class Collective;  // what depends on its place in the order
   friend class Inbox;
+  friend class Layers;
   friend class NodeSegment;
+  friend class Scratch;  // blocks of the pool
   bool inbox_in_use_ = false;
   std::size_t most_carried_ = ~std::size_t{0};
   const std::int32_t* ranks_ = nullptr;  // job ranks of the members
@@ -336,7 +331,6 @@ class Team {
   std::vector<std::int32_t> members_;  // the copy, if one was made
   Board* own_board_ = nullptr;
   std::size_t own_offset_ = 0;
-  std::size_t shared_bytes_ = 0;
   DirectoryEntry* entry_ = nullptr;
   std::vector<Board*> boards_;            // by member; nullptr until found
   std::vector<std::byte*> arenas_;        // by member

@@ -61,7 +61,7 @@ class InLayers : public ::testing::TestWithParam<Combination> {
   void SetUp() override {
     std::string message;
     spec_.layered = true;
-    ASSERT_TRUE(Forced::parse(GetParam().forced, &spec_.in_layers, &message).ok()) << message;
+    ASSERT_TRUE(Forced::parse(GetParam().forced, &spec_.policy.forced, &message).ok()) << message;
     ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction_));
   }
   std::unique_ptr<SimJob> job_of(int nodes) {

@@ -14,7 +14,7 @@ Task allreduce_lanes(Collective& c) {
   void* const part = at(c.call.recv, lanes.mine(c));
   co_await c.layers_turn();
   Team* lane = nullptr;
-  co_await c.team.open_lane(&lane);
+  co_await layers.open_lane(&lane);
   Temporary copy;
   const void* send = c.call.send;
   if (c.call.send == c.call.recv) {
@@ -25,7 +25,7 @@ Task allreduce_lanes(Collective& c) {
   const Call scatter = like(c.call, Coll::reduce_scatter_block, 0, send, folded, lanes.part);
   co_await in_layer(c, layers.node, scatter);
   const Call across = like(c.call, Coll::allreduce, 0, folded, part, lanes.part);
-  co_await c.team.run_layer(*lane, across);
+  co_await lane->run(across);
   const Call gather = like(c.call, Coll::allgather, 0, part, c.call.recv, lanes.part);
   co_await in_layer(c, layers.node, gather);
   if (lanes.tail != 0) {

@@ -15,14 +15,14 @@ Task bcast_lanes(Collective& c) {
   void* const part = at(c.call.recv, lanes.mine(c));
   co_await c.layers_turn();
   Team* lane = nullptr;
-  co_await c.team.open_lane(&lane);
+  co_await layers.open_lane(&lane);
   if (layers.my_node == root_node) {
     const Call scatter =
         like(c.call, Coll::scatter, layers.local_of[root], c.call.recv, part, lanes.part);
     co_await in_layer(c, layers.node, scatter);
   }
   const Call across = like(c.call, Coll::bcast, root_node, nullptr, part, lanes.part);
-  co_await c.team.run_layer(*lane, across);
+  co_await lane->run(across);
   const Call gather = like(c.call, Coll::allgather, 0, part, c.call.recv, lanes.part);
   co_await in_layer(c, layers.node, gather);
   if (lanes.tail != 0) {

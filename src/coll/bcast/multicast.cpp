@@ -32,7 +32,7 @@ class Broadcast {
   Broadcast(Collective& c, std::int64_t chords) noexcept
       : c_(c),
         multicast_(c.team.multicast()),
-        ring_(c.team.ring()),
+        ring_(c.team),
         chords_(static_cast<int>(std::min<std::int64_t>(chords, Ring::chords(c.size())))),
         place_((c.rank() - c.call.root + c.size()) % c.size()),
         fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),

@@ -34,7 +34,7 @@ CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, Pacing p) noex
     : c_(c),
       blocks_(blocks),
       multicast_(c.team.multicast()),
-      ring_(c.team.ring()),
+      ring_(c.team),
       fragment_(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes)),
       block_fragments_(chunks(blocks.bytes, fragment_)),
       block_groups_(chunks(block_fragments_, Ring::kGroup)),

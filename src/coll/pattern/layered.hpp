@@ -10,12 +10,12 @@ namespace tutti {
 
 /// Runs `call` in a layer; where this rank is the only one in it (nullptr), its own block goes
 /// where it belongs.
-inline Task in_layer(Collective& c, const std::unique_ptr<Team>& layer, const Call& call) noexcept {
+inline Task in_layer(Collective&, const std::unique_ptr<Team>& layer, const Call& call) noexcept {
   if (layer == nullptr) {
     if (!moves_nothing(call)) run_on_one_rank(call);
     return Task::completed(Status::success());
   }
-  return c.team.run_layer(*layer, call);
+  return layer->run(call);
 }
 
 /// A call of another collective with the same reduction.

@@ -23,7 +23,8 @@ SimFabric::SimFabric(World& world, int rank) noexcept : Fabric(rank, world.ranks
   traits_.name = "sim";
   traits_.virtual_time = true;
   traits_.ordered_tail = true;
-  traits_.user_memory = true;
+  traits_.user_memory = world.spec().user_memory;
+  traits_.scarce = world.spec().scarce;
   traits_.elided_payload = world.spec().elided;
   traits_.most_carried = world.spec().elided ? 0 : world.spec().most_carried;
   traits_.arena_scale = world.arena_scale_;

@@ -45,6 +45,7 @@ struct WorldSpec {
   /// Larger puts and gets are not carried, only timed: what arrives is undefined. Their headers and
   /// keys are, where `elided` would leave them out too.
   std::size_t most_carried = ~std::size_t{0};
+  bool scarce = false, user_memory = true;  // Traits, which change no time
 };
 
 /// What has passed the link between a node and its switch, as transmitted.
