@@ -53,6 +53,7 @@ Task Collective::wait_block(std::uint64_t item, std::size_t bytes, std::byte** b
     if (blocks.given() != given) {
       given = blocks.given();
       hoped = came = now;
+      team.engine().moved_on();
       if (try_block(item, bytes, block)) break;
     }
     if (coming) hoped = now;
@@ -62,6 +63,7 @@ Task Collective::wait_block(std::uint64_t item, std::size_t bytes, std::byte** b
     co_await team.engine().reached_by(kNever, 1, now + kBlockPause, team.membership());
   }
   team.own_board_->starved.store(0, std::memory_order_relaxed);
+  team.engine().moved_on();  // seen on the clock, but not its doing
   co_return Status::success();
 }
 

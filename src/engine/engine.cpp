@@ -66,6 +66,7 @@ void Engine::Guard::take() noexcept {
 
 void Engine::link(Waiter& waiter) noexcept {
   if (timed(waiter, clock_)) ++timed_;
+  waiter.vain_ns = vain_ns_;
   waiter.previous = waiters_.previous;
   waiter.next = &waiters_;
   waiters_.previous->next = &waiter;
@@ -250,17 +251,21 @@ Status Engine::fail(Membership& members, Status why) noexcept {
 }
 
 void Engine::look_after_health(std::uint64_t now) noexcept {
-  if (now - wait_began_ns_ <= kHealthInterval || now < next_health_ns_) return;
+  spend_in_vain(vain_seen_ns_ <= kJustBegun ? 0 : now - vain_seen_ns_);
+  vain_seen_ns_ = now;
+  if (look_is_due(now)) check_health();
+}
+
+bool Engine::look_is_due(std::uint64_t now) noexcept {
+  if (waited_in_vain(0) <= kHealthInterval || now < next_health_ns_) return false;
   next_health_ns_ = now + kHealthInterval;
-  check_health(now - wait_began_ns_);
+  return true;
 }
 
 bool Engine::glance() noexcept {
   if (virtual_time_) return false;
   if (fabric_.breakages() != 0) [[unlikely]]
     hear_all();
-  if (moved_ != glanced_moved_) polled_ns_ = 0;
-  glanced_moved_ = moved_;
   if (looks_ != 0) {
     --looks_;
     return false;
@@ -270,23 +275,28 @@ bool Engine::glance() noexcept {
   glanced_ns_ = now;
   // Who looks in seldom is not kept from the clock for long.
   looks_ = since > kSeldom ? 0 : kLooksPerClock;
-  polled_ns_ += std::min(since, kHealthInterval);
-  if (polled_ns_ <= kHealthInterval || now < next_health_ns_) return false;
-  next_health_ns_ = now + kHealthInterval;
-  check_health(polled_ns_);
+  spend_in_vain(std::min(since, kHealthInterval));
+  if (!look_is_due(now)) return false;
+  check_health();
   return true;
 }
 
-Status Engine::health(const Membership& members) noexcept {
+Status Engine::lost(const Membership& members) const noexcept {
   for (int i = 0; i < members.size; ++i) {
     const std::int32_t peer = members.ranks[i];
-    if (peer == fabric_.rank()) continue;
-    if (members.size == 1) fabric_.inquire(peer);
-    if (!fabric_.alive(peer)) return Status::peer_lost(peer, "the process has ended");
+    if (peer != fabric_.rank() && !fabric_.alive(peer))
+      return Status::peer_lost(peer, "the process has ended");
   }
+  return Status::success();
+}
+
+Status Engine::health(const Membership& members) noexcept {
+  const bool one = members.size == 1 && members.ranks[0] != fabric_.rank();
+  if (one) fabric_.inquire(members.ranks[0]);
+  TUTTI_TRY(lost(members));
   if (members.size == 1 && fabric_.left(members.ranks[0]))
     return Status::peer_lost(members.ranks[0], "the process has left");
-  if (policy_.deadline_ns != 0 && polled_ns_ > policy_.deadline_ns)
+  if (policy_.deadline_ns != 0 && waited_in_vain(0) > policy_.deadline_ns)
     return Status::timeout(members.size == 1 ? members.ranks[0] : -1, "the deadline has passed");
   return Status::success();
 }
@@ -294,14 +304,15 @@ Status Engine::health(const Membership& members) noexcept {
 Status Engine::worth_waiting(Membership& members, std::uint64_t since_ns) noexcept {
   if (virtual_time_) return Status::success();
   const std::uint64_t now = fabric_.now_ns();
+  // Who retries often may leave a wait no time to look at the clock.
+  if (vain_seen_ns_ != 0) look_after_health(now);
   if (policy_.deadline_ns != 0 && !members.background && now - since_ns > policy_.deadline_ns)
     return Status::timeout(-1, "the deadline has passed");
-  if (moved_ != retried_moved_ || retried_ns_ < since_ns) retried_ns_ = now;
-  retried_moved_ = moved_;
-  if (now < next_health_ns_) return Status::success();
-  next_health_ns_ = now + kHealthInterval;
-  check_health(now - retried_ns_);
-  return broken(members) ? members.broken : health(members);
+  if (broken(members)) return members.broken;
+  if (now < next_retry_look_ns_) return Status::success();
+  next_retry_look_ns_ = now + kHealthInterval;
+  check_health();
+  return broken(members) ? members.broken : lost(members);
 }
 
 void Engine::sleep_at_once(Guard& guard) noexcept {
@@ -341,35 +352,30 @@ ProgressCounts Engine::progress_counts() const noexcept {
           handled_.load(std::memory_order_relaxed)};
 }
 
-/// `waited`: ns that somebody has waited in vain for anything to happen.
-void Engine::check_health(std::uint64_t waited) noexcept {
+void Engine::check_health() noexcept {
   for (bool failed = true; failed;) {
     failed = false;
     for (Waiter* waiter = waiters_.next; waiter != &waiters_ && !failed; waiter = waiter->next) {
       if (waiter->reached()) continue;
       if (waiter->peer >= 0) fabric_.inquire(waiter->peer);
       auto& members = *static_cast<Membership*>(const_cast<void*>(waiter->owner));
-      const Status lost = in_vain(*waiter, members, waited);
+      const Status vain = in_vain(*waiter, members);
       // Its last store may have come before it left.
-      if (lost.ok() || waiter->reached()) continue;
-      fail_unless_told(members, lost);
+      if (vain.ok() || waiter->reached()) continue;
+      fail_unless_told(members, vain);
       failed = true;  // the list has changed
     }
   }
 }
 
 /// Why it makes no sense to wait any longer.
-Status Engine::in_vain(const Waiter& waiter, const Membership& members,
-                       std::uint64_t waited) const noexcept {
-  for (int i = 0; i < members.size; ++i) {
-    const std::int32_t peer = members.ranks[i];
-    if (peer != fabric_.rank() && !fabric_.alive(peer))
-      return Status::peer_lost(peer, "the process has ended");
-  }
+Status Engine::in_vain(const Waiter& waiter, const Membership& members) const noexcept {
+  TUTTI_TRY(lost(members));
   // Looked at after deaths: who has noticed one leaves too, but is not to blame.
   if (waiter.peer >= 0 && fabric_.left(waiter.peer))
     return Status::peer_lost(waiter.peer, "the process has left");
-  if (policy_.deadline_ns != 0 && !members.background && waited > policy_.deadline_ns)
+  if (policy_.deadline_ns != 0 && !members.background &&
+      waited_in_vain(waiter.vain_ns) > policy_.deadline_ns)
     return Status::timeout(waiter.peer, "the deadline has passed");
   return Status::success();
 }

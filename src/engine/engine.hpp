@@ -7,6 +7,7 @@
 #pragma once
 
 #include <sched.h>
+#include <algorithm>
 
 #include <atomic>
 #include <cstdint>
@@ -155,6 +156,7 @@ class Engine {
   template <class Done>
   void wait_until(Done done, Guard& guard) noexcept {
     inside_.fetch_add(1, std::memory_order_relaxed);
+    vain_seen_ns_ = kJustBegun;
     for (std::uint32_t round = 0; !done();) {
       spins_ = policy_.spins;
       const bool progressed = poll();
@@ -165,6 +167,7 @@ class Engine {
         relax(round++, guard);
       }
     }
+    vain_seen_ns_ = 0;
     inside_.fetch_sub(1, std::memory_order_relaxed);
   }
 
@@ -254,6 +257,21 @@ class Engine {
   void sleep_at_once(Guard& guard) noexcept;
   void serve_host(std::uint32_t round, Guard& guard) noexcept;
   void look_after_health(std::uint64_t now) noexcept;
+  /// So much time has passed with waiting or polling; it counts unless something has moved since.
+  void spend_in_vain(std::uint64_t ns) noexcept {
+    if (moved_ != vain_moved_) {
+      vain_moved_ = moved_;
+      vain_since_ = vain_ns_;
+    } else {
+      vain_ns_ += ns;
+    }
+  }
+  /// Vain time since something moved, and since vain_ns_ was `from`.
+  std::uint64_t waited_in_vain(std::uint64_t from) const noexcept {
+    return vain_ns_ - std::max(from, vain_since_);
+  }
+  bool look_is_due(std::uint64_t now) noexcept;
+  Status lost(const Membership& members) const noexcept;
   void read_clock() noexcept {
     if (timed_ != 0) clock_.store(fabric_.now_ns(), std::memory_order_relaxed);
   }
@@ -268,9 +286,8 @@ class Engine {
     if (timed(waiter, clock_))
       fabric_.alarm(clock_, waiter.word == &clock_ ? waiter.value : waiter.other_value);
   }
-  void check_health(std::uint64_t waited) noexcept;
-  Status in_vain(const Waiter& waiter, const Membership& members,
-                 std::uint64_t waited) const noexcept;
+  void check_health() noexcept;
+  Status in_vain(const Waiter& waiter, const Membership& members) const noexcept;
   bool hear(Membership& members) noexcept;
   void hear_all() noexcept;
   void call_progress_thread() noexcept;
@@ -302,17 +319,20 @@ class Engine {
   std::uint32_t timed_ = 0;  // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
-  std::uint32_t looks_ = 0;          // fruitless ones until glance() reads the clock again
-  std::uint64_t glanced_ns_ = 0;     // when it last did
-  std::uint64_t glanced_moved_ = 0;  // moved_ then
-  std::uint64_t polled_ns_ = 0;      // spent with polling since something moved on
-  bool hearing_ = false;             // hear_all() is at work: what it ends may come back to it
-  std::uint64_t pumped_ns_ = 0;      // when the host was pumped last; with WaitPolicy::at_once
+  std::uint64_t next_retry_look_ns_ = 0;  // the same for worth_waiting()
+  std::uint32_t looks_ = 0;               // fruitless ones until glance() reads the clock again
+  std::uint64_t glanced_ns_ = 0;          // when it last did
+  // Deadlines count the time that a rank waits or polls while nothing moves, not what it computes.
+  static constexpr std::uint64_t kJustBegun = 1;
+  std::uint64_t vain_ns_ = 0;       // all of it, ever
+  std::uint64_t vain_since_ = 0;    // vain_ns_ when something last moved
+  std::uint64_t vain_moved_ = 0;    // moved_ then
+  std::uint64_t vain_seen_ns_ = 0;  // when a wait last added to it; 0: none waits
+  bool hearing_ = false;            // hear_all() is at work: what it ends may come back to it
+  std::uint64_t pumped_ns_ = 0;     // when the host was pumped last; with WaitPolicy::at_once
   std::uint64_t woken_ = 0;
   std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
   std::uint64_t moved_ = 0;    // those among them that something happened for: not just time passed
-  std::uint64_t retried_moved_ = 0;  // moved_ at the last worth_waiting()
-  std::uint64_t retried_ns_ = 0;     // since when there has been nothing but retries
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{

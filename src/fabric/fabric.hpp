@@ -122,6 +122,7 @@ struct Waiter {
   std::int32_t peer = -1;       // job rank that will write the word, or -1: any of the owner's
   std::uint32_t span = 1;  // words from `word` on whose sum counts: for flags of which any may come
   std::uint32_t stride = 1;     // from one of them to the next, in words
+  std::uint64_t vain_ns = 0;    // Engine's count of vain time when it was linked
   bool counts = false;          // `word` is of a Completion, whose status is the outcome
   bool asked = false;           // the task wants to know of a failure
   const Word* other = nullptr;  // if given: that it reaches `other_value` is enough

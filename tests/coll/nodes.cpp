@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/collective_model.hpp"
@@ -75,6 +77,30 @@ TEST_P(Nodes, MatchesTheModel) {
     for (const int node : layout) text.append(1, ' ').append(std::to_string(node));
     ASSERT_FALSE(HasFailure()) << "ranks on nodes" << text;
   }
+}
+
+/// A root that comes late to each of many calls: those who run ahead overwrite nothing.
+TEST_P(Nodes, ALateRootLosesNothing) {
+  test::run_nodes({0, 1, 2, 2}, settings_, [&](Rank& r) {
+    for (std::uint64_t round = 0; round < 40; ++round) {
+      const Model model(coll(), r.size, 0, 30, round);
+      Case mine(model, r.rank, false, sum_);
+      if (r.rank == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      ASSERT_TRUE(r.job.run(r.team, mine.call).ok());
+      const auto expected = model.expected(r.rank);
+      ASSERT_EQ(mine.result(expected.size()), expected) << "rank " << r.rank << " call " << round;
+    }
+  });
+  test::run_nodes({0, 1}, settings_, [&](Rank& r) {
+    for (std::uint64_t round = 0; round < 40; ++round) {
+      const Model model(coll(), r.size, 0, 30, round);
+      Case mine(model, r.rank, false, sum_);
+      if (r.rank == 0 && round % 13 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ASSERT_TRUE(r.job.run(r.team, mine.call).ok());
+      const auto expected = model.expected(r.rank);
+      ASSERT_EQ(mine.result(expected.size()), expected) << "rank " << r.rank << " call " << round;
+    }
+  });
 }
 
 /// Large and small ones under way at once, which every rank waits for in another order, some ranks

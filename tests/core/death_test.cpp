@@ -184,10 +184,10 @@ TEST(Memory, ADeathIsNoticedByWhoWaitsForIt) {
   EXPECT_TRUE(WIFSIGNALED(statuses[1]) && WTERMSIG(statuses[1]) == SIGKILL);
 }
 
-TEST(Memory, TheDeadlineOfOthersPassesWhileOneWaitsForIt) {
+void pass_the_deadline_while_starving(bool by_waiting) {
   Settings settings = short_of_memory();
   settings.deadline_s = 1;
-  const auto statuses = test::run_processes(2, settings, [](Rank& r) {
+  const auto statuses = test::run_processes(2, settings, [by_waiting](Rank& r) {
     Starving starving(r);
     if (r.rank == 1) {
       std::this_thread::sleep_for(std::chrono::seconds(3));  // away, and alive
@@ -199,12 +199,53 @@ TEST(Memory, TheDeadlineOfOthersPassesWhileOneWaitsForIt) {
     Status status;
     while (seconds_since(begin) < 0.8) ASSERT_FALSE(r.job.test(*barrier, &status));
     starving.begin(r);
-    while (!r.job.test(*barrier, &status)) std::this_thread::yield();
+    if (by_waiting) {
+      status = r.job.wait(*barrier);
+    } else {
+      while (!r.job.test(*barrier, &status)) std::this_thread::yield();
+    }
     EXPECT_EQ(status.code, Code::timeout) << name(status.code);
     EXPECT_LT(seconds_since(begin), 1.6) << "when the deadline of who waits for memory passed";
     r.job.release(barrier);
     status = starving.end(r);
     EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+  });
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+TEST(Memory, TheDeadlineOfOthersPassesWhileOnePollsForIt) {
+  pass_the_deadline_while_starving(false);
+}
+
+TEST(Memory, TheDeadlineOfOthersPassesWhileOneWaitsForIt) {
+  pass_the_deadline_while_starving(true);
+}
+
+// Whoever has given one communicator up goes on with another, whose time begins with its calls.
+TEST(Deadline, OfOneTeamIsNotThatOfTheNext) {
+  Settings settings;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 1;
+  const auto statuses = test::run_processes(2, settings, [](Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    Team* other = nullptr;
+    ASSERT_TRUE(r.job.create_team(TeamSpec{{7, 0}, r.rank, 2, members}, &other).ok());
+    ASSERT_TRUE(r.job.run(*other, Call{}).ok());
+    if (r.rank == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1700));
+      EXPECT_TRUE(r.job.run(*other, Call{}).ok());
+      return;
+    }
+    Operation *first = nullptr, *second = nullptr;
+    Status status;
+    ASSERT_TRUE(r.job.start(r.team, Call{}, &first).ok());
+    while (!r.job.test(*first, &status)) std::this_thread::yield();
+    EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+    r.job.release(first);
+    ASSERT_TRUE(r.job.start(*other, Call{}, &second).ok());
+    while (!r.job.test(*second, &status)) std::this_thread::yield();
+    EXPECT_TRUE(status.ok()) << name(status.code);
+    r.job.release(second);
   });
   EXPECT_TRUE(test::all_exited(statuses));
 }

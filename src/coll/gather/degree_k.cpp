@@ -57,7 +57,7 @@ Task gather_degree_k(Collective& c, GatherDegreeK p) {
   Completion sent;
   std::size_t have = c.call.bytes;
   if (inner) co_await collected.allocate(c, Inbox::kBlockBytes);
-  co_await c.enter(true);
+  co_await c.enter(false);
   if (own == 0) place_range(c, 0, 1, static_cast<const std::byte*>(c.call.send));
   if (inner) c.place(collected.memory(), c.call.send, have);
   for (int step = 0; step < tree.steps(); ++step) {
