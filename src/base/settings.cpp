@@ -45,7 +45,8 @@ constexpr std::array kRows = {
     Row{"ALG", &Settings::algorithm, Scope::equal,
         "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
     Row{"CHOICES", &Settings::choices, Scope::any,
-        "file of choices that tutti tune --choices has written for this machine; they come before "
+        "file of rules which algorithm runs where, as tutti tune --choices writes it; they come "
+        "before "
         "the built-in ones"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},

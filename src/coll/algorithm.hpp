@@ -20,6 +20,7 @@ struct Traits;
 /// A parameter of an algorithm: a whole number. Made by parameters_of().
 struct Parameter {
   static constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  static constexpr std::int64_t kMostMembers = 1 << 20;
   const char* name = nullptr;  // as in TUTTI_ALG; nullptr: there is none
   std::int64_t initial = 0;    // 0: left to the algorithm
   const char* unit = "";       // "switch": 1 is on, 0 is off

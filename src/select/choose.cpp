@@ -1,5 +1,6 @@
 // Which algorithm runs: what is forced, a site's rules, the built-in ones.
 #include <algorithm>
+#include <vector>
 
 #include "select/rules.hpp"
 #include "select/select.hpp"
@@ -17,13 +18,28 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
   return {};
 }
 
+namespace {
+
+/// Sizes to look at: where rules have limits, and powers of two, since algorithms have limits, too.
+std::vector<std::size_t> sizes_of_interest(const Shape& shape, const Rules* site) {
+  if (shape.coll == Coll::barrier) return {};  // it has no bytes
+  std::vector<std::size_t> sizes;
+  for (int bit = 0; bit < 48; ++bit) sizes.push_back(std::size_t{1} << bit);
+  if (site != nullptr) site->add_limits(shape, &sizes);
+  Rules::built_in().add_limits(shape, &sizes);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+bool same(const Choice& a, const Choice& b) noexcept {
+  return a.algorithm == b.algorithm &&
+         std::equal(a.parameters.value, a.parameters.value + Parameters::kMost, b.parameters.value);
+}
+
+}  // namespace
+
 ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Rules* site) {
-  // Choices change only where a limit is; the limits are found by bisection between powers of two.
-  const auto same = [](const Choice& a, const Choice& b) {
-    return a.algorithm == b.algorithm &&
-           std::equal(a.parameters.value, a.parameters.value + Parameters::kMost,
-                      b.parameters.value);
-  };
   const auto at_bytes = [&](std::size_t bytes) {
     shape.bytes = bytes;
     shape.longest_block = bytes;
@@ -31,11 +47,10 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Rules* site) {
   };
   std::size_t low = 0;
   Choice current = at_bytes(0);
-  const int bits = shape.coll == Coll::barrier ? 0 : 48;  // a barrier has no bytes
-  for (int bit = 0; bit < bits; ++bit) {
-    const std::size_t high = std::size_t{1} << bit;
+  for (const std::size_t high : sizes_of_interest(shape, site)) {
     const Choice next = at_bytes(high);
-    if (!same(current, next)) {
+    // The limits of algorithms between the two, by bisection.
+    while (!same(current, next)) {
       std::size_t known_same = low, known_other = high;
       while (known_other - known_same > 1) {
         const std::size_t middle = known_same + (known_other - known_same) / 2;
@@ -44,10 +59,8 @@ ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Rules* site) {
       entries_.push_back({known_same, current});
       current = at_bytes(known_other);
       low = known_other;
-      if (!same(current, next)) --bit;  // another limit before this power of two
-    } else {
-      low = high;
     }
+    low = high;
   }
   entries_.push_back({~std::size_t{0}, current});
   smallest_ = entries_.front();

@@ -37,7 +37,8 @@ bool read_ranks(const std::string& text, Where* where) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
     return error == std::errc() && end == digits.data() + digits.size() && *out >= 1;
   };
-  if (text.empty() || text == "..") return false;
+  const bool given = where->least_ranks != 1 || where->most_ranks != Where{}.most_ranks;
+  if (given || text.empty() || text == "..") return false;
   if (dots == std::string::npos)
     return read(text, &where->least_ranks) && read(text, &where->most_ranks);
   return read(text.substr(0, dots), &where->least_ranks) &&
@@ -47,7 +48,7 @@ bool read_ranks(const std::string& text, Where* where) {
 /// One of two words. False when it is neither.
 bool read_either(const std::string& text, const char* yes, const char* no,
                  std::optional<bool>* out) {
-  if (text != yes && text != no) return false;
+  if (out->has_value() || (text != yes && text != no)) return false;
   *out = text == yes;
   return true;
 }
@@ -94,7 +95,8 @@ bool read_sizes(std::string text, Sizes* sizes) {
   const std::string from = text.substr(0, dots), to = text.substr(dots + 2);
   if (to.empty() && sizes->for_each_rank) return false;
   return (from.empty() || parse_bytes(from, &sizes->least)) &&
-         (to.empty() || parse_bytes(to, &sizes->most)) && sizes->least <= sizes->most;
+         (to.empty() || parse_bytes(to, &sizes->most)) &&
+         (sizes->for_each_rank || sizes->least <= sizes->most);
 }
 
 /// What is wrong with "SIZES ALGORITHM"; empty when nothing is.
@@ -177,11 +179,15 @@ bool Where::holds(const Shape& shape) const noexcept {
          bypass.value_or(shape.bypass) == shape.bypass;
 }
 
-bool Sizes::hold(const Shape& shape) const noexcept {
+std::size_t Sizes::last(const Shape& shape) const noexcept {
   std::size_t last = most;
   if (for_each_rank && __builtin_mul_overflow(most, static_cast<std::size_t>(shape.size), &last))
     last = std::numeric_limits<std::size_t>::max();
-  return least <= shape.bytes && shape.bytes <= last;
+  return last;
+}
+
+bool Sizes::hold(const Shape& shape) const noexcept {
+  return least <= shape.bytes && shape.bytes <= last(shape);
 }
 
 Status Rules::parse(std::string_view text, const std::string& name, Rules* out,
@@ -231,6 +237,15 @@ const Rule* Rules::of(const Shape& shape) const noexcept {
       return &rule;
   }
   return nullptr;
+}
+
+void Rules::add_limits(const Shape& shape, std::vector<std::size_t>* sizes) const {
+  for (const Rule& rule : rules_) {
+    if (rule.coll != shape.coll) continue;
+    const std::size_t last = rule.sizes.last(shape);
+    sizes->push_back(rule.sizes.least);
+    if (last != std::numeric_limits<std::size_t>::max()) sizes->push_back(last + 1);
+  }
 }
 
 }  // namespace tutti

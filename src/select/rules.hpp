@@ -40,6 +40,7 @@ struct Sizes {
   std::size_t least = 0, most = std::numeric_limits<std::size_t>::max();
   bool for_each_rank = false;  // `most` is multiplied by the members
 
+  std::size_t last(const Shape& shape) const noexcept;  // the largest one
   bool hold(const Shape& shape) const noexcept;
 };
 
@@ -65,6 +66,8 @@ class Rules {
 
   /// The rule for this shape, or nullptr. Uniform: it depends on the shape alone.
   const Rule* of(const Shape& shape) const noexcept;
+  /// Adds the sizes from which on another rule may count for the shape's collective.
+  void add_limits(const Shape& shape, std::vector<std::size_t>* sizes) const;
   bool empty() const noexcept { return rules_.empty(); }
   std::size_t size() const noexcept { return rules_.size(); }
   /// Of all rules; 0 when there are none. Comments and spaces do not count.

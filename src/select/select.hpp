@@ -48,16 +48,16 @@ class Forced {
 class Rules;
 
 /// The choice for a shape: the forced one where it can run there, else the site's (`site` may be
-/// nullptr), else by measured thresholds. The algorithm is nullptr when none can run (the
+/// nullptr), else by the built-in rules. The algorithm is nullptr when none can run (the
 /// collective is then left to the host).
-Choice choose(const Shape& shape, const Forced& forced, const Rules* tuned = nullptr);
+Choice choose(const Shape& shape, const Forced& forced, const Rules* site = nullptr);
 
 /// The choices of one team for one collective and operator class by message size, made once.
 class ChoiceTable {
  public:
   ChoiceTable() = default;
   /// `shape.bytes` is ignored.
-  ChoiceTable(Shape shape, const Forced& forced, const Rules* tuned = nullptr);
+  ChoiceTable(Shape shape, const Forced& forced, const Rules* site = nullptr);
   const Choice& at(std::size_t bytes) const noexcept {
     if (bytes <= smallest_.last) return smallest_.choice;
     for (const Entry& entry : entries_) {

@@ -59,6 +59,12 @@ Value value_of(const Bytes& input) {
 
 std::vector<Bytes> nothing() { return {Bytes{}}; }
 
+std::vector<Bytes> choices() {
+  const std::string_view text = builtin_choices();
+  const auto* bytes = reinterpret_cast<const Bytes::value_type*>(text.data());
+  return {Bytes(bytes, bytes + text.size())};
+}
+
 // ---- multicast
 
 /// In memory of the exact size.
@@ -322,7 +328,7 @@ const std::vector<Target> kTargets = {
     {"faults", run_faults, faults},
     {"profile", run_profile, nothing},
     {"settings", run_settings, nothing},
-    {"choices", run_choices, nothing},
+    {"choices", run_choices, choices},
     {"algorithms", run_algorithms, nothing},
 };
 

@@ -144,6 +144,18 @@ TEST(Choices, TheTableHasThem) {
   EXPECT_STREQ(table.at(501).algorithm->name, "flat");
 }
 
+TEST(Choices, TheTableHasRangesBetweenPowersOfTwo) {
+  const Rules rules = load("[node]\nbcast: 1100..1200 blocks(block=4K); ..1300 blocks(block=8K)\n");
+  for (const std::size_t bytes :
+       {0, 8, 1024, 1099, 1100, 1150, 1200, 1201, 1300, 1301, 2048, 70000}) {
+    const Shape s = shape(Coll::bcast, true, 4, bytes);
+    const ChoiceTable table(s, Forced{}, &rules);
+    const Choice asked = choose(s, Forced{}, &rules);
+    EXPECT_EQ(table.at(bytes).algorithm, asked.algorithm) << bytes;
+    EXPECT_EQ(table.at(bytes).parameters.value[0], asked.parameters.value[0]) << bytes;
+  }
+}
+
 TEST(Choices, TheHashIsOfTheRulesAndNotOfTheComments) {
   const std::uint64_t one = load("[node]\nbcast: ..500 flat\n").hash();
   EXPECT_EQ(load("# why\n[ node ] # where\nbcast:  ..500  flat # because\n").hash(), one);
@@ -173,6 +185,8 @@ TEST(Choices, BadOnesAreToldInOneLine) {
       {"[somewhere]\n", "'somewhere' is no condition; there are node, nodes, layers"},
       {"[node nodes]\n", "'nodes' is no condition"},
       {"[processors=few]\n", "'processors=few' is no condition"},
+      {"[processors=own processors=scarce]\n", "'processors=scarce' is no condition"},
+      {"[ranks=4 ranks=2..8]\n", "'ranks=2..8' is no condition"},
   };
   for (const auto& [text, wanted] : all)
     EXPECT_NE(complaint(text).find(wanted), std::string::npos) << complaint(text);

@@ -21,8 +21,10 @@ struct Copying {
   std::int64_t overlap = 1;  // copies while the network sends
   std::int64_t drivers = 1;  // members of a node that put its blocks
 };
-constexpr ParameterList kCopying = parameters_of<Copying>(
-    {{&Copying::overlap, "overlap", "switch", 0, 1}, {&Copying::drivers, "drivers", "members"}});
+constexpr ParameterList kCopying =
+    parameters_of<Copying>({{&Copying::overlap, "overlap", "switch", 0, 1},
+                            {&Copying::drivers, "drivers", "members", 1, Parameter::kMostMembers,
+                             "drivers: 1 to 1048576"}});
 
 class SharedBuffer {
  public:

@@ -37,8 +37,8 @@ const Algorithm barrier_dissemination = {
     .name = "dissemination",
     .run = with_parameters<tutti::barrier_dissemination>,
     .restriction_of = with_parameters<between_nodes>,
-    .parameters = parameters_of<Dissemination>(
-        {{&Dissemination::radix, "radix", "members", 2, Parameter::kMost, "radix: from 2"}}),
+    .parameters = parameters_of<Dissemination>({{&Dissemination::radix, "radix", "members", 2,
+                                                 Parameter::kMostMembers, "radix: 2 to 1048576"}}),
     .source = "dissemination",
 };
 

@@ -84,7 +84,8 @@ const Algorithm bcast_binomial = {
     .restriction_of = with_parameters<fits>,
     .parameters = parameters_of<Binomial>(
         {{&Binomial::block, "block", "bytes", 1, Inbox::kBlockBytes, "block: 1 to 5120"},
-         {&Binomial::degree, "degree", "members"},
+         {&Binomial::degree, "degree", "members", 1, Parameter::kMostMembers,
+          "degree: 1 to 1048576"},
          {&Binomial::early, "early", "switch", 0, 1}}),
     .source = "VIA-2003, sections 4.1 and 4.2",
 };

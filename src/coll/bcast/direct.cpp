@@ -56,8 +56,9 @@ const Algorithm bcast_direct = {
     .name = "direct",
     .run = with_parameters<tutti::bcast_direct>,
     .restriction_of = with_parameters<between_nodes>,
-    .parameters = parameters_of<Direct>(
-        {{&Direct::block, "block", "bytes"}, {&Direct::degree, "degree", "members"}}),
+    .parameters = parameters_of<Direct>({{&Direct::block, "block", "bytes"},
+                                         {&Direct::degree, "degree", "members", 1,
+                                          Parameter::kMostMembers, "degree: 1 to 1048576"}}),
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 
