@@ -62,8 +62,13 @@ const char* fits_inbox_blocks(const Shape& s, std::int64_t block) {
              : "larger than the inbox blocks of an epoch";
 }
 
+const char* degree_of_inbox(std::int64_t degree) {
+  const bool has = degree == 1 || degree == 3 || degree == 7 || degree == 15;
+  return has ? nullptr : "degree: 1, 3, 7 or 15";
+}
+
 const char* fits_inbox_block(const Shape& s, std::int64_t degree) {
-  if (degree != 1 && degree != 3 && degree != 7 && degree != 15) return "degree: 1, 3, 7 or 15";
+  if (const char* why = degree_of_inbox(degree)) return why;
   if (s.layered) return kLayered;
   if (s.fixed_order) return kTree;
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";

@@ -14,7 +14,10 @@ const char* reduces_through_shared_blocks(const Shape& s);
 const char* whole_vectors(const Shape& s);
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
+/// A message in blocks of so many bytes.
 const char* fits_inbox_blocks(const Shape& s, std::int64_t block);
+/// Of the trees whose blocks an inbox has.
+const char* degree_of_inbox(std::int64_t degree);
 const char* fits_inbox_block(const Shape& s, std::int64_t degree);
 const char* fits_packets(const Shape& s, std::int64_t packet);
 const char* between_nodes(const Shape& s);

@@ -1,8 +1,11 @@
 #include "select/rules.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <iterator>
+#include <utility>
 
 #include "base/settings.hpp"
 #include "select/parse.hpp"
@@ -22,10 +25,13 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
 }
 
-Words split(const std::string& text, char separator) {
+Words split(std::string_view text, char separator) {
   Words parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(trimmed(part));
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
   return parts;
 }
 
@@ -76,9 +82,10 @@ bool read_condition(const std::string& word, Where* where) {
 std::string read_section(const std::string& line, Where* where) {
   *where = {};
   if (!line.ends_with(']')) return "a section ends in ]";
-  std::istringstream words(line.substr(1, line.size() - 2));
-  for (std::string word; words >> word;) {
-    if (!read_condition(word, where))
+  std::string conditions = line.substr(1, line.size() - 2);
+  std::replace(conditions.begin(), conditions.end(), '\t', ' ');
+  for (const std::string& word : split(conditions, ' ')) {
+    if (!word.empty() && !read_condition(word, where))
       return "'" + word + "' is no condition; there are " + kConditions;
   }
   return "";

@@ -18,13 +18,6 @@ struct GatherDegreeK {
   std::int64_t degree = 1;  // children that put to a member in a step
 };
 
-/// Ranks in the subtree of a child of step `step`.
-int subtree(int child, int step, int size, int degree) noexcept {
-  std::int64_t reach = 1;
-  for (int i = 0; i < step; ++i) reach *= degree + 1;
-  return static_cast<int>(std::min<std::int64_t>(reach, size - child));
-}
-
 /// Copies the blocks of `count` ranks, from the `first` after the root on, to where they belong.
 void place_range(Collective& c, int first, int count, const std::byte* blocks) noexcept {
   const auto bytes = [&c](int ranks) { return static_cast<std::size_t>(ranks) * c.call.bytes; };
@@ -35,10 +28,9 @@ void place_range(Collective& c, int first, int count, const std::byte* blocks) n
 }
 
 const char* fits_gather(const Shape& s, GatherDegreeK p) {
-  const auto k = static_cast<int>(p.degree);
-  if (k != 1 && k != 3 && k != 7 && k != 15) return "degree: 1, 3, 7 or 15";
+  if (const char* why = degree_of_inbox(p.degree)) return why;
   std::int64_t largest = 1;
-  while (largest * (k + 1) < s.size) largest *= k + 1;
+  while (largest * (p.degree + 1) < s.size) largest *= p.degree + 1;
   Shape part = s;
   if (__builtin_mul_overflow(s.bytes, static_cast<std::size_t>(largest), &part.bytes) ||
       part.bytes > Inbox::kBlockBytes)
@@ -63,7 +55,7 @@ Task gather_degree_k(Collective& c, GatherDegreeK p) {
   for (int step = 0; step < tree.steps(); ++step) {
     for (int j = 1; j <= degree && tree.child(step, j) >= 0; ++j) {
       const int child = tree.child(step, j), block = tree.block_of(step, j);
-      const int ranks = subtree(child, step, size, degree);
+      const int ranks = tree.subtree(step, j);
       const std::size_t bytes = static_cast<std::size_t>(ranks) * c.call.bytes;
       co_await c.arrival(block, (child + c.call.root) % size);
       if (own == 0) place_range(c, child, ranks, c.data(block, bytes));

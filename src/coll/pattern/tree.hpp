@@ -1,6 +1,7 @@
 // Trees as pure functions of (rank, size): who sends to whom. No communication here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tutti {
@@ -58,15 +59,23 @@ class DegreeTree {
   int block() const noexcept { return block_; }
   /// Child j (1 ... k) of step s, or -1 when there is none.
   int child(int step, int j) const noexcept {
-    std::int64_t reach = 1;
-    for (int i = 0; i < step; ++i) reach *= degree_ + 1;
-    const std::int64_t child = rank_ + j * reach;
+    const std::int64_t child = rank_ + j * reach(step);
     return child < size_ ? static_cast<int>(child) : -1;
+  }
+  /// Ranks in the subtree of that child, itself included: they follow each other from it on.
+  int subtree(int step, int j) const noexcept {
+    return static_cast<int>(std::min(reach(step), size_ - (rank_ + j * reach(step))));
   }
   /// The own block that this child fills.
   int block_of(int step, int j) const noexcept { return step * degree_ + j - 1; }
 
  private:
+  std::int64_t reach(int step) const noexcept {
+    std::int64_t reach = 1;
+    for (int i = 0; i < step; ++i) reach *= degree_ + 1;
+    return reach;
+  }
+
   int rank_;
   int size_;
   int degree_;
