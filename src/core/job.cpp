@@ -196,7 +196,7 @@ void JobImpl::retire(Team& team) noexcept {
 
 void JobImpl::sweep() noexcept {
   std::erase_if(orphans_, [this](Operation* operation) {
-    if (tutti::active(*operation)) return false;
+    if (operation->active()) return false;
     destroy(operation);
     return true;
   });
@@ -221,11 +221,6 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   return status.ok() ? status : tell_failure(team, status);
 }
 
-/// The other members are told, unless each sees it for itself. Gives what all of them report.
-Status JobImpl::tell_failure(Team& team, const Status& why) noexcept {
-  return team.lacks_a_member() ? why : engine_.fail(team.membership(), why);
-}
-
 Status JobImpl::fail(Team& team, const Status& why) noexcept {
   Engine::Guard guard(engine_);
   return engine_.fail(team.membership(), why);
@@ -235,42 +230,32 @@ Status JobImpl::fail(Operation& operation, const Status& why) noexcept {
   return fail(operation.team, why);
 }
 
-Task JobImpl::run_operation(Operation& operation) noexcept {
-  Status status = co_await outcome(Dispatcher::task(operation.collective, *operation.choice));
-  if (!status.ok()) status = tell_failure(operation.team, status);
-  const bool offloaded = operation.choice->algorithm->offloaded;
-  operation.outcome = status;
-  operation.active.store(false, std::memory_order_release);
-  if (offloaded) {
-    engine_.operation_rested();
-  } else {
-    engine_.operation_finished();
-  }
-  co_return status;
-}
-
 // ---- operations
 
 /// From the engine's pool, under its lock.
 Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
-  const Choice* choice = nullptr;
-  if (team.size() > 1 && !moves_nothing(call)) {
-    choice = &Dispatcher::choice(team, call);
-    if (choice->algorithm == nullptr)
+  if (team.size() == 1 || moves_nothing(call)) {
+    *out = new (frames()) LocalOperation(team, call);
+  } else {
+    const Choice& choice = Dispatcher::choice(team, call);
+    if (choice.algorithm == nullptr)
       return Status::error(Code::unsupported, "no algorithm can run here");
+    *out = make_kind(team, call, choice);
   }
-  void* const memory = frames().allocate(sizeof(Operation));
-  if (memory == nullptr)
+  if (*out == nullptr)
     return engine_.fail(team.membership(), Status::error(Code::no_memory, "out of memory"));
-  *out = new (memory) Operation(team, call);
-  (*out)->choice = choice;
   return Status::success();
+}
+
+Operation* JobImpl::make_kind(Team& team, const Call& call, const Choice& choice) noexcept {
+  if (choice.algorithm->offloaded)
+    return new (frames()) ProcessorOperation(team, call, choice, unattended_);
+  return new (frames()) TaskOperation(team, call, choice);
 }
 
 void JobImpl::destroy(Operation* operation) noexcept {
   if (operation->owns_team) retire(operation->team);
-  operation->~Operation();
-  FramePool::release(operation);
+  delete operation;
 }
 
 Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
@@ -304,72 +289,40 @@ Status JobImpl::start(Team& team, const Call& call, Operation** out) noexcept {
 }
 
 Status JobImpl::begin(Operation& operation, Engine::Guard& guard) noexcept {
-  if (operation.choice == nullptr) {
-    if (!moves_nothing(operation.call)) run_on_one_rank(operation.call);
-    operation.outcome = Status::success();
-    return Status::success();
-  }
   if (!orphans_.empty()) sweep();
-  if (engine_.broken(operation.team.membership())) [[unlikely]]
-    return operation.team.membership().broken;
-  const bool offloaded = operation.choice->algorithm->offloaded;
-  if (offloaded && hand_over(operation)) return Status::success();
-  guard.escalate();
-  Dispatcher::take_place(operation.collective, *operation.choice);
-  operation.active.store(true, std::memory_order_relaxed);
-  operation.task = run_operation(operation);
-  if (operation.task.done()) {  // no memory for its frame
-    operation.active.store(false, std::memory_order_relaxed);
-    return engine_.fail(operation.team.membership(), operation.task.result());
-  }
-  if (offloaded) {
-    engine_.operation_rests();
-  } else {
-    engine_.operation_started();
-  }
-  operation.task.start();
-  return Status::success();
+  return operation.start(guard);
 }
 
 bool JobImpl::test(Operation& operation, Status* outcome) noexcept {
-  if (operation.active.load(std::memory_order_acquire)) {
+  if (operation.active()) {
     Engine::Guard guard(engine_);
-    take_answer(operation);
-    while (operation.active.load(std::memory_order_relaxed) && engine_.poll()) {
+    operation.look();
+    while (operation.active() && engine_.poll()) {
     }
-    if (operation.active.load(std::memory_order_relaxed)) glance();
-    if (operation.active.load(std::memory_order_relaxed)) return false;
+    if (operation.active()) glance();
+    if (operation.active()) return false;
   }
   *outcome = operation.outcome;
   return true;
 }
 
 Status JobImpl::wait(Operation& operation) noexcept {
-  if (operation.active.load(std::memory_order_acquire)) {
+  if (operation.active()) {
     Engine::Guard guard(engine_);
-    if (operation.bare.load(std::memory_order_relaxed)) {
-      for (std::uint32_t i = engine_.policy().spins; i != 0 && !operation.handed.answered(); --i)
-        cpu_pause();
-      take_answer(operation);
-      attend(operation);
-    }
-    if (operation.active.load(std::memory_order_acquire)) {
-      engine_.wait_until([&operation] { return !operation.active.load(std::memory_order_acquire); },
-                         guard);
-    }
+    operation.wait(guard);
   }
   return operation.outcome;
 }
 
 void JobImpl::relax(std::uint32_t round) noexcept {
   Engine::Guard guard(engine_);
-  attend_all();
+  unattended_.attend();
   if (!engine_.poll()) engine_.relax(round, guard);
 }
 
 void JobImpl::progress() noexcept {
   if (engine_.pending() == 0 && engine_.resting() == 0 && !messages_.in_use() &&
-      bare_count_.load(std::memory_order_relaxed) == 0)
+      unattended_.empty())
     return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {
@@ -380,75 +333,16 @@ void JobImpl::progress() noexcept {
 /// Polled in vain. Requests to dedicated processors that have no task get one when it takes long,
 /// since only waits are told of losses.
 void JobImpl::glance() noexcept {
-  if (engine_.glance()) attend_all();
+  if (engine_.glance()) unattended_.attend();
 }
 
 void JobImpl::release(Operation* operation) noexcept {
   Engine::Guard guard(engine_);
-  // Under the lock: whoever has just finished the task may still be on its last steps in the frame.
-  take_answer(*operation);
-  if (!operation->active.load(std::memory_order_acquire)) return destroy(operation);
-  attend(*operation);
-  operation->released = true;
+  // Under the lock: whoever has just ended it may still be on its last steps in the task's frame.
+  operation->look();
+  if (!operation->active()) return destroy(operation);
+  operation->attend();
   orphans_.push_back(operation);
-}
-
-// ---- requests to dedicated processors without a task: one put to start, one look at a flag
-
-bool JobImpl::hand_over(Operation& operation) noexcept {
-  offload::Port& port = *operation.team.port;
-  if (!port.client->hand_over(port, operation.call, &operation.handed)) return false;
-  bare_.push_back(operation);
-  bare_count_.fetch_add(1, std::memory_order_relaxed);
-  operation.bare.store(true, std::memory_order_relaxed);
-  operation.active.store(true, std::memory_order_release);
-  return true;
-}
-
-/// Ends a request whose answer has come; anything else stays as it is.
-void JobImpl::take_answer(Operation& operation) noexcept {
-  if (!operation.bare.load(std::memory_order_relaxed) || !operation.handed.answered()) return;
-  offload::Port& port = *operation.team.port;
-  operation.outcome = port.client->take(port, operation.call, operation.handed);
-  if (!operation.outcome.ok())
-    operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
-  bare_.remove(operation);
-  bare_count_.fetch_sub(1, std::memory_order_relaxed);
-  operation.bare.store(false, std::memory_order_relaxed);
-  operation.active.store(false, std::memory_order_release);
-}
-
-/// Somebody waits now, or nobody will look any more: a task awaits the answer, so that the engine
-/// sees when it has come and who is lost.
-void JobImpl::attend(Operation& operation) noexcept {
-  if (!operation.bare.load(std::memory_order_relaxed)) return;
-  bare_.remove(operation);
-  bare_count_.fetch_sub(1, std::memory_order_relaxed);
-  operation.bare.store(false, std::memory_order_release);
-  engine_.operation_rests();
-  operation.task = await_answer(operation);
-  if (!operation.task.done()) return operation.task.start();
-  operation.outcome = operation.task.result();  // no memory for its frame
-  operation.active.store(false, std::memory_order_release);
-  engine_.operation_rested();
-}
-
-void JobImpl::attend_all() noexcept {
-  for (Operation* operation = bare_.first(); operation != nullptr;) {
-    Operation* const next = bare_.next(*operation);
-    if (!operation->handed.answered()) attend(*operation);
-    operation = next;
-  }
-}
-
-Task JobImpl::await_answer(Operation& operation) noexcept {
-  offload::Port& port = *operation.team.port;
-  operation.outcome = co_await outcome(port.client->await(port, operation.call, operation.handed));
-  if (!operation.outcome.ok())
-    operation.outcome = engine_.fail(operation.team.membership(), operation.outcome);
-  operation.active.store(false, std::memory_order_release);
-  engine_.operation_rested();
-  co_return operation.outcome;
 }
 
 const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
@@ -460,11 +354,6 @@ const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
 
 MemoryUse JobImpl::memory() const noexcept {
   return {heap_.reserved(), heap_.used() + Directory::bytes(), Board::bytes(kManyCells)};
-}
-
-bool active(const Operation& operation) noexcept {
-  if (!operation.active.load(std::memory_order_acquire)) return false;
-  return !operation.bare.load(std::memory_order_acquire) || !operation.handed.answered();
 }
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include "base/settings.hpp"
 #include "core/core.hpp"
+#include "core/processor_operation.hpp"
 #include "core/teams.hpp"
 #include "dispatch/dispatcher.hpp"
 #include "engine/engine.hpp"
@@ -19,29 +20,6 @@
 #include "team/team.hpp"
 
 namespace tutti {
-
-/// A collective in flight or persistent. Owned by the host between start()/prepare() and release();
-/// by the job after release() while it is active.
-class Operation {
- public:
-  Operation(Team& its_team, const Call& its_call) noexcept
-      : team(its_team), call(its_call), collective(team, call) {}
-  Team& team;
-  Call call;
-  Collective collective;
-  const Choice* choice = nullptr;
-  Task task;
-  Status outcome;
-  std::atomic<bool> active{false};  // cleared last, with release, by whoever finishes the task
-  bool released = false;
-  bool owns_team = false;  // a persistent collective has a team, and so an order, of its own
-  // A request to a dedicated processor that has no task: who looks at the operation looks at the
-  // answer's flag. `bare` is changed under the engine's lock, and read without it by the thread
-  // that asks whether the operation is over.
-  offload::Client::Handed handed;
-  std::atomic<bool> bare{false};
-  p2p::Hook<Operation> in_bare;
-};
 
 class JobImpl final : public Job {
  public:
@@ -92,19 +70,13 @@ class JobImpl final : public Job {
           const WaitPolicy& wait, const HostPump& pump, bool threads);
   Status make_team(const TeamSpec& spec, Team::Use use, Team** out);
   Status make_team_of(Team& team, Team** out);
-  Status tell_failure(Team& team, const Status& why) noexcept;
   Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
-  Task run_operation(Operation& operation) noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
+  Operation* make_kind(Team& team, const Call& call, const Choice& choice) noexcept;
   void destroy(Operation* operation) noexcept;
   Status begin(Operation& operation, Engine::Guard& guard) noexcept;
-  bool hand_over(Operation& operation) noexcept;
-  void take_answer(Operation& operation) noexcept;
-  void attend(Operation& operation) noexcept;
-  void attend_all() noexcept;
   void glance() noexcept;
-  Task await_answer(Operation& operation) noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team);
   void say_where_not_forced(const Team& team, Choices& choices);
@@ -121,11 +93,10 @@ class JobImpl final : public Job {
   BlockPool blocks_;
   TeamResources resources_;
   Teams teams_{*fabric_};
-  std::vector<Operation*> orphans_;                 // released while active
-  p2p::List<Operation, &Operation::in_bare> bare_;  // requests that nobody waits for
-  std::atomic<std::uint32_t> bare_count_{0};        // of them; written under the engine's lock
-  std::unique_ptr<offload::Client> client_;         // where dedicated processors serve this rank
-  std::unique_ptr<offload::Server> server_;         // on a dedicated processor
+  std::vector<Operation*> orphans_;          // released while active
+  Unattended unattended_;                    // of dedicated processors
+  std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
+  std::unique_ptr<offload::Server> server_;  // on a dedicated processor
 };
 
 }  // namespace tutti
