@@ -20,7 +20,7 @@ from tutti.errors import UserError
 from tutti.host import mpis
 from tutti.report.files import write_json
 
-FORCED = ({"barrier": "dissemination", "allreduce": "doubling", "allgather": "exchange"},
+FORCED = ({"barrier": "dissemination", "allreduce": "recursive_doubling", "allgather": "exchange"},
           {"allreduce": "degree_k:degree=1", "allgather": "shared_buffer"})
 REPEAT = 8  # simulated calls in a row
 

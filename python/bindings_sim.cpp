@@ -127,7 +127,7 @@ std::string layer_restriction(const std::string& algorithm, std::size_t bytes, i
   tutti::Shape shape =
       real_shape(tutti::name(choice.algorithm->coll), bytes, nodes, ranks_per_node, true, "");
   const char* why = choice.algorithm->restriction(shape, choice.parameters);
-  shape.layered = !shape.layered;
+  shape.hierarchical = !shape.hierarchical;
   const bool otherwise = choice.algorithm->restriction(shape, choice.parameters) == nullptr;
   return why != nullptr && otherwise ? why : "";
 }
@@ -233,8 +233,8 @@ std::unique_ptr<SimJob> make_carrying_job(tutti::sim::JobSpec spec) {
 /// payload only where it cannot do without (it sends keys of memory).
 std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& choice,
                                  const tutti::Call& call) {
-  spec.layered = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
-  if (spec.layered && Buffers::fit(call, spec.nodes * spec.ranks_per_node)) {
+  spec.hierarchical = SimJob::needs_layers(choice, spec.nodes, spec.ranks_per_node);
+  if (spec.hierarchical && Buffers::fit(call, spec.nodes * spec.ranks_per_node)) {
     // Without payload other algorithms would be taken in its layers than in reality.
     std::unique_ptr<SimJob> carrying = make_carrying_job(spec);
     if (carrying != nullptr && carrying->restriction(choice, call) == nullptr) return carrying;
@@ -306,9 +306,9 @@ std::string restriction(const std::string& algorithm, const std::string& profile
 }
 
 /// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible; `in_layers` ("" or
-/// as TUTTI_ALG) is taken in the layers of a layered one. A dict: us (completion of the last rank,
-/// divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts between
-/// nodes.
+/// as TUTTI_ALG) is taken in the layers of a hierarchical one. A dict: us (completion of the last
+/// rank, divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts
+/// between nodes.
 nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
                   int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
                   bool trace, double compute, const std::string& progress, double noise_period,

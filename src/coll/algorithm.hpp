@@ -110,7 +110,7 @@ struct Shape {
   std::size_t element_bytes = 1;  // of reductions
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
-  bool layered = false;           // several nodes, some with several members
+  bool hierarchical = false;      // several nodes, some with several members
   int lanes = 0;          // then: members of each node, 0 where they are not as many on each
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)
@@ -146,7 +146,8 @@ struct Algorithm {
   /// Stream items that it uses; the same on all members. nullptr: none.
   std::uint64_t (*items)(const Shape& shape, const Parameters& parameters) = nullptr;
   ParameterList parameters = {};
-  const char* source;      // paper and section, or what it is known as
+  const char* source;                 // paper and section, or what it is known as
+  const char* former_name = nullptr;  // that TUTTI_ALG and rules still take
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 

@@ -51,12 +51,12 @@ const char* reduces_by_memory(const Shape& s) {
   return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
 }
 
-constexpr const char* kLayered = "members share nodes: it runs between their leaders";
+constexpr const char* kHierarchical = "members share nodes: it runs between their leaders";
 constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
 
 const char* fits_inbox_blocks(const Shape& s, std::int64_t block) {
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   return chunks(s.bytes, static_cast<std::size_t>(block)) <= Inbox::kBcastBlocks
              ? nullptr
              : "larger than the inbox blocks of an epoch";
@@ -69,7 +69,7 @@ const char* degree_of_inbox(std::int64_t degree) {
 
 const char* fits_inbox_block(const Shape& s, std::int64_t degree) {
   if (const char* why = degree_of_inbox(degree)) return why;
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   if (s.fixed_order) return kTree;
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
@@ -81,7 +81,7 @@ const char* fits_packets(const Shape& s, std::int64_t packet) {
 
 const char* between_nodes(const Shape& s) {
   if (s.mapped) return "members share memory";
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   return s.mail ? nullptr : "members have no mail slots (without payload, or more than 4096)";
 }
 
@@ -107,7 +107,7 @@ const char* rings_between_nodes(const Shape& s) {
 }
 
 const char* collects_in_block(const Shape& s) {
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   const std::size_t total =
       s.coll == Coll::allgatherv ? s.bytes : s.bytes * static_cast<std::size_t>(s.size);
   return total <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
@@ -116,7 +116,7 @@ const char* collects_in_block(const Shape& s) {
 /// Rounds of everybody with everybody, through segments of their own, in which `bytes` lie.
 static const char* everyone_fits(const Shape& s, std::size_t bytes) {
   if (s.mapped) return "members share memory";
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   if (!s.alone) return "not every member is on a node of its own";
   if (s.size > kMostInExchange) return "too many members to send to each of them";
   const auto size = static_cast<std::size_t>(s.size);
@@ -144,7 +144,7 @@ const char* in_segments(const Shape& s) {
 }
 
 const char* in_layers(const Shape& s) {
-  return s.layered ? nullptr : "no node has several members, or there is one node";
+  return s.hierarchical ? nullptr : "no node has several members, or there is one node";
 }
 
 /// Groups of fragments of a large message.
@@ -157,7 +157,7 @@ std::uint64_t cast_items(const Shape& s) {
 
 const char* casts_fragments(const Shape& s) {
   if (s.mapped) return "members share memory";
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   const std::size_t fragment = std::min(Multicast::fragment_bytes(s.datagram), Ring::kSlotBytes);
   if (fragment == 0) return "no multicast between the members";
   return chunks(s.bytes, fragment) <= Ring::kFragments ? nullptr
@@ -167,7 +167,7 @@ const char* casts_fragments(const Shape& s) {
 /// Any number of fragments, of one message or of a block of every member.
 const char* casts_windows(const Shape& s) {
   if (s.mapped) return "members share memory";
-  if (s.layered) return kLayered;
+  if (s.hierarchical) return kHierarchical;
   return Multicast::fragment_bytes(s.datagram) != 0 ? nullptr : "no multicast between the members";
 }
 
@@ -209,7 +209,7 @@ std::uint64_t block_items(const Shape& s, SharedBlocks p) {
 std::uint64_t element_block_items(const Shape& s, SharedBlocks p) {
   return chunks(published_bytes(s), whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
-std::uint64_t split_items(const Shape& s, SharedBlocks p) {
+std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p) {
   return 2 * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
 std::uint64_t whole_items(const Shape& s, SharedBlocks p) {

@@ -34,11 +34,11 @@ Shape Shape::of(const Team& team, bool fixed_order) noexcept {
   Shape shape;
   shape.size = team.size();
   shape.mapped = team.mapped();
-  shape.layered = team.layers() != nullptr;
-  shape.lanes = shape.layered ? team.layers()->each() : 0;
+  shape.hierarchical = team.layers() != nullptr;
+  shape.lanes = shape.hierarchical ? team.layers()->each() : 0;
   add_means(shape, team.fabric().traits());
   shape.alone = on_nodes_of_their_own(team);
-  shape.segments = team.symmetric() ? team.has_segment_place() : shape.layered || shape.mail;
+  shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
   shape.dedicated = team.port != nullptr;
   shape.fixed_order = fixed_order;
   shape.block_bytes = team.block_bytes();
@@ -49,11 +49,11 @@ Shape Shape::of(const EvenLayout& layout, const Traits& traits, std::size_t bloc
   Shape shape;
   shape.size = layout.nodes * layout.each;
   shape.mapped = layout.nodes == 1;
-  shape.layered = layout.nodes > 1 && layout.each > 1;
-  shape.lanes = shape.layered ? layout.each : 0;
+  shape.hierarchical = layout.nodes > 1 && layout.each > 1;
+  shape.lanes = shape.hierarchical ? layout.each : 0;
   add_means(shape, traits);
   shape.alone = layout.nodes > 1 && layout.each == 1;
-  shape.segments = shape.layered || shape.mail;
+  shape.segments = shape.hierarchical || shape.mail;
   shape.block_bytes = block_bytes;
   return shape;
 }

@@ -1,7 +1,8 @@
 // Operations: what a call that returns before its collective is over leaves behind.
 //
-// There are three kinds behind one interface. A local one is over as soon as it is started, a task's
-// is driven by the engine, and a dedicated processor's (processor_operation.hpp) by somebody else.
+// There are three kinds behind one interface. A local one is over as soon as it is started, a
+// task's is driven by the engine, and a dedicated processor's (processor_operation.hpp) by somebody
+// else.
 #pragma once
 
 #include <atomic>

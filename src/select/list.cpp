@@ -15,7 +15,9 @@ std::span<const Algorithm* const> algorithms() { return kAll; }
 
 const Algorithm* find_algorithm(Coll coll, std::string_view wanted) {
   for (const Algorithm* algorithm : kAll) {
-    if (algorithm->coll == coll && wanted == algorithm->name) return algorithm;
+    if (algorithm->coll != coll) continue;
+    if (wanted == algorithm->name) return algorithm;
+    if (algorithm->former_name != nullptr && wanted == algorithm->former_name) return algorithm;
   }
   return nullptr;
 }

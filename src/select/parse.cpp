@@ -54,7 +54,10 @@ std::string parse_parameter(const std::string& text, const Algorithm& algorithm,
     const Parameter& wanted = algorithm.parameters[i];
     if (wanted.name == nullptr || key != wanted.name) continue;
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-    if (parse_value(wanted, value, &parameters->value[i])) return "";
+    if (parse_value(wanted, value, &parameters->value[i])) {
+      const bool runs = wanted.least <= parameters->value[i] && parameters->value[i] <= wanted.most;
+      return runs ? "" : "'" + text + "': " + wanted.range;
+    }
     return "'" + text + "': " + key +
            (std::string_view(wanted.unit) == "switch" ? " takes 0 or 1"
                                                       : " takes a positive whole number");

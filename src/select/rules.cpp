@@ -179,7 +179,9 @@ class Reader {
 }  // namespace
 
 bool Where::holds(const Shape& shape) const noexcept {
-  const Place its_place = shape.layered ? Place::layers : shape.mapped ? Place::node : Place::nodes;
+  const Place its_place = shape.hierarchical ? Place::layers
+                          : shape.mapped     ? Place::node
+                                             : Place::nodes;
   return (place == Place::any || place == its_place) && least_ranks <= shape.size &&
          shape.size <= most_ranks && (!dedicated || shape.dedicated) &&
          scarce.value_or(shape.scarce) == shape.scarce &&

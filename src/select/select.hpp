@@ -27,7 +27,7 @@ struct Choice {
 /// All algorithms, grouped by collective. Static.
 std::span<const Algorithm* const> algorithms();
 
-/// nullptr when there is none of that name.
+/// nullptr when there is none of that name, nor was one.
 const Algorithm* find_algorithm(Coll coll, std::string_view name);
 
 /// What TUTTI_ALG forces: at most one choice for each collective.

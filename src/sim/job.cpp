@@ -43,7 +43,7 @@ std::string gib(std::size_t bytes) {
 }
 
 bool has_layers(const JobSpec& spec) noexcept {
-  return spec.layered && spec.nodes > 1 && spec.ranks_per_node > 1;
+  return spec.hierarchical && spec.nodes > 1 && spec.ranks_per_node > 1;
 }
 
 }  // namespace
@@ -96,8 +96,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     return Status::error(Code::invalid_argument, "ranks");
   }
   const int size = spec.nodes * spec.ranks_per_node;
-  const bool layered = has_layers(spec);
-  const bool mapped = spec.nodes == 1 || layered;  // somebody shares memory with somebody
+  const bool hierarchical = has_layers(spec);
+  const bool mapped = spec.nodes == 1 || hierarchical;  // somebody shares memory with somebody
   std::size_t per_rank = bytes_per_rank();
   if (!spec.elided || mapped)
     per_rank += Board::bytes(kManyCells) + Inbox::bytes(size, spec.elided, !mapped);
@@ -115,7 +115,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
   if (spec.elided && !mapped)
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;
   if (size <= kMostWithSegments)  // the team's, and its leaders'
-    world.arena_bytes += (layered ? 2 : 1) * ArenaHeap::rounded(NodeSegment::bytes_for_most(size));
+    world.arena_bytes +=
+        (hierarchical ? 2 : 1) * ArenaHeap::rounded(NodeSegment::bytes_for_most(size));
   TUTTI_TRY(World::create(world, &job->world_, message));
   job->world_->on_lost = depends_on;
   job->members_.resize(static_cast<std::size_t>(size));

@@ -26,7 +26,7 @@ struct JobSpec {
   int multicast_receives = 5;  // that each member of a multicast group pre-posts
   /// The team has layers, a team on each node and one of the leaders, where nodes have several
   /// ranks. Else all ranks are members of one flat team, whatever node they are on.
-  bool layered = false;
+  bool hierarchical = false;
   std::size_t most_carried = ~std::size_t{0};  // WorldSpec::most_carried
   /// By what layers choose, and dispatcher(): as the settings of a real job.
   Policy policy{};
@@ -62,7 +62,7 @@ class SimJob {
   World& world() noexcept { return *world_; }
   Team& team(int rank) noexcept;
 
-  /// True when the algorithm runs only on a team with layers: what JobSpec::layered is to be.
+  /// True when the algorithm runs only on a team with layers: what JobSpec::hierarchical is to be.
   static bool needs_layers(const Choice& choice, int nodes, int ranks_per_node) noexcept;
 
   /// Of its teams, the whole one and its layers: chooses as that of a real job does.

@@ -240,7 +240,7 @@ TEST_P(Order, IsThatOfTheRanks) {
 
 INSTANTIATE_TEST_SUITE_P(All, Order,
                          ::testing::Combine(::testing::Bool(), ::testing::Bool(),
-                                            ::testing::Values("", "allreduce=halving")));
+                                            ::testing::Values("", "allreduce=rabenseifner")));
 
 }  // namespace
 }  // namespace tutti

@@ -175,7 +175,7 @@ std::string text_of(const Shape& s) {
                      " datagram " + std::to_string(s.datagram) + " block " +
                      std::to_string(s.block_bytes);
   const std::pair<const char*, bool> flags[] = {{"mapped", s.mapped},
-                                                {"layered", s.layered},
+                                                {"hierarchical", s.hierarchical},
                                                 {"segments", s.segments},
                                                 {"scarce", s.scarce},
                                                 {"bypass", s.bypass},
@@ -325,7 +325,7 @@ class Machine {
 /// Of the first rank of a SimJob, which places its ranks node by node.
 ByLayer ask_job(const Drawn& drawn, const Traits& traits) {
   sim::JobSpec spec{drawn.nodes(), drawn.counts().front(), network_of(traits), false};
-  spec.layered = true;
+  spec.hierarchical = true;
   spec.policy = policy_of(drawn);
   spec.block_bytes = drawn.settings.block;
   spec.scarce = traits.scarce;
@@ -395,7 +395,7 @@ TEST(Simulated, ChoosesAsReality) {
 TEST(Simulated, LeadersOfManyRanksHaveNoSegment) {
   for (const int nodes : {20, 2100}) {
     sim::JobSpec spec{nodes, 2, network_of(Traits{}), true};
-    spec.layered = true;
+    spec.hierarchical = true;
     std::unique_ptr<sim::SimJob> job;
     std::string message;
     ASSERT_TRUE(sim::SimJob::create(spec, &job, &message).ok()) << message;

@@ -35,7 +35,7 @@ test::Combination algorithm(Random& random, Fits fits) {
 bool any(const Algorithm& one) { return std::string(one.name) != "dcp"; }
 bool casts(const Algorithm& one) { return one.casts; }
 bool takes_blocks(const Algorithm& one) { return one.items != nullptr && !one.casts && any(one); }
-bool attaches(const Algorithm& one) { return std::string(one.name) == "memory"; }
+bool attaches(const Algorithm& one) { return std::string(one.name) == "cma"; }
 bool crosses_nodes(const Algorithm& one) {
   Shape shape;
   shape.coll = one.coll;

@@ -33,7 +33,7 @@ def check(program, mpi_name: str, ranks: int, source: str, arguments: list[str],
 def test_collectives(program, libraries, mpi, placement):
     result = check(program, mpi, 4, "collectives.c", ["20011"], placement)
     used = {algorithm for _, algorithm in result.rows()}
-    between = {"apart": {"dissemination", "direct", "binomial", "doubling"}}.get(placement, {"layered"})
+    between = {"apart": {"dissemination", "direct", "binomial", "recursive_doubling"}}.get(placement, {"hierarchical"})
     assert between <= used, result.text[-3000:]
     # Which of the two depends on whether there is a processor for each rank.
     assert placement != "apart" or used & {"bruck", "exchange"}, result.text[-3000:]

@@ -9,7 +9,7 @@ from tutti import native
 RULE = {row.name: row.ranks for row in native.settings()}
 # A value that is not the default, for each row; a new setting without one here fails the test.
 OTHER = {
-    "TUTTI_DISABLE": "1", "TUTTI_ALG": "allreduce=doubling", "TUTTI_CHOICES": "{folder}/choices", "TUTTI_REPORT": "{folder}/report",
+    "TUTTI_DISABLE": "1", "TUTTI_ALG": "allreduce=recursive_doubling", "TUTTI_CHOICES": "{folder}/choices", "TUTTI_REPORT": "{folder}/report",
     "TUTTI_REPORT_JSON": "{folder}/report.json", "TUTTI_LOG": "error", "TUTTI_WAIT": "sleep", "TUTTI_SPIN_US": "3",
     "TUTTI_DEADLINE": "100", "TUTTI_CMA": "off", "TUTTI_SEGMENT": "posix", "TUTTI_ARENA": "256M", "TUTTI_RING": "2M",
     "TUTTI_BLOCK": "32K", "TUTTI_FIXED_ORDER": "1", "TUTTI_PROGRESS_THREAD": "off", "TUTTI_PROGRESS_CPU": "0",
@@ -44,7 +44,7 @@ def test_every_setting_is_tried():
 def test_one_rank_differs(program, libraries, tmp_path, mpi, name, nodes):
     """Never a hang, an abort or a wrong result; and of what must be equal one line that names it."""
     description = mpis.MPIS[mpi]
-    (tmp_path / "choices").write_text("[ranks=2]\nallreduce: * doubling\n")
+    (tmp_path / "choices").write_text("[ranks=2]\nallreduce: * recursive_doubling\n")
     value = OTHER[name].format(folder=tmp_path)
     first = {name: value, **({"TUTTI_NODE": "apart"} if nodes and name != "TUTTI_NODE" else {})}
     result = start(description, program(description, "short.c"), first)

@@ -25,7 +25,7 @@ def test_explain_names_one_choice_and_gives_a_reason_for_what_cannot_run(tmp_pat
     code, text, _ = run(["explain", "allreduce", "--bytes", "8", "--nodes", "64", "--ppn", "2", "--json", str(out)], capsys)
     rows = json.loads(out.read_text())
     [chosen] = [row for row in rows if row["chosen"]]
-    assert code == 0 and chosen["alg"].startswith("layered") and f"{chosen['alg']} runs" in text
+    assert code == 0 and chosen["alg"].startswith("hierarchical") and f"{chosen['alg']} runs" in text
     assert all((row["us"] is None) == bool(row["why"]) for row in rows)
     flat = next(row for row in rows if row["alg"] == "flat")
     assert flat["why"] == "members do not share memory"
@@ -38,9 +38,9 @@ def test_explain_leaves_out_what_a_job_with_several_ranks_on_nodes_cannot_run():
     rows = {row["alg"]: row for row in explain.candidates("allreduce", 1 << 20, 4, 4, "infiniband", progress=False)}
     assert sim.simulate("allreduce", "ring", "infiniband", 4, 4, size=1 << 20)["us"] > 0
     assert rows["ring"]["us"] is None and "between their leaders" in rows["ring"]["why"]
-    assert rows["lanes"]["chosen"] and rows["lanes"]["us"] > 0 and rows["layered"]["us"] > 0
+    assert rows["lanes"]["chosen"] and rows["lanes"]["us"] > 0 and rows["hierarchical"]["us"] > 0
     alone = {row["alg"]: row for row in explain.candidates("allreduce", 1 << 20, 4, 1, "infiniband", progress=False)}
-    assert alone["ring"]["us"] > 0 and "no node has several members" in alone["layered"]["why"]
+    assert alone["ring"]["us"] > 0 and "no node has several members" in alone["hierarchical"]["why"]
 
 
 def test_what_explain_says_is_cheaper_is_cheaper():
@@ -94,11 +94,11 @@ def test_no_time_is_extrapolated_that_is_not_in_proportion():
 
 def test_layers_take_what_they_are_told(capsys):
     """The defect that was found so: ranks waited for ever, with this between the leaders."""
-    us = [sim.simulate("allgatherv", "layered", "infiniband", 2, 2, 4096, in_layers=layers)["us"]
+    us = [sim.simulate("allgatherv", "hierarchical", "infiniband", 2, 2, 4096, in_layers=layers)["us"]
           for layers in ("", "allgatherv=exchange")]
     assert us[0] > 0 and us[1] > 0
     with pytest.raises(UserError, match="no algorithm 'nonsense'"):
-        sim.simulate("bcast", "layered", "infiniband", 2, 2, in_layers="bcast=nonsense")
+        sim.simulate("bcast", "hierarchical", "infiniband", 2, 2, in_layers="bcast=nonsense")
     code, _, error = run(["sim", "bcast", "--alg", "binomial", "--nodes", "2", "--layer-alg", "bcast=flat"], capsys)
     assert code == 2 and "--ppn 2 or more" in error
 
@@ -149,7 +149,7 @@ def test_rules_cover_all_sizes_and_numbers_of_ranks():
 
 
 def test_the_built_in_choice_stays_unless_another_is_clearly_faster():
-    costs = [choices.Cost("flat", 1.0, True), choices.Cost("blocks", 0.95, False), choices.Cost("memory", None, False)]
+    costs = [choices.Cost("flat", 1.0, True), choices.Cost("blocks", 0.95, False), choices.Cost("cma", None, False)]
     assert choices.decide("bcast", "node", 2, 8, costs, 0.9, "measured").alg == "flat"
     assert choices.decide("bcast", "node", 2, 8, costs, 0.97, "measured").alg == "blocks"
     assert choices.decide("bcast", "node", 2, 8, costs[2:], 0.9, "measured") is None

@@ -93,7 +93,7 @@ TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
   const Rules rules = load(
       "[nodes processors=scarce]\nbcast: * direct\n"
       "[nodes network=bypass ranks=4]\nbcast: * sendrecv_binomial\n"
-      "[layers]\nbcast: * layered\n"
+      "[layers]\nbcast: * hierarchical\n"
       "[]\nbcast: * binomial(block=2K,degree=3)\n");
   Shape s = shape(Coll::bcast, false, 4, 8);
   EXPECT_EQ(chosen(s, rules), "binomial:2048");
@@ -101,8 +101,8 @@ TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
   EXPECT_EQ(chosen(s, rules), "sendrecv_binomial:1024");
   s.scarce = true;
   EXPECT_EQ(chosen(s, rules), "direct:65536");
-  s.layered = true;
-  EXPECT_EQ(chosen(s, rules), "layered:0");
+  s.hierarchical = true;
+  EXPECT_EQ(chosen(s, rules), "hierarchical:0");
   s = shape(Coll::bcast, false, 5, 8);
   s.bypass = true;
   EXPECT_EQ(chosen(s, rules), "binomial:2048");
@@ -110,7 +110,7 @@ TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
 
 TEST(Choices, SizesHaveTwoEndsAndMayGrowWithTheRanks) {
   const Rules rules = load(
-      "[nodes]\nallreduce: 1K..2K ring; ..1K*ranks degree_k(degree=7); 16K.. doubling; "
+      "[nodes]\nallreduce: 1K..2K ring; ..1K*ranks degree_k(degree=7); 16K.. recursive_doubling; "
       "* degree_k(degree=1)\n");
   const auto at = [&](int size, std::size_t bytes) {
     return chosen(shape(Coll::allreduce, false, size, bytes), rules);
@@ -122,7 +122,7 @@ TEST(Choices, SizesHaveTwoEndsAndMayGrowWithTheRanks) {
   EXPECT_EQ(at(4, 4096), "degree_k:7");
   EXPECT_EQ(at(4, 4097), "degree_k:1");
   EXPECT_EQ(at(8, 4097), "degree_k:7");
-  EXPECT_EQ(at(4, 16384), "doubling:0");
+  EXPECT_EQ(at(4, 16384), "recursive_doubling:0");
 }
 
 TEST(Choices, ARuleThatCannotRunIsPassedOver) {
@@ -165,6 +165,20 @@ TEST(Choices, TheHashIsOfTheRulesAndNotOfTheComments) {
   EXPECT_EQ(load("# nothing\n").hash(), 0U);
 }
 
+TEST(Choices, FormerNamesAreTaken) {
+  Rules rules;
+  std::string message;
+  ASSERT_TRUE(
+      Rules::parse("[nodes]\nallreduce: ..8K doubling; * halving\n", "a file", &rules, &message)
+          .ok())
+      << message;
+  for (const Algorithm* const algorithm : algorithms()) {
+    if (algorithm->former_name == nullptr) continue;
+    EXPECT_EQ(find_algorithm(algorithm->coll, algorithm->former_name), algorithm);
+    EXPECT_EQ(find_algorithm(algorithm->coll, algorithm->name), algorithm);
+  }
+}
+
 TEST(Choices, BadOnesAreToldInOneLine) {
   const std::pair<const char*, const char*> all[] = {
       {"bcast node 2-8 500 flat\n", ":1: 'bcast node 2-8 500 flat' is neither a [section] nor OP:"},
@@ -181,6 +195,7 @@ TEST(Choices, BadOnesAreToldInOneLine) {
       {"bcast: * blocks(block=4K\n", "the parameters end in )"},
       {"bcast: * blocks(size=4K)\n", "has no parameter 'size', but 'block'"},
       {"bcast: * blocks(block=no)\n", "block takes a positive whole number"},
+      {"bcast: * binomial(block=64K)\n", "'block=64K': block: 1 to 5120"},
       {"[node\n", "a section ends in ]"},
       {"[somewhere]\n", "'somewhere' is no condition; there are node, nodes, layers"},
       {"[node nodes]\n", "'nodes' is no condition"},
@@ -214,7 +229,7 @@ TEST(Choices, TheBuiltInOnesLeaveNothingOut) {
           Shape s = shape(static_cast<Coll>(coll), (bits & 1) != 0, size, bytes);
           if (s.coll == Coll::barrier) s.bytes = 0;
           s.longest_block = s.bytes;
-          s.layered = !s.mapped && (bits & 2) != 0;
+          s.hierarchical = !s.mapped && (bits & 2) != 0;
           s.scarce = (bits & 4) != 0;
           s.divisible = s.commutative = (bits & 8) != 0;
           EXPECT_NE(rules.of(s), nullptr)

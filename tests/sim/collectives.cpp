@@ -62,7 +62,7 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
 /// reused.
 int run_layout(const Layout& layout, const Choice& choice) {
   JobSpec spec{layout.nodes, layout.ranks_per_node, test::profile("via2003"), false};
-  spec.layered = SimJob::needs_layers(choice, layout.nodes, layout.ranks_per_node);
+  spec.hierarchical = SimJob::needs_layers(choice, layout.nodes, layout.ranks_per_node);
   std::unique_ptr<SimJob> job;
   std::string message;
   EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;

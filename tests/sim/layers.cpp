@@ -45,12 +45,12 @@ std::vector<Combination> in_layers() {
 }
 
 /// The algorithms that run in layers, in the order of the list.
-std::vector<Choice> layered() {
+std::vector<Choice> hierarchical() {
   std::vector<Choice> all;
   for (const Algorithm* const one : algorithms()) {
     const Algorithm& algorithm = *one;
     const std::string name = algorithm.name;
-    if (name.starts_with("layered") || name == "lanes")
+    if (name.starts_with("hierarchical") || name == "lanes")
       all.push_back({&algorithm, algorithm.defaults()});
   }
   return all;
@@ -60,7 +60,7 @@ class InLayers : public ::testing::TestWithParam<Combination> {
  protected:
   void SetUp() override {
     std::string message;
-    spec_.layered = true;
+    spec_.hierarchical = true;
     ASSERT_TRUE(Forced::parse(GetParam().forced, &spec_.policy.forced, &message).ok()) << message;
     ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction_));
   }
@@ -102,13 +102,13 @@ void InLayers::run(SimJob& job, const Choice& choice, std::size_t count) {
 /// Each on a job of its own, again and again, and then all of them on one job, so that what has
 /// been allocated before, and where, differs by rank.
 TEST_P(InLayers, MatchesTheModel) {
-  for (const Choice& choice : layered()) {
+  for (const Choice& choice : hierarchical()) {
     const auto job = job_of(2);
     for (const std::size_t count : {1, 1, 5000}) ASSERT_NO_FATAL_FAILURE(run(*job, choice, count));
   }
   const auto job = job_of(3);
   for (const std::size_t count : {1, 5000}) {
-    for (const Choice& choice : layered()) ASSERT_NO_FATAL_FAILURE(run(*job, choice, count));
+    for (const Choice& choice : hierarchical()) ASSERT_NO_FATAL_FAILURE(run(*job, choice, count));
   }
 }
 

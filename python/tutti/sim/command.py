@@ -26,7 +26,7 @@ def command(
     ppn: Annotated[int, typer.Option(min=1, help="Processes of a node; they share its NIC.")] = 1,
     size: Annotated[str, typer.Option("--bytes", metavar="LIST", help="Sizes of the message.")] = "4",
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
-    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a layered algorithm takes on the "
+    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a hierarchical algorithm takes on the "
                                            "nodes and between their leaders, where it can run there.")] = "",
     root: Annotated[int, typer.Option(min=0, help="Of a rooted collective.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back; their average is given.")] = 1,

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
-#include "coll/allgather/layered.hpp"
+#include "coll/allgather/hierarchical.hpp"
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/segment.hpp"
 #include "coll/restrictions.hpp"
@@ -120,7 +120,7 @@ class SharedBuffer {
 };
 
 /// `without`: what runs where a node has no memory for a segment, as all members know.
-Task run(Collective& c, Copying p, decltype(&allgather_layered) without) noexcept {
+Task run(Collective& c, Copying p, decltype(&allgather_hierarchical) without) noexcept {
   SharedBuffer buffer(c, p);
   bool made = false;
   co_await enter_segment(c, buffer.total(), &made);
@@ -136,9 +136,11 @@ Task run(Collective& c, Copying p, decltype(&allgather_layered) without) noexcep
 
 }  // namespace
 
-Task allgather_shared_buffer(Collective& c, Copying p) { return run(c, p, allgather_layered); }
+Task allgather_shared_buffer(Collective& c, Copying p) { return run(c, p, allgather_hierarchical); }
 
-Task allgatherv_shared_buffer(Collective& c, Copying p) { return run(c, p, allgatherv_layered); }
+Task allgatherv_shared_buffer(Collective& c, Copying p) {
+  return run(c, p, allgatherv_hierarchical);
+}
 
 namespace algorithm {
 

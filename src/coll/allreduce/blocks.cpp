@@ -1,5 +1,6 @@
 // Allreduce through shared blocks: everybody folds everybody's vector, block by block, in rank
-// order. More to fold than in allreduce_split, but only one step of synchronisation.
+// order. More to fold than in allreduce_reduce_scatter_allgather, but only one step of
+// synchronisation.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/block_fold.hpp"
 #include "coll/restrictions.hpp"

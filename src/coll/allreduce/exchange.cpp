@@ -2,7 +2,7 @@
 // folded in rank order.
 //
 // exchange: every member puts its vector into the segments of all others, and everybody folds
-// all of them. split_exchange: every member puts part i of its vector to member i, which folds the
+// all of them. two_shot: every member puts part i of its vector to member i, which folds the
 // parts that it gets and puts the result to all others: no more bytes than a ring sends, in 2
 // rounds instead of 2 (N - 1).
 #include "coll/algorithms.hpp"
@@ -52,7 +52,7 @@ Task allreduce_exchange(Collective& c) {
   co_return Status::success();
 }
 
-Task allreduce_split_exchange(Collective& c) {
+Task allreduce_two_shot(Collective& c) {
   const int size = c.size(), me = c.rank();
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, size);
   // The last part is the longest.
@@ -96,12 +96,13 @@ const Algorithm allreduce_exchange = {
     .source = "every member to every other one",
 };
 
-const Algorithm allreduce_split_exchange = {
+const Algorithm allreduce_two_shot = {
     .coll = Coll::allreduce,
-    .name = "split_exchange",
-    .run = with_parameters<tutti::allreduce_split_exchange>,
+    .name = "two_shot",
+    .run = with_parameters<tutti::allreduce_two_shot>,
     .restriction_of = with_parameters<parts_to_everyone>,
     .source = "every member to every other one",
+    .former_name = "split_exchange",
 };
 
 }  // namespace algorithm

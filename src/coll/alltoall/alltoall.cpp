@@ -48,7 +48,7 @@ Task alltoall_blocks(Collective& c, SharedBlocks p) {
   co_return Status::success();
 }
 
-Task alltoall_memory(Collective& c) {
+Task alltoall_cma(Collective& c) {
   Temporary copy;
   const void* send = nullptr;
   co_await separate(c, &copy, &send);
@@ -83,13 +83,14 @@ const Algorithm alltoall_blocks = {
     .source = "shared memory",
 };
 
-const Algorithm alltoall_memory = {
+const Algorithm alltoall_cma = {
     .coll = Coll::alltoall,
-    .name = "memory",
-    .run = with_parameters<tutti::alltoall_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::alltoall_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

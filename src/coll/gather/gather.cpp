@@ -24,7 +24,7 @@ Task gather_blocks(Collective& c, SharedBlocks p) {
       });
 }
 
-Task gather_memory(Collective& c) {
+Task gather_cma(Collective& c) {
   const bool root = c.rank() == c.call.root;
   if (root) {
     c.place(at(c.call.recv, static_cast<std::size_t>(c.call.root) * c.call.bytes), c.call.send,
@@ -58,13 +58,14 @@ const Algorithm gather_blocks = {
     .source = "shared memory",
 };
 
-const Algorithm gather_memory = {
+const Algorithm gather_cma = {
     .coll = Coll::gather,
-    .name = "memory",
-    .run = with_parameters<tutti::gather_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::gather_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 
 namespace tutti {
 

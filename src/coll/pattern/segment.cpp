@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "coll/pattern/direct.hpp"
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 
 namespace tutti {
 namespace {

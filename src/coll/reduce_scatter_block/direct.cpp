@@ -2,9 +2,9 @@
 // rank order; or, where only whole vectors can be folded, by an allreduce.
 #include "coll/algorithms.hpp"
 #include "coll/allreduce/ordered.hpp"
-#include "coll/pattern/doubling.hpp"
 #include "coll/pattern/exchange.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/pattern/recursive_doubling.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
@@ -22,7 +22,7 @@ Task reduce_scatter_block_direct(Collective& c) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_doubling(Collective& c) {
+Task reduce_scatter_block_recursive_doubling(Collective& c) {
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   Temporary vector;
   co_await vector.allocate(c, total);
@@ -58,12 +58,13 @@ const Algorithm reduce_scatter_block_direct = {
     .source = "VIA-2003, section 3.3: dynamic registration",
 };
 
-const Algorithm reduce_scatter_block_doubling = {
+const Algorithm reduce_scatter_block_recursive_doubling = {
     .coll = Coll::reduce_scatter_block,
-    .name = "doubling",
-    .run = with_parameters<tutti::reduce_scatter_block_doubling>,
+    .name = "recursive_doubling",
+    .run = with_parameters<tutti::reduce_scatter_block_recursive_doubling>,
     .restriction_of = with_parameters<folds_between_nodes>,
     .source = "recursive doubling",
+    .former_name = "doubling",
 };
 
 const Algorithm reduce_scatter_block_ordered = {

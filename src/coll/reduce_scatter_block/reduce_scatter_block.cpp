@@ -48,7 +48,7 @@ Task reduce_scatter_block_blocks(Collective& c, SharedBlocks p) {
   co_return Status::success();
 }
 
-Task reduce_scatter_block_memory(Collective& c) {
+Task reduce_scatter_block_cma(Collective& c) {
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Scratch scratch(c);
   co_await scratch.take();
@@ -95,13 +95,14 @@ const Algorithm reduce_scatter_block_blocks = {
     .source = "shared memory",
 };
 
-const Algorithm reduce_scatter_block_memory = {
+const Algorithm reduce_scatter_block_cma = {
     .coll = Coll::reduce_scatter_block,
-    .name = "memory",
-    .run = with_parameters<tutti::reduce_scatter_block_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::reduce_scatter_block_cma>,
     .restriction_of = with_parameters<reduces_by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 const Algorithm reduce_scatter_block_whole = {

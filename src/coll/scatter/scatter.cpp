@@ -30,7 +30,7 @@ Task scatter_blocks(Collective& c, SharedBlocks p) {
       });
 }
 
-Task scatter_memory(Collective& c) {
+Task scatter_cma(Collective& c) {
   const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   if (c.rank() == c.call.root) c.place(c.call.recv, at(c.call.send, own), c.call.bytes);
@@ -60,13 +60,14 @@ const Algorithm scatter_blocks = {
     .source = "shared memory",
 };
 
-const Algorithm scatter_memory = {
+const Algorithm scatter_cma = {
     .coll = Coll::scatter,
-    .name = "memory",
-    .run = with_parameters<tutti::scatter_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::scatter_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

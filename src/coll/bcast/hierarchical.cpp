@@ -1,5 +1,5 @@
 // Broadcast: on the root's node, between the leaders, and on the other nodes.
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/restrictions.hpp"
 
@@ -18,7 +18,7 @@ Task bcast_in_layers(Collective& c, const Call& call) noexcept {
   co_return Status::success();
 }
 
-Task bcast_layered(Collective& c) {
+Task bcast_hierarchical(Collective& c) {
   co_await c.layers_turn();
   co_await bcast_in_layers(c, c.call);
   c.finish();
@@ -27,12 +27,13 @@ Task bcast_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm bcast_layered = {
+const Algorithm bcast_hierarchical = {
     .coll = Coll::bcast,
-    .name = "layered",
-    .run = with_parameters<tutti::bcast_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::bcast_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

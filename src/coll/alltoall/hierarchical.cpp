@@ -1,13 +1,13 @@
 // Alltoall: gathered on the node, exchanged between the leaders in one message for each pair of
 // nodes, and scattered on the node.
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task alltoall_layered(Collective& c) {
+Task alltoall_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const auto size = static_cast<std::size_t>(c.size());
@@ -54,12 +54,13 @@ Task alltoall_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm alltoall_layered = {
+const Algorithm alltoall_hierarchical = {
     .coll = Coll::alltoall,
-    .name = "layered",
-    .run = with_parameters<tutti::alltoall_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::alltoall_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

@@ -1,13 +1,13 @@
 // Allreduce: reduced on the node, between the leaders, and broadcast on the node. Keeps the rank
 // order where the members of each node follow each other; where they do not and it matters, all
 // vectors are collected and folded.
-#include "coll/allreduce/layered.hpp"
+#include "coll/allreduce/hierarchical.hpp"
 
 #include <algorithm>
 
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold.hpp"
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
@@ -54,9 +54,9 @@ bool order_lost(const Collective& c) noexcept {
 
 }  // namespace
 
-Task allreduce_layered_ordered(Collective& c) { return fold_all_in_order(c, c.call.recv); }
+Task allreduce_hierarchical_ordered(Collective& c) { return fold_all_in_order(c, c.call.recv); }
 
-Task reduce_layered_ordered(Collective& c) {
+Task reduce_hierarchical_ordered(Collective& c) {
   return fold_all_in_order(c, c.rank() == c.call.root ? c.call.recv : nullptr);
 }
 
@@ -71,9 +71,9 @@ Task allreduce_in_layers(Collective& c, const Call& call) noexcept {
   co_return Status::success();
 }
 
-Task allreduce_layered(Collective& c) {
+Task allreduce_hierarchical(Collective& c) {
   if (order_lost(c)) {
-    co_await allreduce_layered_ordered(c);
+    co_await allreduce_hierarchical_ordered(c);
     co_return Status::success();
   }
   co_await c.layers_turn();
@@ -82,9 +82,9 @@ Task allreduce_layered(Collective& c) {
   co_return Status::success();
 }
 
-Task reduce_layered(Collective& c) {
+Task reduce_hierarchical(Collective& c) {
   if (order_lost(c)) {
-    co_await reduce_layered_ordered(c);
+    co_await reduce_hierarchical_ordered(c);
     co_return Status::success();
   }
   const Layers& layers = *c.team.layers();
@@ -108,36 +108,40 @@ Task reduce_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm reduce_layered = {
+const Algorithm reduce_hierarchical = {
     .coll = Coll::reduce,
-    .name = "layered",
-    .run = with_parameters<tutti::reduce_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::reduce_hierarchical>,
     .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
-const Algorithm reduce_layered_ordered = {
+const Algorithm reduce_hierarchical_ordered = {
     .coll = Coll::reduce,
-    .name = "layered_ordered",
-    .run = with_parameters<tutti::reduce_layered_ordered>,
+    .name = "hierarchical_ordered",
+    .run = with_parameters<tutti::reduce_hierarchical_ordered>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered_ordered",
 };
 
-const Algorithm allreduce_layered = {
+const Algorithm allreduce_hierarchical = {
     .coll = Coll::allreduce,
-    .name = "layered",
-    .run = with_parameters<tutti::allreduce_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::allreduce_hierarchical>,
     .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
-const Algorithm allreduce_layered_ordered = {
+const Algorithm allreduce_hierarchical_ordered = {
     .coll = Coll::allreduce,
-    .name = "layered_ordered",
-    .run = with_parameters<tutti::allreduce_layered_ordered>,
+    .name = "hierarchical_ordered",
+    .run = with_parameters<tutti::allreduce_hierarchical_ordered>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered_ordered",
 };
 
 }  // namespace algorithm

@@ -1,5 +1,6 @@
-// Allreduce, split, by cross-memory attach: member i reads part i of everybody's vector in place,
-// folds it in rank order, and then everybody reads the finished parts out of the others' results.
+// Allreduce as a reduce-scatter, then an allgather, by cross-memory attach: member i reads part i
+// of everybody's vector in place, folds it in rank order, and then everybody reads the finished
+// parts out of the others' results.
 #include <vector>
 
 #include "coll/algorithms.hpp"
@@ -9,7 +10,7 @@
 #include "coll/restrictions.hpp"
 
 namespace tutti {
-Task allreduce_memory(Collective& c) {
+Task allreduce_cma(Collective& c) {
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
   co_await c.turn();
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
@@ -51,13 +52,14 @@ Task allreduce_memory(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm allreduce_memory = {
+const Algorithm allreduce_cma = {
     .coll = Coll::allreduce,
-    .name = "memory",
-    .run = with_parameters<tutti::allreduce_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::allreduce_cma>,
     .restriction_of = with_parameters<reduces_by_memory>,
     .items = with_parameters<two_items>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

@@ -1,12 +1,12 @@
 // Scatter: from the root to its leader, to the leaders, and on the nodes.
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task scatter_layered(Collective& c) {
+Task scatter_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
@@ -34,12 +34,13 @@ Task scatter_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm scatter_layered = {
+const Algorithm scatter_hierarchical = {
     .coll = Coll::scatter,
-    .name = "layered",
-    .run = with_parameters<tutti::scatter_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::scatter_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

@@ -1,31 +1,32 @@
-// Reduce-scatter: as a layered allreduce between the leaders, of which each node gets its blocks.
-#include "coll/pattern/layered.hpp"
+// Reduce-scatter: as a hierarchical allreduce between the leaders, of which each node gets its
+// blocks.
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
-#include "coll/allreduce/layered.hpp"
+#include "coll/allreduce/hierarchical.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_scatter_block_layered(Collective& c) {
+Task reduce_scatter_block_hierarchical(Collective& c) {
   Temporary vector;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   co_await c.layers_turn();
   co_await vector.allocate(c, total);
   const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
   Collective inner(c, all);
-  co_await allreduce_layered(inner);  // finishes
+  co_await allreduce_hierarchical(inner);  // finishes
   c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
           c.call.bytes);
   co_return Status::success();
 }
 
-Task reduce_scatter_block_layered_ordered(Collective& c) {
+Task reduce_scatter_block_hierarchical_ordered(Collective& c) {
   Temporary vector;
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   co_await vector.allocate(c, total);
   const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
   Collective inner(c, all);
-  co_await allreduce_layered_ordered(inner);  // finishes
+  co_await allreduce_hierarchical_ordered(inner);  // finishes
   c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
           c.call.bytes);
   co_return Status::success();
@@ -33,20 +34,22 @@ Task reduce_scatter_block_layered_ordered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm reduce_scatter_block_layered = {
+const Algorithm reduce_scatter_block_hierarchical = {
     .coll = Coll::reduce_scatter_block,
-    .name = "layered",
-    .run = with_parameters<tutti::reduce_scatter_block_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::reduce_scatter_block_hierarchical>,
     .restriction_of = with_parameters<folds_in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
-const Algorithm reduce_scatter_block_layered_ordered = {
+const Algorithm reduce_scatter_block_hierarchical_ordered = {
     .coll = Coll::reduce_scatter_block,
-    .name = "layered_ordered",
-    .run = with_parameters<tutti::reduce_scatter_block_layered_ordered>,
+    .name = "hierarchical_ordered",
+    .run = with_parameters<tutti::reduce_scatter_block_hierarchical_ordered>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered_ordered",
 };
 
 }  // namespace algorithm

@@ -1,11 +1,11 @@
 // Barrier: on the node, between the leaders, and on the node again.
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task barrier_layered(Collective& c) {
+Task barrier_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   co_await c.layers_turn();
   co_await in_layer(c, layers.node, c.call);
@@ -17,12 +17,13 @@ Task barrier_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm barrier_layered = {
+const Algorithm barrier_hierarchical = {
     .coll = Coll::barrier,
-    .name = "layered",
-    .run = with_parameters<tutti::barrier_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::barrier_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

@@ -17,9 +17,9 @@ constexpr std::uint64_t kHalf = kArrived, kPart = kArrived + 1;  // steps of the
 
 /// Memory that others put into: the vector; a place for the half of each round, since a partner may
 /// be ahead; and one for the whole vector of a neighbour.
-class Halving {
+class Rabenseifner {
  public:
-  Halving(Collective& c) noexcept
+  Rabenseifner(Collective& c) noexcept
       : c_(c),
         partners_(c.rank(), c.size()),
         element_(c.call.reduction->element_bytes),
@@ -138,21 +138,22 @@ class Halving {
 
 }  // namespace
 
-Task allreduce_halving(Collective& c) {
-  Halving halving(c);
-  co_await halving.run();
+Task allreduce_rabenseifner(Collective& c) {
+  Rabenseifner rabenseifner(c);
+  co_await rabenseifner.run();
   c.finish();
   co_return Status::success();
 }
 
 namespace algorithm {
 
-const Algorithm allreduce_halving = {
+const Algorithm allreduce_rabenseifner = {
     .coll = Coll::allreduce,
-    .name = "halving",
-    .run = with_parameters<tutti::allreduce_halving>,
+    .name = "rabenseifner",
+    .run = with_parameters<tutti::allreduce_rabenseifner>,
     .restriction_of = with_parameters<halves_between_nodes>,
     .source = "recursive halving and doubling: Rabenseifner 2004",
+    .former_name = "halving",
 };
 
 }  // namespace algorithm

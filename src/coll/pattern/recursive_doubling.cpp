@@ -1,4 +1,4 @@
-#include "coll/pattern/doubling.hpp"
+#include "coll/pattern/recursive_doubling.hpp"
 
 #include "coll/pattern/direct.hpp"
 #include "coll/pattern/fold.hpp"

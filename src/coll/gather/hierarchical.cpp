@@ -1,12 +1,12 @@
 // Gather: on the nodes, from the leaders to the root's, and to the root.
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/padded.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task gather_layered(Collective& c) {
+Task gather_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   const Padded padded(layers);
   const int root_node = layers.node_of[static_cast<std::size_t>(c.call.root)];
@@ -34,12 +34,13 @@ Task gather_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm gather_layered = {
+const Algorithm gather_hierarchical = {
     .coll = Coll::gather,
-    .name = "layered",
-    .run = with_parameters<tutti::gather_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::gather_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

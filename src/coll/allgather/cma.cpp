@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task allgather_memory(Collective& c) {
+Task allgather_cma(Collective& c) {
   c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,
           c.call.bytes);
   return through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, true,
@@ -16,7 +16,7 @@ Task allgather_memory(Collective& c) {
                         });
 }
 
-Task allgatherv_memory(Collective& c) {
+Task allgatherv_cma(Collective& c) {
   const std::size_t own = c.call.counts[c.rank()];
   c.place(at(c.call.recv, c.call.displs[c.rank()]), c.call.send, own);
   return through_memory(c, Publishers::all(c), c.call.send, own, true,
@@ -28,22 +28,24 @@ Task allgatherv_memory(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm allgather_memory = {
+const Algorithm allgather_cma = {
     .coll = Coll::allgather,
-    .name = "memory",
-    .run = with_parameters<tutti::allgather_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::allgather_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
-const Algorithm allgatherv_memory = {
+const Algorithm allgatherv_cma = {
     .coll = Coll::allgatherv,
-    .name = "memory",
-    .run = with_parameters<tutti::allgatherv_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::allgatherv_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

@@ -1,17 +1,17 @@
 // Allgather and allgatherv: gathered on the node, exchanged between the leaders, broadcast on the
 // node.
-#include "coll/allgather/layered.hpp"
+#include "coll/allgather/hierarchical.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "coll/algorithms.hpp"
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task allgather_layered(Collective& c) {
+Task allgather_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   co_await c.layers_turn();
   if (layers.consecutive) {
@@ -29,7 +29,7 @@ Task allgather_layered(Collective& c) {
   co_return Status::success();
 }
 
-Task allgatherv_layered(Collective& c) {
+Task allgatherv_hierarchical(Collective& c) {
   const Layers& layers = *c.team.layers();
   // All blocks without gaps, node by node.
   std::vector<std::size_t> counts, displs, node_counts(static_cast<std::size_t>(layers.nodes)),
@@ -75,20 +75,22 @@ Task allgatherv_layered(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm allgather_layered = {
+const Algorithm allgather_hierarchical = {
     .coll = Coll::allgather,
-    .name = "layered",
-    .run = with_parameters<tutti::allgather_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::allgather_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
-const Algorithm allgatherv_layered = {
+const Algorithm allgatherv_hierarchical = {
     .coll = Coll::allgatherv,
-    .name = "layered",
-    .run = with_parameters<tutti::allgatherv_layered>,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::allgatherv_hierarchical>,
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
+    .former_name = "layered",
 };
 
 }  // namespace algorithm

@@ -5,7 +5,7 @@
 
 namespace tutti {
 
-Task bcast_memory(Collective& c) {
+Task bcast_cma(Collective& c) {
   return through_memory(c, Publishers::only(c.call.root), c.call.recv, c.call.bytes,
                         c.rank() != c.call.root, [&c](int, const Remote& remote) {
                           return read_now(c, remote, 0, c.call.recv, c.call.bytes);
@@ -14,13 +14,14 @@ Task bcast_memory(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm bcast_memory = {
+const Algorithm bcast_cma = {
     .coll = Coll::bcast,
-    .name = "memory",
-    .run = with_parameters<tutti::bcast_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::bcast_cma>,
     .restriction_of = with_parameters<by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm

@@ -1,4 +1,4 @@
-// Allreduce, split (reduce-scatter, then allgather) through shared blocks, chunk by chunk: member i
+// Allreduce as a reduce-scatter, then an allgather, through shared blocks, chunk by chunk: member i
 // folds part i of every chunk in rank order straight out of the others' blocks into a block of its
 // own, and all copy the parts together.
 //
@@ -84,7 +84,7 @@ Task collect(Collective& c, const Chunk& chunk, std::uint64_t item) {
 
 }  // namespace
 
-Task allreduce_split(Collective& c, SharedBlocks p) {
+Task allreduce_reduce_scatter_allgather(Collective& c, SharedBlocks p) {
   const std::size_t size = whole_elements(p.bytes(c), c.call.reduction->element_bytes);
   const std::uint64_t count = chunks(c.call.bytes, size);
   co_await c.turn();
@@ -113,14 +113,15 @@ Task allreduce_split(Collective& c, SharedBlocks p) {
 
 namespace algorithm {
 
-const Algorithm allreduce_split = {
+const Algorithm allreduce_reduce_scatter_allgather = {
     .coll = Coll::allreduce,
-    .name = "split",
-    .run = with_parameters<tutti::allreduce_split>,
+    .name = "reduce_scatter_allgather",
+    .run = with_parameters<tutti::allreduce_reduce_scatter_allgather>,
     .restriction_of = with_parameters<reduces_through_shared_blocks>,
-    .items = with_parameters<split_items>,
+    .items = with_parameters<reduce_scatter_allgather_items>,
     .parameters = kSharedBlocks,
     .source = "shared memory",
+    .former_name = "split",
 };
 
 }  // namespace algorithm

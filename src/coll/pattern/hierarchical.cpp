@@ -1,4 +1,4 @@
-#include "coll/pattern/layered.hpp"
+#include "coll/pattern/hierarchical.hpp"
 
 #include <vector>
 

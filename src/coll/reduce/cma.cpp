@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-Task reduce_memory(Collective& c) {
+Task reduce_cma(Collective& c) {
   const bool root = c.rank() == c.call.root;
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Scratch scratch(c);
@@ -27,13 +27,14 @@ Task reduce_memory(Collective& c) {
 
 namespace algorithm {
 
-const Algorithm reduce_memory = {
+const Algorithm reduce_cma = {
     .coll = Coll::reduce,
-    .name = "memory",
-    .run = with_parameters<tutti::reduce_memory>,
+    .name = "cma",
+    .run = with_parameters<tutti::reduce_cma>,
     .restriction_of = with_parameters<reduces_by_memory>,
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
+    .former_name = "memory",
 };
 
 }  // namespace algorithm
