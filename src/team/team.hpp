@@ -308,7 +308,9 @@ class Team : public InFramePool {
   bool connected_ = false;
   bool declined_ = false;
   CellCounts cell_counts_ = kManyCells;
-  friend class Collective;  // what depends on its place in the order
+  friend class Cells;  // what depends on a collective's place in the order
+  friend class Collective;
+  friend class Stream;
   friend class Inbox;
   friend class Layers;
   friend class NodeSegment;

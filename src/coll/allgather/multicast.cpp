@@ -10,7 +10,7 @@ namespace tutti {
 
 Task allgather_multicast(Collective& c, CastWindows::Pacing p) {
   co_await c.team.open_multicast();
-  co_await c.turn();
+  co_await c.stream().turn();
   co_await c.enter(true);
   const auto size = static_cast<std::size_t>(c.size());
   c.place(at(c.call.recv, static_cast<std::size_t>(c.rank()) * c.call.bytes), c.call.send,

@@ -12,16 +12,16 @@
 namespace tutti {
 Task allreduce_cma(Collective& c) {
   const Partition parts(c.call.bytes, c.call.reduction->element_bytes, c.size());
-  co_await c.turn();
+  co_await c.stream().turn();
   std::vector<Remote> remotes(static_cast<std::size_t>(c.size()));
   Region sends, results;
-  if (!c.line_free(1)) co_await c.wait_line(1);
+  if (!c.stream().line_free(1)) co_await c.stream().wait_line(1);
   co_await c.team.fabric().expose(const_cast<void*>(c.call.send), c.call.bytes, &sends);
-  c.post_key(0, sends.key);
+  c.stream().post_key(0, sends.key);
   for (int member = 0; member < c.size(); ++member) {
     if (member == c.rank()) continue;
-    co_await c.posted(0, member);
-    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(0, member),
+    co_await c.stream().posted(0, member);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.stream().posted_key(0, member),
                                     &remotes[static_cast<std::size_t>(member)]);
   }
   Scratch scratch(c);
@@ -33,17 +33,18 @@ Task allreduce_cma(Collective& c) {
   // they may overwrite this member's part of theirs (which is their result when the call is in
   // place).
   co_await c.team.fabric().expose(c.call.recv, c.call.bytes, &results);
-  c.post_key(1, results.key);
+  c.stream().post_key(1, results.key);
   for (int step = 1; step < c.size(); ++step) {
     const int member = (c.rank() + step) % c.size();
-    co_await c.posted(1, member);
+    co_await c.stream().posted(1, member);
     Remote remote;
-    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(1, member), &remote);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.stream().posted_key(1, member),
+                                    &remote);
     const std::size_t begin = parts.begin(member);
     co_await read_now(c, remote, begin, at(c.call.recv, begin), parts.bytes(member));
   }
-  c.drain(1);
-  co_await c.wait_drained(1);
+  c.stream().drain(1);
+  co_await c.stream().wait_drained(1);
   c.team.fabric().withdraw(sends);
   c.team.fabric().withdraw(results);
   c.finish();

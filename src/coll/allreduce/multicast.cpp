@@ -17,7 +17,7 @@ Task allreduce_multicast(Collective& c, CastWindows::Pacing p) {
   Completion sent;
   std::uint64_t step = kArrived;
   co_await c.team.open_multicast();
-  co_await c.turn();
+  co_await c.stream().turn();
   c.place(c.call.recv, c.call.send, c.call.bytes);
   co_await incoming.allocate(c, c.call.bytes);
   co_await collecting.open(incoming.memory(), c.call.bytes);

@@ -35,7 +35,7 @@ void contribute(Collective& c, const Chunk& chunk, std::uint64_t item, std::byte
   const std::size_t above = parts.begin(c.size()) - parts.begin(c.rank() + 1);
   c.place_shared(block, at(c.call.send, chunk.offset), below);
   c.place_shared(block + below, at(c.call.send, chunk.offset + parts.begin(c.rank() + 1)), above);
-  c.post(item, block, below + above);
+  c.stream().post(item, block, below + above);
 }
 
 /// Where part `part` lies in the contributions of `member`.
@@ -58,8 +58,8 @@ Task fold_part(Collective& c, const Chunk& chunk, std::uint64_t item, std::byte*
       fold(at(c.call.send, chunk.offset + begin));
       continue;
     }
-    co_await c.posted(item, member);
-    fold(c.block(item, member) + place_in_contribution(chunk.parts, member, c.rank()));
+    co_await c.stream().posted(item, member);
+    fold(c.stream().block(item, member) + place_in_contribution(chunk.parts, member, c.rank()));
   }
   fold.finish();
   if (aside) {
@@ -67,18 +67,18 @@ Task fold_part(Collective& c, const Chunk& chunk, std::uint64_t item, std::byte*
   } else {
     c.place_shared(block, result, bytes);
   }
-  c.post(item + 1, block, bytes);
+  c.stream().post(item + 1, block, bytes);
   co_return Status::success();
 }
 
 Task collect(Collective& c, const Chunk& chunk, std::uint64_t item) {
   for (int step = 1; step < c.size(); ++step) {
     const int member = (c.rank() + step) % c.size();
-    co_await c.posted(item + 1, member);
-    c.place(at(c.call.recv, chunk.offset + chunk.parts.begin(member)), c.block(item + 1, member),
-            chunk.parts.bytes(member));
+    co_await c.stream().posted(item + 1, member);
+    c.place(at(c.call.recv, chunk.offset + chunk.parts.begin(member)),
+            c.stream().block(item + 1, member), chunk.parts.bytes(member));
   }
-  c.drain(item + 1);
+  c.stream().drain(item + 1);
   co_return Status::success();
 }
 
@@ -87,21 +87,22 @@ Task collect(Collective& c, const Chunk& chunk, std::uint64_t item) {
 Task allreduce_reduce_scatter_allgather(Collective& c, SharedBlocks p) {
   const std::size_t size = whole_elements(p.bytes(c), c.call.reduction->element_bytes);
   const std::uint64_t count = chunks(c.call.bytes, size);
-  co_await c.turn();
+  co_await c.stream().turn();
   // A chunk's two items share a block, which is theirs until the second has been read: while memory
   // is short a team may have no more than one.
   std::byte *block = nullptr, *next = nullptr;
   for (std::uint64_t i = 0; i < count; ++i) {
     const Chunk chunk = chunk_of(c.call, c.size(), size, i);
     if (block == nullptr) {
-      if (!c.try_block(2 * i + 1, chunk.bytes(), &block))
-        co_await c.wait_block(2 * i + 1, chunk.bytes(), &block);
+      if (!c.stream().try_block(2 * i + 1, chunk.bytes(), &block))
+        co_await c.stream().wait_block(2 * i + 1, chunk.bytes(), &block);
       contribute(c, chunk, 2 * i, block);
     }
     // The next chunk's contributions go out before this one is waited for, where they may.
     if (i + 1 < count) {
       const Chunk ahead = chunk_of(c.call, c.size(), size, i + 1);
-      if (c.try_block(2 * i + 3, ahead.bytes(), &next)) contribute(c, ahead, 2 * i + 2, next);
+      if (c.stream().try_block(2 * i + 3, ahead.bytes(), &next))
+        contribute(c, ahead, 2 * i + 2, next);
     }
     co_await fold_part(c, chunk, 2 * i, block);
     co_await collect(c, chunk, 2 * i);

@@ -8,7 +8,7 @@ namespace tutti {
 
 Task bcast_multicast_window(Collective& c, CastWindows::Pacing p) {
   co_await c.team.open_multicast();
-  co_await c.turn();
+  co_await c.stream().turn();
   co_await c.enter(false);
   const CastBlocks message{static_cast<std::byte*>(c.call.recv), c.call.bytes, c.call.bytes,
                            c.call.root};

@@ -30,8 +30,8 @@ Task fold_whole(Collective& c, const void* send, std::size_t published, std::siz
     co_await folded.allocate(c, bytes);
     co_await operand.allocate(c, bytes);
   }
-  co_await c.turn();
-  if (!reads) c.drain(c.items() - 1);
+  co_await c.stream().turn();
+  if (!reads) c.stream().drain(c.items() - 1);
   const std::uint64_t count = chunks(published, block);
   for (int member = 0; member < c.size(); ++member) {
     auto* vector = static_cast<std::byte*>(member == 0 ? folded.memory() : operand.memory());
@@ -41,15 +41,16 @@ Task fold_whole(Collective& c, const void* send, std::size_t published, std::siz
       const std::size_t length = std::min(block, published - offset);
       if (member == c.rank()) {
         std::byte* own = nullptr;
-        if (!c.try_block(item, length, &own)) co_await c.wait_block(item, length, &own);
+        if (!c.stream().try_block(item, length, &own))
+          co_await c.stream().wait_block(item, length, &own);
         c.place_shared(own, at(send, offset), length);
-        c.post(item, own, length);
+        c.stream().post(item, own, length);
         if (reads) take_part(c, vector, begin, bytes, offset, at(send, offset), length);
       } else if (reads) {
-        co_await c.posted(item, member);
-        take_part(c, vector, begin, bytes, offset, c.block(item, member), length);
+        co_await c.stream().posted(item, member);
+        take_part(c, vector, begin, bytes, offset, c.stream().block(item, member), length);
       }
-      if (reads) c.drain(item);
+      if (reads) c.stream().drain(item);
     }
     if (reads && member != 0) {
       c.fold(folded.memory(), operand.memory(), folded.memory(), bytes);

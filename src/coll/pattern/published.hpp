@@ -33,7 +33,8 @@ template <class Visit>
 void read_cells(Collective& c, Publishers publishers, const void* own, std::size_t bytes,
                 bool reads, Visit& visit) noexcept {
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    visit(member, member == c.rank() ? static_cast<const std::byte*>(own) : c.cell(member, bytes));
+    visit(member,
+          member == c.rank() ? static_cast<const std::byte*>(own) : c.cells().data(member, bytes));
   }
   c.finish();
 }
@@ -43,11 +44,11 @@ template <class Visit>
 Task wait_for_cells(Collective& c, Publishers publishers, bool published, const void* mine,
                     const void* own, std::size_t bytes, bool reads, Visit visit) noexcept {
   if (!published) {
-    co_await c.wait_cell(bytes);
-    c.publish(mine, bytes);
+    co_await c.cells().wait_free(bytes);
+    c.cells().publish(mine, bytes);
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
-    if (member != c.rank()) co_await c.published(member, bytes);
+    if (member != c.rank()) co_await c.cells().published(member, bytes);
   }
   read_cells(c, publishers, own, bytes, reads, visit);
   co_return Status::success();
@@ -60,12 +61,12 @@ template <class Visit>
 Task through_cells(Collective& c, Publishers publishers, const void* mine, const void* own,
                    std::size_t bytes, bool reads, Visit visit) noexcept {
   if (publishers.has(c.rank())) {
-    if (!c.cell_free(bytes))
+    if (!c.cells().free(bytes))
       return wait_for_cells(c, publishers, false, mine, own, bytes, reads, visit);
-    c.publish(mine, bytes);
+    c.cells().publish(mine, bytes);
   }
-  if (publishers.last - publishers.first == 1) c.prefetch_cells(publishers.first, bytes);
-  if (reads && !c.soon_published(publishers.first, publishers.last, bytes)) {
+  if (publishers.last - publishers.first == 1) c.cells().prefetch(publishers.first, bytes);
+  if (reads && !c.cells().soon_published(publishers.first, publishers.last, bytes)) {
     return wait_for_cells(c, publishers, true, mine, own, bytes, reads, visit);
   }
   read_cells(c, publishers, own, bytes, reads, visit);
@@ -88,19 +89,20 @@ inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
 template <class Length, class Visit>
 Task through_blocks(Collective& c, Publishers publishers, const void* mine, Length length,
                     std::size_t chunk, bool reads, Visit visit) noexcept {
-  co_await c.turn();
+  co_await c.stream().turn();
   const auto* own = static_cast<const std::byte*>(mine);
   const bool publishes = publishers.has(c.rank());
-  if (!reads && c.items() != 0) c.drain(c.items() - 1);
+  if (!reads && c.items() != 0) c.stream().drain(c.items() - 1);
   for (std::uint64_t item = 0; item < c.items(); ++item) {
     const std::size_t offset = item * chunk;
     if (publishes) {
       const std::size_t total = length(c.rank());
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
       std::byte* block = nullptr;
-      if (!c.try_block(item, bytes, &block)) co_await c.wait_block(item, bytes, &block);
+      if (!c.stream().try_block(item, bytes, &block))
+        co_await c.stream().wait_block(item, bytes, &block);
       c.place_shared(block, own + offset, bytes);
-      c.post(item, block, bytes);
+      c.stream().post(item, block, bytes);
     }
     if (!reads) continue;
     for (int member = publishers.first; member < publishers.last; ++member) {
@@ -110,10 +112,10 @@ Task through_blocks(Collective& c, Publishers publishers, const void* mine, Leng
         if (bytes != 0) visit(member, offset, own + offset, bytes);
         continue;
       }
-      co_await c.posted(item, member);
-      if (bytes != 0) visit(member, offset, c.block(item, member), bytes);
+      co_await c.stream().posted(item, member);
+      if (bytes != 0) visit(member, offset, c.stream().block(item, member), bytes);
     }
-    c.drain(item);
+    c.stream().drain(item);
   }
   c.finish();
   co_return Status::success();
@@ -125,25 +127,26 @@ Task through_blocks(Collective& c, Publishers publishers, const void* mine, Leng
 template <class Visit>
 Task through_memory(Collective& c, Publishers publishers, const void* mine, std::size_t bytes,
                     bool reads, Visit visit) noexcept {
-  co_await c.turn();
+  co_await c.stream().turn();
   const bool publishes = publishers.has(c.rank());
   Region region;
   if (publishes) {
-    if (!c.line_free(0)) co_await c.wait_line(0);
+    if (!c.stream().line_free(0)) co_await c.stream().wait_line(0);
     co_await c.team.fabric().expose(const_cast<void*>(mine), bytes, &region);
-    c.post_key(0, region.key);
+    c.stream().post_key(0, region.key);
   }
   for (int step = 1; reads && step < c.size(); ++step) {
     const int member = (c.rank() + step) % c.size();
     if (!publishers.has(member)) continue;
-    co_await c.posted(0, member);
+    co_await c.stream().posted(0, member);
     Remote remote;
-    co_await c.team.fabric().attach(c.team.job_rank(member), c.posted_key(0, member), &remote);
+    co_await c.team.fabric().attach(c.team.job_rank(member), c.stream().posted_key(0, member),
+                                    &remote);
     co_await visit(member, remote);
   }
-  c.drain(0);
+  c.stream().drain(0);
   if (publishes) {
-    co_await c.wait_drained(0);
+    co_await c.stream().wait_drained(0);
     c.team.fabric().withdraw(region);
   }
   c.finish();

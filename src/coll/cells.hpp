@@ -1,0 +1,75 @@
+// Cells: small messages of a collective, published once and read by all (team/board.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/copy_shared.hpp"
+#include "base/task.hpp"
+#include "team/copy_small.hpp"
+#include "team/team.hpp"
+
+namespace tutti {
+
+/// The cells of one collective's epoch. A view: as long as team and ticket live. `bytes` is the size
+/// of the published message, the same for all publishers of an epoch.
+class Cells {
+ public:
+  Cells(Team& team, const Ticket& ticket) noexcept : team_(team), epoch_(ticket.epoch) {}
+
+  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a
+  /// publisher to own them, a reader to have a copy, so that their transfers overlap.
+  void prefetch(int publisher, std::size_t bytes) const noexcept {
+    const std::uint64_t ahead = epoch_ + Team::kCellsAhead;
+    const Word* line = &team_.cell_of(*team_.board(publisher), ahead, bytes).flag;
+    if (publisher == team_.rank()) {
+      prefetch_to_write(line);
+    } else {
+      __builtin_prefetch(line);
+    }
+  }
+  /// True when the own cell of this epoch may be overwritten.
+  bool free(std::size_t bytes) const noexcept {
+    const std::uint64_t cells = team_.cells_for(bytes);
+    if (epoch_ < cells) return true;
+    // This rank counts too: it reads its own cell when it folds, maybe later than the others do.
+    if (team_.next_done_ + cells <= epoch_) return false;
+    return team_.all_done(epoch_ - cells + 1);
+  }
+  /// Waits until it may.
+  Task wait_free(std::size_t bytes) const noexcept { return wait_free(team_, epoch_, bytes); }
+  /// Copies `bytes` (at most Team::kCellCapacity) into the own cell and publishes it.
+  void publish(const void* data, std::size_t bytes) const noexcept {
+    const Team::CellView cell = team_.cell_of(*team_.own_board_, epoch_, bytes);
+    team_.fabric().spend(Work::copy, bytes);
+    if (team_.carries(bytes)) copy_small(cell.data, data, bytes);
+    team_.fabric().signal(team_.job_rank(team_.rank()), cell.flag, epoch_ + 1);
+    team_.ring_members();
+  }
+  /// Awaits the cell of `member`.
+  Engine::Reached published(int member, std::size_t bytes) const noexcept {
+    return team_.reached(team_.cell_of(*team_.board(member), epoch_, bytes).flag, epoch_ + 1,
+                         member);
+  }
+  /// True when the cells of all members [first, last) but this rank's are there, now or soon
+  /// (Engine::soon).
+  bool soon_published(int first, int last, std::size_t bytes) const noexcept {
+    for (int member = first; member < last; ++member) {
+      if (member == team_.rank()) continue;
+      const Word& flag = team_.cell_of(*team_.board(member), epoch_, bytes).flag;
+      if (!team_.engine().soon(flag, epoch_ + 1)) return false;
+    }
+    return true;
+  }
+  const std::byte* data(int member, std::size_t bytes) const noexcept {
+    return team_.cell_of(*team_.board(member), epoch_, bytes).data;
+  }
+
+ private:
+  static Task wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexcept;
+
+  Team& team_;
+  const std::uint64_t epoch_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,84 @@
+#include "coll/stream.hpp"
+
+namespace tutti {
+namespace {
+
+constexpr std::uint64_t kBlockPatience = 1'000'000'000;     // ns without hope of memory
+constexpr std::uint64_t kBlockPause = 100'000;              // ns between attempts then
+constexpr std::uint64_t kLongestPatience = 60'000'000'000;  // ns in which nothing has come back
+const Word kNever{0};
+
+}  // namespace
+
+bool Stream::try_block(std::uint64_t item, std::size_t bytes,
+ std::byte** block) const noexcept {
+  if (!line_free(item)) return false;
+  team_.recycle_blocks();
+  Piece piece;
+  // Each team has one before another has many, so that none of them waits for ever.
+  const bool has_one = team_.outstanding_head_ != team_.outstanding_.size();
+  if (has_one && team_.resources_.blocks.scarce()) return false;
+  // Where there is none: wait_block() says whether that lasts.
+  if (!team_.resources_.blocks.take(bytes, &piece).ok()) return false;
+  team_.outstanding_.push_back({first_ + item, piece});
+  *block = static_cast<std::byte*>(team_.fabric().arena().base) + piece.offset;
+  return true;
+}
+
+Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,
+ std::byte** block) noexcept {
+  co_await stream.wait_line(item);
+  // Memory that runs short comes back when the others have read what is out, however late they
+  // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
+  const BlockPool& blocks = team.resources_.blocks;
+  const std::uint64_t began = team.fabric().now_ns();
+  std::uint64_t hoped = began, came = began;  // when there was hope, and when blocks came back
+  std::uint64_t given = blocks.given();
+  team.own_board_->starved.store(1, std::memory_order_release);
+  while (!stream.try_block(item, bytes, block)) {
+    if (!stream.line_free(item)) co_return Status::error(Code::internal, "a stream line is not free");
+    const bool lent = blocks.lent();  // before they are collected: then it tries again
+    const bool coming = team.collect_all_blocks();
+    const std::uint64_t now = team.fabric().now_ns();
+    if (blocks.given() != given) {
+      given = blocks.given();
+      hoped = came = now;
+      team.engine().moved_on();
+      if (stream.try_block(item, bytes, block)) break;
+    }
+    if (coming) hoped = now;
+    if (!lent || now - hoped > kBlockPatience || now - came > kLongestPatience)
+      co_return Status::error(Code::no_memory, "no shared memory for a block");
+    co_await team.engine().worth_waiting(team.membership(), began);
+    co_await team.engine().reached_by(kNever, 1, now + kBlockPause, team.membership());
+  }
+  team.own_board_->starved.store(0, std::memory_order_relaxed);
+  team.engine().moved_on();  // seen on the clock, but not its doing
+  co_return Status::success();
+}
+
+void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept {
+  StreamLine& line = line_of(item, team_.rank());
+  const auto* const base = static_cast<const std::byte*>(team_.fabric().arena().base);
+  line.offset = static_cast<std::uint64_t>(block - base);
+  line.bytes = bytes;
+  publish(item);
+}
+
+void Stream::post_key(std::uint64_t item, const Key& key) const noexcept {
+  line_of(item, team_.rank()).key = key;
+  publish(item);
+}
+
+void Stream::publish(std::uint64_t item) const noexcept {
+  const int rank = team_.rank();
+  team_.fabric().signal(team_.job_rank(rank), line_of(item, rank).flag, first_ + item + 1);
+  team_.ring_members();
+}
+
+Task Stream::wait_line(Team& team, std::uint64_t item) noexcept {
+  if (item >= kStreamLines) co_await team.wait_drained(item - kStreamLines + 1);
+  co_return Status::success();
+}
+
+}  // namespace tutti

@@ -1,0 +1,71 @@
+// Stream: a rank's blocks of shared memory, each with a flag line, read by all (team/board.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/task.hpp"
+#include "team/team.hpp"
+
+namespace tutti {
+
+/// One collective's items in the streams of all members; items count from 0. A view: as long as
+/// the team lives.
+class Stream {
+ public:
+  Stream(Team& team, const Ticket& ticket) noexcept : team_(team), first_(ticket.first_item) {}
+
+  /// Awaits this collective's turn to use the streams: one at a time per team, in their order.
+  Engine::Reached turn() const noexcept {
+    return team_.engine().reached(team_.stream_turn_, first_, team_.membership());
+  }
+  /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item`. False: not
+  /// yet (or no memory at present): use wait_block().
+  bool try_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept;
+  /// What the collective has posted must be readable without this item: its blocks may be what is
+  /// waited for.
+  Task wait_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept {
+    return wait_block(team_, *this, item, bytes, block);
+  }
+  /// Publishes a block obtained from try_block/wait_block as item `item`.
+  void post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept;
+  /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
+  void post_key(std::uint64_t item, const Key& key) const noexcept;
+  bool line_free(std::uint64_t item) const noexcept { return team_.line_free(first_ + item); }
+  Task wait_line(std::uint64_t item) const noexcept { return wait_line(team_, first_ + item); }
+  /// Awaits item `item` of `member`.
+  Engine::Reached posted(std::uint64_t item, int member) const noexcept {
+    return team_.reached(line_of(item, member).flag, first_ + item + 1, member);
+  }
+  const std::byte* block(std::uint64_t item, int member) const noexcept {
+    return team_.arena(member) + line_of(item, member).offset;
+  }
+  const Key& posted_key(std::uint64_t item, int member) const noexcept {
+    return line_of(item, member).key;
+  }
+  /// This rank has read all that it needs of the items up to and including `item`, of all members.
+  void drain(std::uint64_t item) const noexcept {
+    team_.fabric().signal(team_.job_rank(team_.rank()), team_.own_board_->drained,
+                          first_ + item + 1);
+    team_.ring_members();
+  }
+  /// Awaits that all members have drained items up to and including `item` (own buffers may be
+  /// reused).
+  Task wait_drained(std::uint64_t item) const noexcept {
+    return team_.wait_drained(first_ + item + 1);
+  }
+
+ private:
+  static Task wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,
+                         std::byte** block) noexcept;
+  static Task wait_line(Team& team, std::uint64_t item) noexcept;
+  StreamLine& line_of(std::uint64_t item, int member) const noexcept {
+    return team_.board(member)->stream[(first_ + item) % kStreamLines];
+  }
+  void publish(std::uint64_t item) const noexcept;
+
+  Team& team_;
+  const std::uint64_t first_;
+};
+
+}  // namespace tutti
