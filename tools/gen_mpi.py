@@ -147,7 +147,14 @@ def widen(parameter):
         return dataclasses.replace(parameter, type=parameter.type.replace("int", "MPI_Count"))
     if parameter.name.endswith("displs") and parameter.type == "const int":
         return dataclasses.replace(parameter, type="const MPI_Aint")
+    if parameter.name == "disp_unit":
+        return dataclasses.replace(parameter, type="MPI_Aint")
     return parameter
+
+
+def widened(parameter):
+    """Of a large-count form: a number that is an int in the plain one."""
+    return parameter.type == "MPI_Count" or parameter.name == "disp_unit"
 
 
 def large_form(function):
@@ -295,15 +302,15 @@ def given(function, array):
 def narrowing(function):
     """The large-count form on an MPI that has only the plain one."""
     declared = ", ".join(f"{neutral(p)} {p.name}" for p in function.parameters)
-    plain = [("int" if neutral(p) == "long long" else neutral(p)) for p in function.parameters]
+    plain = [("int" if widened(p) else neutral(p)) for p in function.parameters]
     plain_name = function.name[:-2]
-    counts = [p.name for p in function.parameters if p.type == "MPI_Count"]
+    counts = [p.name for p in function.parameters if widened(p)]
     # Displacements of MPI_Neighbor_alltoallw are wide in both forms.
     wide = [p for p in function.parameters
             if p.array and p.type in ("const MPI_Count", "const MPI_Aint")
             and not (function.base == "Neighbor_alltoallw" and p.name.endswith("displs"))]
     arrays = [p.name for p in wide]
-    arguments = [f"(int){p.name}" if p.type == "MPI_Count" else
+    arguments = [f"(int){p.name}" if widened(p) else
                  f"narrow.arrays[{arrays.index(p.name)}]" if p.name in arrays else p.name
                  for p in function.parameters]
     call = (f"(({'int'}(*)({', '.join(plain)}))tutti_native(TUTTI_MPI_{plain_name}, NULL))"

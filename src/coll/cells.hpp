@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// The cells of one collective's epoch. A view: as long as team and ticket live. `bytes` is the size
-/// of the published message, the same for all publishers of an epoch.
+/// The cells of one collective's epoch. A view: as long as team and ticket live. `bytes` is the
+/// size of the published message, the same for all publishers of an epoch.
 class Cells {
  public:
   Cells(Team& team, const Ticket& ticket) noexcept : team_(team), epoch_(ticket.epoch) {}

@@ -10,8 +10,7 @@ const Word kNever{0};
 
 }  // namespace
 
-bool Stream::try_block(std::uint64_t item, std::size_t bytes,
- std::byte** block) const noexcept {
+bool Stream::try_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept {
   if (!line_free(item)) return false;
   team_.recycle_blocks();
   Piece piece;
@@ -26,7 +25,7 @@ bool Stream::try_block(std::uint64_t item, std::size_t bytes,
 }
 
 Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,
- std::byte** block) noexcept {
+                        std::byte** block) noexcept {
   co_await stream.wait_line(item);
   // Memory that runs short comes back when the others have read what is out, however late they
   // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
@@ -36,7 +35,8 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
   std::uint64_t given = blocks.given();
   team.own_board_->starved.store(1, std::memory_order_release);
   while (!stream.try_block(item, bytes, block)) {
-    if (!stream.line_free(item)) co_return Status::error(Code::internal, "a stream line is not free");
+    if (!stream.line_free(item))
+      co_return Status::error(Code::internal, "a stream line is not free");
     const bool lent = blocks.lent();  // before they are collected: then it tries again
     const bool coming = team.collect_all_blocks();
     const std::uint64_t now = team.fabric().now_ns();

@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0xbe219eb9u
+#define TUTTI_MPI_TABLE_SIGNATURE 0xcadb510bu
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -225,8 +225,11 @@
   X(Intercomm_create) \
   X(Intercomm_merge) \
   X(Win_create) \
+  X(Win_create_c) \
   X(Win_allocate) \
+  X(Win_allocate_c) \
   X(Win_allocate_shared) \
+  X(Win_allocate_shared_c) \
   X(Win_create_dynamic) \
   X(Win_free) \
   X(Win_fence) \

@@ -2417,6 +2417,17 @@ EXPORT int MPI_Win_create(void* base, intptr_t size, int disp_unit, handle info,
 }
 EXPORT type_Win_create PMPI_Win_create __attribute__((alias("MPI_Win_create")));
 
+typedef int type_Win_create_c(void*, intptr_t, intptr_t, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win, void* caller) {
+  return ((type_Win_create_c*)tutti_choose(TUTTI_MPI_Win_create_c, caller))(base, size, disp_unit, info, comm, win);
+}
+EXPORT int MPI_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_create_c);
+  if (LIKELY(target != NULL)) return ((type_Win_create_c*)target)(base, size, disp_unit, info, comm, win);
+  return choose_Win_create_c(base, size, disp_unit, info, comm, win, __builtin_return_address(0));
+}
+EXPORT type_Win_create_c PMPI_Win_create_c __attribute__((alias("MPI_Win_create_c")));
+
 typedef int type_Win_allocate(intptr_t, int, handle, handle, void*, void*);
 static __attribute__((noinline, cold)) int choose_Win_allocate(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
   return ((type_Win_allocate*)tutti_choose(TUTTI_MPI_Win_allocate, caller))(size, disp_unit, info, comm, base, win);
@@ -2428,6 +2439,17 @@ EXPORT int MPI_Win_allocate(intptr_t size, int disp_unit, handle info, handle co
 }
 EXPORT type_Win_allocate PMPI_Win_allocate __attribute__((alias("MPI_Win_allocate")));
 
+typedef int type_Win_allocate_c(intptr_t, intptr_t, handle, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
+  return ((type_Win_allocate_c*)tutti_choose(TUTTI_MPI_Win_allocate_c, caller))(size, disp_unit, info, comm, base, win);
+}
+EXPORT int MPI_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_allocate_c);
+  if (LIKELY(target != NULL)) return ((type_Win_allocate_c*)target)(size, disp_unit, info, comm, base, win);
+  return choose_Win_allocate_c(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+}
+EXPORT type_Win_allocate_c PMPI_Win_allocate_c __attribute__((alias("MPI_Win_allocate_c")));
+
 typedef int type_Win_allocate_shared(intptr_t, int, handle, handle, void*, void*);
 static __attribute__((noinline, cold)) int choose_Win_allocate_shared(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
   return ((type_Win_allocate_shared*)tutti_choose(TUTTI_MPI_Win_allocate_shared, caller))(size, disp_unit, info, comm, base, win);
@@ -2438,6 +2460,17 @@ EXPORT int MPI_Win_allocate_shared(intptr_t size, int disp_unit, handle info, ha
   return choose_Win_allocate_shared(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
 }
 EXPORT type_Win_allocate_shared PMPI_Win_allocate_shared __attribute__((alias("MPI_Win_allocate_shared")));
+
+typedef int type_Win_allocate_shared_c(intptr_t, intptr_t, handle, handle, void*, void*);
+static __attribute__((noinline, cold)) int choose_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win, void* caller) {
+  return ((type_Win_allocate_shared_c*)tutti_choose(TUTTI_MPI_Win_allocate_shared_c, caller))(size, disp_unit, info, comm, base, win);
+}
+EXPORT int MPI_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  void* target = TARGET(TUTTI_MPI_Win_allocate_shared_c);
+  if (LIKELY(target != NULL)) return ((type_Win_allocate_shared_c*)target)(size, disp_unit, info, comm, base, win);
+  return choose_Win_allocate_shared_c(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+}
+EXPORT type_Win_allocate_shared_c PMPI_Win_allocate_shared_c __attribute__((alias("MPI_Win_allocate_shared_c")));
 
 typedef int type_Win_create_dynamic(handle, handle, void*);
 static __attribute__((noinline, cold)) int choose_Win_create_dynamic(handle info, handle comm, void* win, void* caller) {
@@ -3189,6 +3222,21 @@ static int narrow_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sen
   return code;
 }
 
+static int narrow_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
+  if (too_large(disp_unit)) return tutti_count_error(comm);
+  return ((int(*)(void*, intptr_t, int, handle, handle, void*))tutti_native(TUTTI_MPI_Win_create, NULL))(base, size, (int)disp_unit, info, comm, win);
+}
+
+static int narrow_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  if (too_large(disp_unit)) return tutti_count_error(comm);
+  return ((int(*)(intptr_t, int, handle, handle, void*, void*))tutti_native(TUTTI_MPI_Win_allocate, NULL))(size, (int)disp_unit, info, comm, base, win);
+}
+
+static int narrow_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  if (too_large(disp_unit)) return tutti_count_error(comm);
+  return ((int(*)(intptr_t, int, handle, handle, void*, void*))tutti_native(TUTTI_MPI_Win_allocate_shared, NULL))(size, (int)disp_unit, info, comm, base, win);
+}
+
 void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Bcast_c] = (void*)narrow_Bcast_c,
     [TUTTI_MPI_Ibcast_c] = (void*)narrow_Ibcast_c,
@@ -3274,6 +3322,9 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Neighbor_alltoallw_c] = (void*)narrow_Neighbor_alltoallw_c,
     [TUTTI_MPI_Ineighbor_alltoallw_c] = (void*)narrow_Ineighbor_alltoallw_c,
     [TUTTI_MPI_Neighbor_alltoallw_init_c] = (void*)narrow_Neighbor_alltoallw_init_c,
+    [TUTTI_MPI_Win_create_c] = (void*)narrow_Win_create_c,
+    [TUTTI_MPI_Win_allocate_c] = (void*)narrow_Win_allocate_c,
+    [TUTTI_MPI_Win_allocate_shared_c] = (void*)narrow_Win_allocate_shared_c,
 };
 
 const char* const tutti_function_names[TUTTI_MPI_FUNCTION_COUNT] = {

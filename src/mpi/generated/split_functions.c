@@ -195,8 +195,11 @@
   X(Intercomm_create) \
   X(Intercomm_merge) \
   X(Win_create) \
+  X(Win_create_c) \
   X(Win_allocate) \
+  X(Win_allocate_c) \
   X(Win_allocate_shared) \
+  X(Win_allocate_shared_c) \
   X(Win_create_dynamic) \
   X(File_open) \
   X(Attr_delete) \
@@ -254,10 +257,7 @@
   X(Comm_iflush_buffer) \
   X(Pack_c) \
   X(Pack_size_c) \
-  X(Unpack_c) \
-  X(Win_allocate_c) \
-  X(Win_allocate_shared_c) \
-  X(Win_create_c)
+  X(Unpack_c)
 #endif
 
 enum {
@@ -1778,6 +1778,14 @@ EXPORT int MPI_Win_create(void* base, intptr_t size, int disp_unit, handle info,
 }
 EXPORT type_Win_create PMPI_Win_create __attribute__((alias("MPI_Win_create")));
 
+typedef int type_Win_create_c(void*, intptr_t, intptr_t, handle, handle, void*);
+EXPORT int MPI_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Win_create_c*)NEXT(Win_create_c))(base, size, disp_unit, info, tutti_world(comm), win);
+  return ((type_Win_create_c*)NATIVE(Win_create_c))(base, size, disp_unit, info, comm, win);
+}
+EXPORT type_Win_create_c PMPI_Win_create_c __attribute__((alias("MPI_Win_create_c")));
+
 typedef int type_Win_allocate(intptr_t, int, handle, handle, void*, void*);
 EXPORT int MPI_Win_allocate(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1786,6 +1794,14 @@ EXPORT int MPI_Win_allocate(intptr_t size, int disp_unit, handle info, handle co
 }
 EXPORT type_Win_allocate PMPI_Win_allocate __attribute__((alias("MPI_Win_allocate")));
 
+typedef int type_Win_allocate_c(intptr_t, intptr_t, handle, handle, void*, void*);
+EXPORT int MPI_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Win_allocate_c*)NEXT(Win_allocate_c))(size, disp_unit, info, tutti_world(comm), base, win);
+  return ((type_Win_allocate_c*)NATIVE(Win_allocate_c))(size, disp_unit, info, comm, base, win);
+}
+EXPORT type_Win_allocate_c PMPI_Win_allocate_c __attribute__((alias("MPI_Win_allocate_c")));
+
 typedef int type_Win_allocate_shared(intptr_t, int, handle, handle, void*, void*);
 EXPORT int MPI_Win_allocate_shared(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1793,6 +1809,14 @@ EXPORT int MPI_Win_allocate_shared(intptr_t size, int disp_unit, handle info, ha
   return ((type_Win_allocate_shared*)NATIVE(Win_allocate_shared))(size, disp_unit, info, comm, base, win);
 }
 EXPORT type_Win_allocate_shared PMPI_Win_allocate_shared __attribute__((alias("MPI_Win_allocate_shared")));
+
+typedef int type_Win_allocate_shared_c(intptr_t, intptr_t, handle, handle, void*, void*);
+EXPORT int MPI_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Win_allocate_shared_c*)NEXT(Win_allocate_shared_c))(size, disp_unit, info, tutti_world(comm), base, win);
+  return ((type_Win_allocate_shared_c*)NATIVE(Win_allocate_shared_c))(size, disp_unit, info, comm, base, win);
+}
+EXPORT type_Win_allocate_shared_c PMPI_Win_allocate_shared_c __attribute__((alias("MPI_Win_allocate_shared_c")));
 
 typedef int type_Win_create_dynamic(handle, handle, void*);
 EXPORT int MPI_Win_create_dynamic(handle info, handle comm, void* win) {
@@ -2211,29 +2235,5 @@ EXPORT int MPI_Unpack_c(const void* inbuf, long long insize, void* position, voi
   return ((type_Unpack_c*)NATIVE(Unpack_c))(inbuf, insize, position, outbuf, outcount, datatype, comm);
 }
 EXPORT type_Unpack_c PMPI_Unpack_c __attribute__((alias("MPI_Unpack_c")));
-
-typedef int type_Win_allocate_c(intptr_t, intptr_t, handle, handle, void*, void*);
-EXPORT int MPI_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* baseptr, void* win) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Win_allocate_c*)NEXT(Win_allocate_c))(size, disp_unit, info, tutti_world(comm), baseptr, win);
-  return ((type_Win_allocate_c*)NATIVE(Win_allocate_c))(size, disp_unit, info, comm, baseptr, win);
-}
-EXPORT type_Win_allocate_c PMPI_Win_allocate_c __attribute__((alias("MPI_Win_allocate_c")));
-
-typedef int type_Win_allocate_shared_c(intptr_t, intptr_t, handle, handle, void*, void*);
-EXPORT int MPI_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* baseptr, void* win) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Win_allocate_shared_c*)NEXT(Win_allocate_shared_c))(size, disp_unit, info, tutti_world(comm), baseptr, win);
-  return ((type_Win_allocate_shared_c*)NATIVE(Win_allocate_shared_c))(size, disp_unit, info, comm, baseptr, win);
-}
-EXPORT type_Win_allocate_shared_c PMPI_Win_allocate_shared_c __attribute__((alias("MPI_Win_allocate_shared_c")));
-
-typedef int type_Win_create_c(void*, intptr_t, intptr_t, handle, handle, void*);
-EXPORT int MPI_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Win_create_c*)NEXT(Win_create_c))(base, size, disp_unit, info, tutti_world(comm), win);
-  return ((type_Win_create_c*)NATIVE(Win_create_c))(base, size, disp_unit, info, comm, win);
-}
-EXPORT type_Win_create_c PMPI_Win_create_c __attribute__((alias("MPI_Win_create_c")));
 
 #endif

@@ -44,6 +44,25 @@ int handle_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm 
   }));
 }
 
+int handle_Win_create_c(void* base, MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm,
+                        MPI_Win* win) {
+  return opened(pass("MPI_Win_create", Reason::one_sided,
+                     [&] { return native.Win_create_c(base, size, unit, info, comm, win); }));
+}
+
+int handle_Win_allocate_c(MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm, void* base,
+                          MPI_Win* win) {
+  return opened(pass("MPI_Win_allocate", Reason::one_sided,
+                     [&] { return native.Win_allocate_c(size, unit, info, comm, base, win); }));
+}
+
+int handle_Win_allocate_shared_c(MPI_Aint size, MPI_Aint unit, MPI_Info info, MPI_Comm comm,
+                                 void* base, MPI_Win* win) {
+  return opened(pass("MPI_Win_allocate_shared", Reason::one_sided, [&] {
+    return native.Win_allocate_shared_c(size, unit, info, comm, base, win);
+  }));
+}
+
 int handle_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win* win) {
   return opened(pass("MPI_Win_create_dynamic", Reason::one_sided,
                      [&] { return native.Win_create_dynamic(info, comm, win); }));
@@ -71,6 +90,9 @@ void install_windows(void** handlers) noexcept {
   TUTTI_INSTALL(Win_create);
   TUTTI_INSTALL(Win_allocate);
   TUTTI_INSTALL(Win_allocate_shared);
+  TUTTI_INSTALL(Win_create_c);
+  TUTTI_INSTALL(Win_allocate_c);
+  TUTTI_INSTALL(Win_allocate_shared_c);
   TUTTI_INSTALL(Win_create_dynamic);
   TUTTI_INSTALL(Win_free);
   TUTTI_INSTALL(File_open);

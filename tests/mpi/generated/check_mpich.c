@@ -546,8 +546,11 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Buffer_detach), int 
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_create), int (*)(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm*)), "MPI_Intercomm_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_merge), int (*)(MPI_Comm, int, MPI_Comm*)), "MPI_Intercomm_merge");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create), int (*)(void*, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create_c), int (*)(void*, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate), int (*)(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_c), int (*)(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_shared), int (*)(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_shared");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_shared_c), int (*)(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_shared_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create_dynamic), int (*)(MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create_dynamic");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_free), int (*)(MPI_Win*)), "MPI_Win_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_fence), int (*)(int, MPI_Win)), "MPI_Win_fence");
@@ -643,6 +646,3 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Unpack), int (*)(con
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack_c), int (*)(const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Count*, MPI_Comm)), "MPI_Pack_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack_size_c), int (*)(MPI_Count, MPI_Datatype, MPI_Comm, MPI_Count*)), "MPI_Pack_size_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Unpack_c), int (*)(const void*, MPI_Count, MPI_Count*, void*, MPI_Count, MPI_Datatype, MPI_Comm)), "MPI_Unpack_c");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_c), int (*)(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_c");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_shared_c), int (*)(MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_shared_c");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create_c), int (*)(void*, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create_c");

@@ -57,6 +57,9 @@ WEAK(Scatterv_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype,
      MPI_Datatype, int, MPI_Comm)
 WEAK(Iscatterv_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype, void*, MPI_Count,
      MPI_Datatype, int, MPI_Comm, MPI_Request*)
+WEAK(Win_create_c, void*, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, MPI_Win*)
+WEAK(Win_allocate_c, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)
+WEAK(Win_allocate_shared_c, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)
 #define HAS_LARGE(name) (MPI_##name##_c != NULL)
 #define PERSISTENT_LARGE 0
 #else
@@ -243,8 +246,17 @@ int main(int argc, char** argv) {
   topologies();
   between_groups();
   MPI_Win window;
+  void* allocated;
   MPI_Win_create(in, sizeof in, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
   MPI_Win_fence(0, window);
   MPI_Win_free(&window);
+  if (HAS_LARGE(Win_create)) {
+    MPI_Win_create_c(in, sizeof in, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_free(&window);
+    MPI_Win_allocate_c(sizeof in, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &allocated, &window);
+    MPI_Win_free(&window);
+    MPI_Win_allocate_shared_c(sizeof in, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &allocated, &window);
+    MPI_Win_free(&window);
+  }
   return finish("everything");
 }
