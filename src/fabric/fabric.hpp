@@ -216,7 +216,7 @@ class Fabric {
   /// The arena of a peer. The result stays valid as long as the fabric.
   virtual Status arena_of(std::int32_t peer, Remote* out) noexcept = 0;
   /// Backs [offset, offset + bytes) of the own arena with memory, so that using it cannot fail
-  /// later (no SIGBUS). Fails with no_memory. Idempotent.
+  /// later (no SIGBUS), nor cost much the first time. Fails with no_memory. Idempotent.
   virtual Status reserve(std::size_t offset, std::size_t bytes) noexcept = 0;
 
   /// A Remote for a key received from `peer`. Cheap. Fails with truncated or invalid_argument on a

@@ -167,6 +167,22 @@ bool Segment::is_held(int local) const noexcept {
   return fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+namespace {
+
+/// Makes the kernel clear and map pages at once, which otherwise happens at their first use: one
+/// fault a page here, and one in each reader, which then gets the neighbouring pages with it. An
+/// older kernel (before 5.14) refuses, and the faults come as before.
+void populate(std::byte* begin, std::size_t bytes) noexcept {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;  // of older headers
+#endif
+  const std::size_t into_page =
+      reinterpret_cast<std::uintptr_t>(begin) % static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  static_cast<void>(madvise(begin - into_page, bytes + into_page, MADV_POPULATE_WRITE));
+}
+
+}  // namespace
+
 Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexcept {
   if (offset > arena_bytes() || bytes > arena_bytes() - offset) {
     return Status::error(Code::no_memory, "the arena is full: TUTTI_ARENA is too small");
@@ -177,6 +193,7 @@ Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexce
     error = posix_fallocate(descriptor_, static_cast<off_t>(start), static_cast<off_t>(bytes));
   } while (error == EINTR);
   if (error != 0) return Status::error(Code::no_memory, "no shared memory left on this node");
+  populate(base_ + start, bytes);
   return Status::success();
 }
 
