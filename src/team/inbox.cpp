@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t kWords =
     (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
 constexpr std::size_t kMeeting = kWords, kFarewell = 2 * kWords, kHead = 3 * kWords;
+/// Of the meeting's words, which the member 2^round places behind writes: its table is here; it is
+/// leaving.
+constexpr std::uint64_t kMet = 1, kLeaving = 2;
 
 /// The word of a mail slot: epoch and step in one, so that it grows over both.
 constexpr int kStepBits = 24;
@@ -361,11 +364,11 @@ Task Inbox::meet() noexcept {
     co_await look_up(to, &theirs);
     co_await remote(to, &peer);
     const std::size_t word = kMeeting + static_cast<std::size_t>(round) * sizeof(Word);
-    const Tail tail{theirs + word, 1};
+    const Tail tail{theirs + word, kMet};
     co_await team_.fabric().put(
         peer, theirs + table + static_cast<std::size_t>(have) * sizeof *known, known,
         static_cast<std::size_t>(count) * sizeof *known, &tail, nullptr);
-    co_await team_.engine().reached(word_at(word), 1, team_.membership_,
+    co_await team_.engine().reached(word_at(word), kMet, team_.membership_,
                                     team_.job_rank((team_.rank() + have) % size));
   }
   offsets_.resize(static_cast<std::size_t>(size));
@@ -375,16 +378,27 @@ Task Inbox::meet() noexcept {
   co_return Status::success();
 }
 
+/// A dissemination barrier: who has heard all rounds knows that every member has got here. A word
+/// comes behind all that its writer has put before, so it also ends what nobody has awaited: the
+/// puts to members 2^k places behind. Those to members before are the ring's (Ring::tell, report),
+/// and there the words go that way too.
 bool Inbox::say_farewell() noexcept {
   if (met_.load(std::memory_order_relaxed) == 0) return !meeting_;  // nobody knows this inbox
   const int size = team_.size();
+  const bool both_ways = team_.multicast_ != nullptr;
   for (; std::int64_t{1} << farewells_heard_ < size; ++farewells_heard_) {
-    const std::size_t word = kFarewell + static_cast<std::size_t>(farewells_heard_) * sizeof(Word);
+    const int distance = 1 << farewells_heard_;
+    const std::size_t round = static_cast<std::size_t>(farewells_heard_) * sizeof(Word);
     if (farewells_said_ == farewells_heard_) {
-      if (!signal((team_.rank() + (1 << farewells_said_)) % size, word, 1).ok()) return false;
+      if (!signal((team_.rank() + distance) % size, kFarewell + round, 1).ok()) return false;
+      if (both_ways &&
+          !signal((team_.rank() - distance + size) % size, kMeeting + round, kLeaving).ok())
+        return false;
       ++farewells_said_;
     }
-    if (word_at(word).load(std::memory_order_acquire) == 0) return false;
+    if (word_at(kFarewell + round).load(std::memory_order_acquire) == 0) return false;
+    if (both_ways && word_at(kMeeting + round).load(std::memory_order_acquire) < kLeaving)
+      return false;
   }
   return true;
 }

@@ -89,8 +89,9 @@ class Inbox {
 
   /// On networks without symmetric memory: where the inboxes of the others are.
   Task meet() noexcept;
-  /// Ends the team's communication, step by step: true when all members have got here, so that
-  /// nothing will be put into this inbox any more.
+  /// Ends the team's communication, step by step: true when all members have got here, and nothing
+  /// that they have put into this inbox is still on its way. Of a team that is not broken: what
+  /// its algorithms put has been awaited, or goes 2^k places around the ring.
   bool say_farewell() noexcept;
 
   static int bcast_block(int size, int block) noexcept { return reduce_blocks(size) + block; }

@@ -5,7 +5,8 @@
 // member that is 2^k places before (or behind) the owner. Puts to one peer take effect in order, so
 // what comes late, because its receiver had the data already and did not wait, cannot overtake or
 // undo anything. Slots are used again when all members have finished the epoch, as blocks of the
-// inbox are.
+// inbox are. In a team that ends it is Inbox::say_farewell() that waits for what is late: it goes
+// to all members that anything here is put to.
 #pragma once
 
 #include <cstddef>

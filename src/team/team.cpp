@@ -341,6 +341,12 @@ bool Team::try_reclaim() noexcept {
   }
   if (mapped_) return reclaim_mapped();
   if (entry_ == nullptr) return true;  // symmetric
+  // Where a collective has failed, somebody may not have awaited what was put to it. The memory is
+  // kept for good.
+  if (engine_.broken(membership_)) {
+    multicast_.reset();
+    return false;
+  }
   if (!inbox_.say_farewell()) return false;
   if (segment_) segment_->release();
   resources_.directory.remove(*entry_);

@@ -1,12 +1,23 @@
 // Broadcast by IP multicast over sockets of the loopback, ranks as threads: one on each node, and
 // several on some.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coll/multicast_bodies.hpp"
+#include "core/job.hpp"
+#include "fabric/udp/udp.hpp"
 #include "support/local_jobs.hpp"
+#include "team/packet.hpp"
 
 namespace tutti {
 namespace {
@@ -117,6 +128,123 @@ TEST(MulticastTeams, ManyTeamsHaveGroupsOfTheirOwn) {
     }
   });
 }
+
+// ---- floods
+
+using Clock = std::chrono::steady_clock;
+
+/// Sends packets of its making to the group of a team, 100,000 a second, for as long as it lives.
+class Flood {
+ public:
+  using Make = std::function<std::vector<std::byte>(std::mt19937&)>;
+  Flood(const groups::GroupName& name, const Make& make)
+      : socket_(socket(AF_INET, SOCK_DGRAM, 0)), thread_([this, name, make] { run(name, make); }) {}
+  ~Flood() {
+    over_.store(true);
+    thread_.join();
+    close(socket_);
+  }
+  void report() const {
+    const std::chrono::duration<double> time = Clock::now() - begin_;
+    std::printf("%llu packets, %.0f a second\n", static_cast<unsigned long long>(sent_.load()),
+                static_cast<double>(sent_.load()) / time.count());
+  }
+
+ private:
+  void run(const groups::GroupName& name, const Make& make) {
+    ip_mreqn interface {};
+    interface.imr_ifindex = static_cast<int>(if_nametoindex("lo"));
+    setsockopt(socket_, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(name.port);
+    address.sin_addr.s_addr = htonl(name.address);
+    ASSERT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    std::mt19937 random(5);
+    std::vector<std::vector<std::byte>> packets;
+    for (int i = 0; i < 256; ++i) packets.push_back(make(random));
+    while (!over_.load()) {
+      const auto due =
+          static_cast<std::uint64_t>((Clock::now() - begin_) / std::chrono::microseconds(10));
+      if (sent_.load() >= due) usleep(100);
+      for (std::uint64_t i = sent_.load(); i < due && !over_.load(); ++i) {
+        const auto& packet = packets[i % packets.size()];
+        static_cast<void>(send(socket_, packet.data(), packet.size(), 0));
+        sent_.fetch_add(1);
+      }
+    }
+  }
+
+  const Clock::time_point begin_ = Clock::now();
+  const int socket_;
+  std::atomic<bool> over_{false};
+  std::atomic<std::uint64_t> sent_{0};
+  std::thread thread_;
+};
+
+std::vector<std::byte> random_bytes(std::mt19937& random, std::size_t most) {
+  std::vector<std::byte> bytes(random() % most);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// With room for the trailer, which makes them the group's own.
+std::vector<std::byte> sealed(const groups::GroupName& name, std::vector<std::byte> bytes,
+                              std::uint32_t sender) {
+  const std::size_t length = bytes.size();
+  bytes.resize(length + groups::kTrailerBytes);
+  groups::write_trailer(name, {sender, 0}, bytes.data(), length);
+  return bytes;
+}
+
+/// Under the right key, from rank 1: no packets, and packets of broadcasts that there are, or may
+/// be, with fragments that none of them has.
+std::vector<std::byte> nonsense(const groups::GroupName& name, std::mt19937& random) {
+  if (random() % 2 == 0) return sealed(name, random_bytes(random, 600), 1);
+  const std::vector<std::byte> data = random_bytes(random, 600);
+  const MulticastPacket packet{random() % 2000, 1'000'000, 1, data.data(), data.size()};
+  std::vector<std::byte> out(data.size() + kPacketOverhead);
+  write_packet(packet, false, out.data());
+  return sealed(name, out, 1);
+}
+
+const udp::UdpDatagrams& datagrams_of(Rank& r) {
+  return dynamic_cast<const udp::UdpDatagrams&>(
+      *static_cast<JobImpl&>(r.job).engine().fabric().datagrams());
+}
+
+class Flooded : public ::testing::TestWithParam<const char*> {};
+
+// Whatever anybody sends to the group, with the right key or without, only costs time.
+TEST_P(Flooded, BroadcastsGoOn) {
+  const bool knows_the_key = std::string(GetParam()) == "Nonsense";
+  for (const char* algorithm : {"bcast=multicast", "bcast=multicast_window"}) {
+    test::run_nodes({0, 1, 2, 3}, settings_of(algorithm), [&](Rank& r) {
+      int round = 0;
+      broadcast(r, 0, 100, ++round);  // all are in the group
+      std::unique_ptr<Flood> flood;
+      if (r.rank == 3) {
+        const groups::GroupName name = datagrams_of(r).name_of(r.team.id());
+        groups::GroupName foreign = name;
+        foreign.key[3] ^= 1;
+        flood = std::make_unique<Flood>(name, [&, name, foreign](std::mt19937& random) {
+          return knows_the_key ? nonsense(name, random)
+                               : sealed(foreign, random_bytes(random, 600), 1);
+        });
+      }
+      for (int i = 0; i < 2000; ++i) {
+        broadcast(r, i % r.size, i % 3 == 0 ? 8000 : 500, ++round);
+        if (i % 50 == 0) broadcast(r, 0, 400'000, ++round);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+      if (flood) flood->report();
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Flooded, ::testing::Values("Foreign", "Nonsense"),
+                         [](const auto& one) { return one.param; });
 
 }  // namespace
 }  // namespace tutti

@@ -104,10 +104,12 @@ std::string parse_error(const std::string& text) {
 }
 
 TEST(Fault, GoodSpecificationsAreTaken) {
-  for (const char* text : {"fail:op=put", "fail:op=get:at=3:code=timeout", "drop:op=signal:count=0",
-                           "duplicate:op=put:rank=1", "corrupt:op=put:at=2",
-                           "delay:op=put:us=100:count=0", "kill:op=any:at=100:rank=2", "deaf",
-                           "deaf:rank=1", "nocma", "nocma,deaf,fail:op=reserve:at=2:count=0"}) {
+  for (const char* text :
+       {"fail:op=put", "fail:op=get:at=3:code=timeout", "drop:op=signal:count=0",
+        "duplicate:op=put:rank=1", "corrupt:op=put:at=2", "delay:op=put:us=100:count=0",
+        "delay:peer=5:op=put:rank=6:us=9", "drop:op=signal:peer=0", "fail:op=attach:peer=3",
+        "kill:op=any:at=100:rank=2", "deaf", "deaf:rank=1", "nocma",
+        "nocma,deaf,fail:op=reserve:at=2:count=0"}) {
     EXPECT_EQ(parse_error(text), "") << text;
   }
 }
@@ -129,7 +131,13 @@ TEST(Fault, BadSpecificationsGetOneClearLine) {
       {"drop:op=get", "op must be one of put, signal, cast, receive"},
       {"duplicate:op=receive", "op must be one of put, cast"},
       {"drop:op=cast:every=0", "every must be a number of at least 1"},
-      {"drop:op=put:us=3", "drop takes op, at, every, count, rank"},
+      {"drop:op=put:us=3", "drop takes op, at, every, count, rank, peer"},
+      {"drop:op=cast:peer=1", "peer goes with op of put, get, attach, signal"},
+      {"kill:op=any:peer=1", "peer goes with op of"},
+      {"delay:op=put:us=3:peer=x", "peer must be a number of at least 0"},
+      {"delay:op=put:us=3:peer=", "peer must be"},
+      {"delay:op=put:us=3:peer=-1", "peer must be"},
+      {"deaf:peer=1", "deaf takes rank"},
       {"delay:op=put", "delay needs us="},
       {"delay:op=put:us=0", "us must be"},
       {"delay:op=put:us=99999999999", "us must be"},
@@ -218,6 +226,41 @@ TEST(Fault, PutsAreDroppedCorruptedAndRepeated) {
       EXPECT_EQ(result.seen[i], i + 1);
     }
   }
+}
+
+/// Rank 0 puts five numbers to each of two others, which say what they see.
+Task five_puts_to_each(Node& n, std::vector<std::uint64_t>* seen) {
+  TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  const std::uint64_t values[] = {1, 2, 3, 4, 5};
+  Completion sent;
+  for (std::size_t i = 0; n.rank() == 0 && i < 5; ++i) {
+    for (const int to : {1, 2}) {
+      Remote remote;
+      TUTTI_REQUIRE_OK(n.fabric.arena_of(to, &remote));
+      TUTTI_REQUIRE_OK(n.fabric.put(remote, kData + 64 * i, &values[i], 8, nullptr, &sent));
+    }
+  }
+  TUTTI_REQUIRE_OK(co_await outcome(n.completed(sent)));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  for (std::size_t i = 0; n.rank() != 0 && i < 5; ++i)
+    seen[n.rank()].push_back(n.word(kData + 64 * i).load());
+  co_await n.barrier();
+  co_return Status::success();
+}
+
+// The barrier puts once to each of the two: the third put towards rank 2 is its second number.
+TEST(Fault, OneConnectionHasFaultsOfItsOwn) {
+  Settings settings = small_arenas();
+  settings.fault = "drop:op=put:rank=0:peer=2:at=3,drop:op=put:rank=0:peer=7:count=0";
+  std::vector<std::uint64_t> seen[3];
+  const auto outcomes = make_thread_world(settings, decorated(settings))->run(3, [&](Node& n) {
+    return five_puts_to_each(n, seen);
+  });
+  for (const Outcome& outcome : outcomes)
+    EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
+  EXPECT_EQ(seen[1], (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(seen[2], (std::vector<std::uint64_t>{1, 0, 3, 4, 5}));
 }
 
 Task exposes_and_gets(Node& n) {

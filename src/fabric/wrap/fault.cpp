@@ -36,7 +36,7 @@ Fault::Fault(std::unique_ptr<Fabric> wrapped, const FaultSpec& spec)
     deaf_ = deaf_ || rule.action == FaultAction::deaf;
     nocma_ = nocma_ || rule.action == FaultAction::nocma;
     if (rule.action != FaultAction::deaf && rule.action != FaultAction::nocma)
-      rules_.push_back(rule);
+      rules_.push_back({rule});
   }
   if (nocma_) traits_.user_memory = false;
   if (Datagrams* const plain = inner().datagrams()) {
@@ -51,18 +51,19 @@ Fault::~Fault() {
   for (Held& held : held_) carry_out(held);
 }
 
-const FaultRule* Fault::next(FaultOp op) noexcept {
-  const std::uint64_t of_kind = ++seen_[static_cast<std::size_t>(op)];
-  const std::uint64_t of_any = ++seen_[static_cast<std::size_t>(FaultOp::any)];
-  for (const FaultRule& rule : rules_) {
+const FaultRule* Fault::next(FaultOp op, std::int32_t peer) noexcept {
+  const FaultRule* first = nullptr;
+  for (Counted& counted : rules_) {
+    const FaultRule& rule = counted.rule;
     if (rule.op != op && rule.op != FaultOp::any) continue;
-    const std::uint64_t number = rule.op == FaultOp::any ? of_any : of_kind;
-    if (number < rule.at || (number - rule.at) % rule.every != 0) continue;
+    if (rule.peer >= 0 && rule.peer != peer) continue;
+    const std::uint64_t number = ++counted.seen;
+    if (first != nullptr || number < rule.at || (number - rule.at) % rule.every != 0) continue;
     if (rule.count != 0 && (number - rule.at) / rule.every >= rule.count) continue;
-    if (rule.action == FaultAction::kill) raise(SIGKILL);
-    return &rule;
+    first = &rule;
   }
-  return nullptr;
+  if (first != nullptr && first->action == FaultAction::kill) raise(SIGKILL);
+  return first;
 }
 
 bool Fault::outside_arena(const void* base, std::size_t bytes) noexcept {
@@ -83,7 +84,7 @@ Status Fault::expose(void* base, std::size_t bytes, Region* out) noexcept {
 }
 
 Status Fault::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
-  if (const FaultRule* rule = next(FaultOp::attach))
+  if (const FaultRule* rule = next(FaultOp::attach, peer))
     return Status::error(rule->code, "injected fault");
   return inner().attach(peer, key, out);
 }
@@ -96,14 +97,14 @@ Status Fault::reserve(std::size_t offset, std::size_t bytes) noexcept {
 
 Status Fault::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
                   Completion* completion) noexcept {
-  if (const FaultRule* rule = next(FaultOp::get))
+  if (const FaultRule* rule = next(FaultOp::get, source.peer))
     return {rule->code, source.peer, "injected fault"};
   return inner().get(source, offset, destination, bytes, completion);
 }
 
 Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
                   const Tail* tail, Completion* completion) noexcept {
-  const FaultRule* rule = next(FaultOp::put);
+  const FaultRule* rule = next(FaultOp::put, target.peer);
   if (rule == nullptr && !holds(target.peer))
     return inner().put(target, offset, source, bytes, tail, completion);
   const bool fails = rule != nullptr && rule->action == FaultAction::fail;
@@ -202,8 +203,8 @@ void Fault::progress() noexcept {
 void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
   // A put that is due soon must not wait for the sleeper's next look. Other threads may add to
   // held_ meanwhile, so only the shortest delay of the rules is considered, not the list.
-  for (const FaultRule& rule : rules_) {
-    if (rule.delay_ns != 0) timeout_ns = std::min(timeout_ns, rule.delay_ns);
+  for (const Counted& counted : rules_) {
+    if (counted.rule.delay_ns != 0) timeout_ns = std::min(timeout_ns, counted.rule.delay_ns);
   }
   if (!deaf_) return inner().sleep(ticket, timeout_ns);
   const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000),
@@ -212,7 +213,7 @@ void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
 }
 
 void Fault::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
-  const FaultRule* rule = next(FaultOp::signal);
+  const FaultRule* rule = next(FaultOp::signal, peer);
   if (rule != nullptr && rule->action == FaultAction::drop) return;
   inner().signal(peer, word, value);
 }

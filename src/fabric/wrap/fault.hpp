@@ -22,11 +22,13 @@
 //
 // Keys of all but deaf and nocma: at=N, the N-th operation of that kind on this rank (1); every=K,
 // each K-th from there on (1); count=M, so many in all (1; 0: without end). Keys of all but nocma:
-// rank=R, on this rank only (all).
+// rank=R, on this rank only (all). Of put, get, attach and signal: peer=R, only those towards this
+// rank, which `at` and `every` count then: with rank=, a fault of one connection.
 // CODE: peer_lost timeout truncated invalid_argument no_memory not_permitted unsupported corrupt
 // internal
 //
-// Example: TUTTI_FAULT=kill:op=signal:at=40:rank=1,delay:op=put:us=200:count=0
+// Examples: TUTTI_FAULT=kill:op=signal:at=40:rank=1,delay:op=put:us=200:count=0
+//           TUTTI_FAULT=delay:op=put:rank=6:peer=5:us=20000:count=0
 #pragma once
 
 #include <deque>
@@ -71,6 +73,7 @@ struct FaultRule {
   std::uint64_t every = 1;
   std::uint64_t delay_ns = 0;
   int rank = -1;  // -1: all
+  int peer = -1;  // -1: all
 };
 
 struct FaultSpec {
@@ -116,7 +119,13 @@ class Fault final : public Forward {
     Code code;  // ok: it is carried out
   };
 
-  const FaultRule* next(FaultOp op) noexcept;
+  struct Counted {
+    FaultRule rule;
+    std::uint64_t seen = 0;  // operations that it speaks of
+  };
+
+  /// Counts an operation, and gives the rule that applies to it, or nullptr. `peer`: towards whom.
+  const FaultRule* next(FaultOp op, std::int32_t peer = -1) noexcept;
   bool holds(std::int32_t peer) const noexcept;
   bool outside_arena(const void* base, std::size_t bytes) noexcept;
   Status put_corrupted(const Remote& target, std::size_t offset, const void* source,
@@ -125,8 +134,7 @@ class Fault final : public Forward {
               const Tail* tail, Completion* completion, std::uint64_t due_ns, Code code);
   void carry_out(Held& held) noexcept;
 
-  std::vector<FaultRule> rules_;  // of this rank
-  std::uint64_t seen_[static_cast<std::size_t>(FaultOp::count_)] = {};
+  std::vector<Counted> rules_;  // of this rank
   bool deaf_ = false;
   bool nocma_ = false;
   std::deque<Held> held_;  // in the order of posting

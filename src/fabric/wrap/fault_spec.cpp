@@ -20,6 +20,8 @@ static_assert(std::size(kOps) == static_cast<std::size_t>(FaultOp::count_));
 constexpr unsigned bit(FaultOp op) { return 1u << static_cast<unsigned>(op); }
 constexpr unsigned kPut = bit(FaultOp::put), kSignal = bit(FaultOp::signal);
 constexpr unsigned kCast = bit(FaultOp::cast), kReceive = bit(FaultOp::receive);
+/// Towards one peer.
+constexpr unsigned kDirected = kPut | kSignal | bit(FaultOp::get) | bit(FaultOp::attach);
 constexpr unsigned kStatus =
     kPut | bit(FaultOp::get) | bit(FaultOp::expose) | bit(FaultOp::attach) | bit(FaultOp::reserve);
 /// Operations that each action can do something to; none: it takes no op.
@@ -58,6 +60,13 @@ bool number(std::string_view word, std::uint64_t* out) {
   return error == std::errc{} && end == word.data() + word.size() && !word.empty();
 }
 
+bool rank_number(std::string_view word, int* out) {
+  std::uint64_t n = 0;
+  if (!number(word, &n) || n > 1'000'000'000) return false;
+  *out = static_cast<int>(n);
+  return true;
+}
+
 /// Takes the part before the first `separator` off `*rest`.
 std::string_view cut(std::string_view* rest, char separator) {
   const std::size_t place = rest->find(separator);
@@ -72,8 +81,9 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
   std::size_t index = 0;
   std::uint64_t n = 0;
   if (key == "rank" && rule->action != FaultAction::nocma) {
-    if (!number(value, &n) || n > 1'000'000'000) return "rank must be a number of at least 0";
-    rule->rank = static_cast<int>(n);
+    if (!rank_number(value, &rule->rank)) return "rank must be a number of at least 0";
+  } else if (key == "peer" && (possible & kDirected) != 0) {
+    if (!rank_number(value, &rule->peer)) return "peer must be a number of at least 0";
   } else if (key == "op" && possible != 0) {
     if (!find(kOps, value, &index) || (possible >> index & 1) == 0)
       return "op must be one of " + list(kOps, possible);
@@ -98,6 +108,7 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     std::string keys = possible != 0                       ? "op, at, every, count, rank"
                        : rule->action == FaultAction::deaf ? "rank"
                                                            : "no key";
+    if ((possible & kDirected) != 0) keys += ", peer";
     if (rule->action == FaultAction::fail) keys += ", code, and us after op=put";
     if (rule->action == FaultAction::delay) keys += ", us";
     return std::string(kActions[static_cast<std::size_t>(rule->action)]) + " takes " + keys;
@@ -119,6 +130,8 @@ std::string parse_rule(std::string_view text, FaultRule* rule) {
   }
   if (!has_op) return std::string(kActions[index]) + " needs op=";
   if (rule->action == FaultAction::delay && rule->delay_ns == 0) return "delay needs us=";
+  if (rule->peer >= 0 && (kDirected & bit(rule->op)) == 0)
+    return "peer goes with op of " + list(kOps, kDirected);
   return {};
 }
 
