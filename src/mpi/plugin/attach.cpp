@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <string>
@@ -148,19 +147,6 @@ Status start_processors(Host* host, const std::string& folder, std::string* mess
   return Status::success();
 }
 
-// The process numbers of the program's ranks, and whether all processes have succeeded.
-bool gather_pids(bool mine) {
-  const int pid = mine ? getpid() : 0;
-  int processes = 0;
-  native.Comm_size(state.pump_comm, &processes);
-  std::vector<int> all(static_cast<std::size_t>(processes));
-  native.Allgather(&pid, 1, MPI_INT, all.data(), 1, MPI_INT, everybody());
-  const bool every = std::find(all.begin(), all.end(), 0) == all.end();
-  all.resize(static_cast<std::size_t>(state.size));  // dedicated ones come behind
-  state.pids = std::move(all);
-  return every;
-}
-
 bool create_job(const std::string& folder) {
   Host host;
   host.rank = state.rank;
@@ -174,7 +160,8 @@ bool create_job(const std::string& folder) {
   if (!split_off() && !state.settings.dcp.empty())
     status = start_processors(&host, folder, &message);
   if (status.ok()) status = Job::create(host, state.threads, &state.job);
-  const bool created = gather_pids(status.ok());
+  // Job::create() fails everywhere, but a dedicated processor can be lost to one rank alone.
+  const bool created = state.settings.dcp.empty() ? status.ok() : all_ranks(status.ok());
   if (!created) {
     if (message.empty()) message = status.detail != nullptr ? status.detail : name(status.code);
     say_once(!status.ok(), ("cannot start: " + message).c_str());
@@ -294,7 +281,6 @@ bool attach(const tutti_preload& preload, const char* missing) {
   learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
-  if (alone) state.pids.assign(1, getpid());
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
     give_world_back();
     return false;
