@@ -76,7 +76,16 @@ std::uint64_t version() { return hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE
 bool all_is_well(bool mine) {
   std::string settings;
   for (const SharedSetting& one : shared_settings(state.settings)) settings += one.value + '\n';
+  static_assert(3 * kIntsPerValue == TUTTI_FIRST_EXCHANGE_INTS);
   return first_difference({mine, version(), hash(settings)}) == 3 && mine;
+}
+
+// The second exchange of TUTTI_FIRST_EXCHANGE_INTS; who has no plugin has said why.
+bool all_have_plugins() {
+  if (all_ranks(true)) return true;
+  if (state.rank == 0)
+    log(LogLevel::error, "another rank could not load tutti; the program runs on its own MPI");
+  return false;
 }
 
 // What is wrong on some rank, step by step, and one line that says it. False on all ranks.
@@ -122,7 +131,8 @@ bool agree_on_settings(const tutti_preload& preload, const char* missing) {
   log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
   const bool mine = preload.signature == TUTTI_MPI_TABLE_SIGNATURE && missing == nullptr &&
                     loaded && !state.settings.disable && !Abi::is_fault_tolerant();
-  if (!all_is_well(mine) && !(fits(preload, missing) && find_what_is_wrong(loaded, message)))
+  if (!all_is_well(mine) &&
+      !(all_have_plugins() && fits(preload, missing) && find_what_is_wrong(loaded, message)))
     return false;
   offload::Ratio ratio;
   if (!state.settings.dcp.empty() &&
