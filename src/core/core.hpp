@@ -82,6 +82,8 @@ class Job {
   /// True for ranks of the job that this process can reach with tutti, on its node or over a
   /// network: a team can be created only among them.
   virtual bool reachable(std::int32_t job_rank) const noexcept = 0;
+  /// The process of a rank, by the number that it has there itself.
+  virtual std::int32_t process(std::int32_t job_rank) const noexcept = 0;
 
   /// Creates the local end of a team. Local: no communication; members find each other on the
   /// first collective. Fails with no_memory when the arena is full, unsupported when a member

@@ -1,4 +1,6 @@
 // Job::create: settings, fabric, decorators, engine, and the agreement that all ranks have them.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -8,6 +10,7 @@
 #include "core/job.hpp"
 #include "core/multicast.hpp"
 #include "core/network.hpp"
+#include "fabric/agree.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "fabric/shm/shm.hpp"
 #include "fabric/wrap/decorate.hpp"
@@ -128,24 +131,25 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   // Nobody may use tutti unless all can: the last word on what each rank has reached, and on
   // whether all would choose the same algorithms.
   struct Reached {
-    std::uint64_t code, choices;
+    std::uint64_t choices;
+    std::int32_t pid;
+    Code code;
   };
   std::vector<Reached> all(static_cast<std::size_t>(host.size));
-  const Reached reached{static_cast<std::uint64_t>(mine.code), mine.ok() ? job->choices_hash() : 0};
+  const Reached reached{mine.ok() ? job->choices_hash() : 0, getpid(), mine.code};
   TUTTI_TRY(bootstrap.allgather(&reached, all.data(), sizeof reached));
-  if (!mine.ok()) return mine;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].code != 0) {
-      return {static_cast<Code>(all[rank].code), static_cast<std::int32_t>(rank),
-              "another rank failed"};
-    }
-  }
+  std::vector<Code> codes;
+  for (const Reached& other : all) codes.push_back(other.code);
+  TUTTI_TRY(agreed(codes, mine));
   for (const Reached& other : all) {
     if (other.choices == all.front().choices) continue;
     if (host.rank == 0)
       log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all the same");
     return Status::error(Code::invalid_argument, "the ranks have different TUTTI_CHOICES");
   }
+  std::vector<std::int32_t> pids;
+  for (const Reached& other : all) pids.push_back(other.pid);
+  job->know_processes(std::move(pids));
   if (host.apps != 0 && host.apps < host.size) TUTTI_TRY(job->dedicate(host.apps, bootstrap));
   *out = std::move(job);
   return Status::success();

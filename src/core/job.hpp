@@ -33,6 +33,9 @@ class JobImpl final : public Job {
   bool reachable(std::int32_t job_rank) const noexcept override {
     return fabric_->reaches(job_rank);
   }
+  std::int32_t process(std::int32_t job_rank) const noexcept override {
+    return processes_[static_cast<std::size_t>(job_rank)];
+  }
   Status create_team(const TeamSpec& spec, Team** out) override;
   bool shares_memory(const std::int32_t* members, int size) const noexcept override;
   Status meet(Team& team) noexcept override;
@@ -51,6 +54,10 @@ class JobImpl final : public Job {
   p2p::Messages& messages() noexcept override { return messages_; }
   bool serve() noexcept override;
   bool processor_counts(ProcessorCounts* out) const noexcept override;
+  /// Of all ranks, before any is asked for.
+  void know_processes(std::vector<std::int32_t> processes) noexcept {
+    processes_ = std::move(processes);
+  }
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
@@ -83,6 +90,7 @@ class JobImpl final : public Job {
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
   Settings settings_;
+  std::vector<std::int32_t> processes_;  // by job rank
   Dispatcher dispatcher_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;

@@ -25,6 +25,11 @@ struct tutti_preload {
 
 #define TUTTI_MPI_ATTACH "tutti_mpi_attach"
 
+/* In the plugins' first exchange, a PMPI_Allreduce (MPI_MIN) of so many ints over MPI_COMM_WORLD, a
+ * rank that cannot open its plugin takes part with zeros, which no plugin has. Then they ask, with
+ * one int, whether it is that: it says so with a zero, and leaves. */
+enum { TUTTI_FIRST_EXCHANGE_INTS = 12 };
+
 /* Collective over MPI_COMM_WORLD, called once, on all ranks or on none. Returns 1 when the handlers
  * are in place on every rank, 0 when on none (a message has been printed where it helps). */
 typedef int tutti_mpi_attach_function(const struct tutti_preload* preload);

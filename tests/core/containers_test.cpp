@@ -112,7 +112,7 @@ TEST_P(Containers, ShareTheMemoryOfTheirNode) {
       Settings settings;
       settings.log = LogLevel::error;
       std::unique_ptr<shm::ShmFabric> fabric;
-      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+      const Status status = test::connect_shm(bootstrap, settings, &fabric);
       EXPECT_TRUE(status.ok()) << name(status.code);
       if (!status.ok()) return 1;
       EXPECT_EQ(fabric->neighbours().size(), 3U);
@@ -190,7 +190,7 @@ TEST(Containers, NetworkNamespacesSeparateAndThatIsKnown) {
       Settings settings;
       settings.log = LogLevel::error;
       std::unique_ptr<shm::ShmFabric> fabric;
-      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+      const Status status = test::connect_shm(bootstrap, settings, &fabric);
       EXPECT_TRUE(status.ok()) << name(status.code);
       if (!status.ok()) return 1;
       EXPECT_EQ(fabric->neighbours().size(), bootstrap.rank() == 1 ? 1U : 2U);
@@ -209,7 +209,7 @@ TEST(Containers, RanksThatAreToldToBeApartAreNotSaidToLoseAnything) {
     Settings settings;
     settings.node = std::to_string(bootstrap.rank());
     std::unique_ptr<shm::ShmFabric> fabric;
-    EXPECT_TRUE(shm::ShmFabric::connect(bootstrap, settings, &fabric).ok());
+    EXPECT_TRUE(test::connect_shm(bootstrap, settings, &fabric).ok());
     EXPECT_TRUE(fabric != nullptr && fabric->losses().separated == -1);
     return ::testing::Test::HasFailure() ? 1 : 0;
   });

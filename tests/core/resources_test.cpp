@@ -63,6 +63,67 @@ Reduction sum() {
   return reduction;
 }
 
+// ---- the start
+// -----------------------------------------------------------------------------------
+
+/// Counts the exchanges through another one.
+class CountingBootstrap final : public Bootstrap {
+ public:
+  explicit CountingBootstrap(Bootstrap& inner) : inner_(inner) {}
+  int rank() const noexcept override { return inner_.rank(); }
+  int size() const noexcept override { return inner_.size(); }
+  Status allgather(const void* in, void* out, std::size_t bytes) noexcept override {
+    ++exchanges;
+    return inner_.allgather(in, out, bytes);
+  }
+  int exchanges = 0;
+
+ private:
+  Bootstrap& inner_;
+};
+
+/// Each may take the host milliseconds, where it has more ranks than processors.
+TEST(Resources, AJobOnOneNodeStartsInThreeExchanges) {
+  const auto statuses = test::fork_ranks(4, [](Bootstrap& bootstrap) {
+    CountingBootstrap counting(bootstrap);
+    std::unique_ptr<Job> job;
+    EXPECT_TRUE(create_job(counting, &job).ok());
+    EXPECT_EQ(counting.exchanges, 3);
+    std::int32_t pid = getpid(), pids[4];
+    EXPECT_TRUE(bootstrap.allgather(&pid, pids, sizeof pid).ok());
+    for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(job->process(rank), pids[rank]);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space
+
+/// Wherever a rank fails, all of them do, at once, and say what it was.
+TEST(Resources, ARankThatCannotMapTheSegmentFailsTheJobForAll) {
+  for (const char* node : {"", "of its own"}) {
+    for (const int poor : {0, 1, 2}) {
+      const auto begin = Clock::now();
+      const auto statuses = test::fork_ranks(3, [poor, node](Bootstrap& bootstrap) {
+        setenv("TUTTI_LOG", "quiet", 1);
+        setenv("TUTTI_NET", "off", 1);
+        setenv("TUTTI_ARENA", "64G", 1);
+        if (bootstrap.rank() == 0) setenv("TUTTI_NODE", node, 1);
+        const rlimit limit{std::size_t{32} << 30, std::size_t{32} << 30};
+        if (bootstrap.rank() == poor) setrlimit(RLIMIT_AS, &limit);
+        std::unique_ptr<Job> job;
+        const Status status = create_job(bootstrap, &job);
+        EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
+        return ::testing::Test::HasFailure() ? 1 : 0;
+      });
+      EXPECT_TRUE(test::all_exited(statuses)) << "poor rank " << poor << " " << node;
+      EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 10);
+    }
+  }
+}
+
+#endif
+
 // ---- memory
 // --------------------------------------------------------------------------------------
 
@@ -235,7 +296,7 @@ TEST(Resources, ADevShmThatIsTooSmallForTheSegmentIsSaid) {
     Settings settings;
     settings.segment = SegmentKind::posix;
     std::unique_ptr<shm::ShmFabric> fabric;
-    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    const Status status = test::connect_shm(bootstrap, settings, &fabric);
     EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
@@ -293,7 +354,7 @@ TEST(Resources, ARankWithoutDescriptorsFailsTheJobForAllAtOnce) {
       Settings settings;
       settings.log = LogLevel::quiet;
       std::unique_ptr<shm::ShmFabric> fabric;
-      const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+      const Status status = test::connect_shm(bootstrap, settings, &fabric);
       EXPECT_EQ(status.code, Code::no_memory) << name(status.code);
       return ::testing::Test::HasFailure() ? 1 : 0;
     });
@@ -367,6 +428,22 @@ TEST(Resources, CrossMemoryAttachThatWasAskedForIsAnErrorWhereRefused) {
     if (bootstrap.rank() == 1 && !refuse_cross_memory()) return kRefused;
     Settings settings;
     settings.cma = Switch::on;
+    std::unique_ptr<shm::ShmFabric> fabric;
+    const Status status = test::connect_shm(bootstrap, settings, &fabric);
+    EXPECT_EQ(status.code, Code::not_permitted) << name(status.code);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  if (refused(statuses)) GTEST_SKIP() << "seccomp filters are not permitted here";
+  EXPECT_TRUE(test::all_exited(statuses));
+}
+
+/// What goes on between the nodes would find some ranks missing.
+TEST(Resources, CrossMemoryAttachThatIsRefusedOnOneNodeIsAnErrorOnAll) {
+  const auto statuses = test::fork_ranks(3, [](Bootstrap& bootstrap) {
+    if (bootstrap.rank() == 1 && !refuse_cross_memory()) return kRefused;
+    Settings settings;
+    settings.cma = Switch::on;
+    settings.node = bootstrap.rank() == 0 ? "of its own" : "";
     std::unique_ptr<shm::ShmFabric> fabric;
     const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
     EXPECT_EQ(status.code, Code::not_permitted) << name(status.code);

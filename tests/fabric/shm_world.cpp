@@ -86,7 +86,7 @@ class ProcessWorld final : public World {
 
   int run_here(Bootstrap& bootstrap, const NodeBody& body, Outcome& outcome) {
     std::unique_ptr<shm::ShmFabric> connected;
-    outcome.status = shm::ShmFabric::connect(bootstrap, settings_, &connected);
+    outcome.status = connect_shm(bootstrap, settings_, &connected);
     if (!outcome.status.ok()) return 2;
     const int cores = connected->node_cores();
     std::unique_ptr<Fabric> fabric = std::move(connected);

@@ -140,6 +140,25 @@ def test_missing_plugin(program, libraries, mpi, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+def test_one_rank_misses_its_plugin(program, libraries, mpi, first, tmp_path):
+    """The others do not wait for it, and the program runs on its own MPI."""
+    description = mpis.MPIS[mpi]
+    path = program(description, "requests.c")
+    lonely = tmp_path / "libtutti-preload.so"
+    shutil.copy(mpis.preload(), lonely)
+    plain = ["env", *[f"{name}={value}" for name, value in description.environment.items()]]
+    parts = [["-n", "1", *plain, f"LD_PRELOAD={preload}", path] for preload in (lonely, mpis.preload())]
+    one, other = parts if first else reversed(parts)
+    result = mpis.run([*description.launcher, *one, ":", *other], description.environment)
+    assert result.status == 0, result.text
+    assert "requests: passed (0 failures)" in result.text
+    assert result.text.count("cannot load") == 1, result.text
+    assert result.text.count("another rank could not load tutti") == (0 if first else 1), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
 def test_mixed_job(program, libraries, mpi):
     """One rank without the preload: all use their own MPI, and one line says why."""
     description = mpis.MPIS[mpi]

@@ -91,7 +91,7 @@ std::vector<int> run_dedicated_processes(int apps, int processors, const Setting
                                          const Body& body) {
   return fork_ranks(apps + processors, [&](Bootstrap& bootstrap) {
     std::unique_ptr<shm::ShmFabric> fabric;
-    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    const Status status = connect_shm(bootstrap, settings, &fabric);
     if (!status.ok()) return 2;
     run_rank(apps, settings, std::move(fabric), bootstrap, body);
     return ::testing::Test::HasFailure() ? 1 : 0;

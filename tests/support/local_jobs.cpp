@@ -20,9 +20,9 @@
 
 #include "base/cores.hpp"
 #include "core/multicast.hpp"
+#include "fabric/agree.hpp"
 #include "fabric/nodes/nodes.hpp"
 #include "fabric/ofi/ofi.hpp"
-#include "fabric/shm/shm.hpp"
 #include "fabric/wrap/decorate.hpp"
 
 namespace tutti::test {
@@ -183,6 +183,11 @@ std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks) {
   return all;
 }
 
+Status connect_shm(Bootstrap& bootstrap, const Settings& settings,
+                   std::unique_ptr<shm::ShmFabric>* out) {
+  return agree(bootstrap, shm::ShmFabric::connect(bootstrap, settings, out));
+}
+
 std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body) {
   auto* shared = static_cast<ForkBootstrap::Shared*>(mmap(nullptr, sizeof(ForkBootstrap::Shared),
                                                           PROT_READ | PROT_WRITE,
@@ -220,7 +225,7 @@ std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& bod
 std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body) {
   return fork_ranks(ranks, [&](Bootstrap& bootstrap) {
     std::unique_ptr<shm::ShmFabric> fabric;
-    const Status status = shm::ShmFabric::connect(bootstrap, settings, &fabric);
+    const Status status = connect_shm(bootstrap, settings, &fabric);
     if (!status.ok()) {
       std::fprintf(stderr, "rank %d: %s: %s\n", bootstrap.rank(), name(status.code), status.detail);
       return 2;

@@ -11,6 +11,7 @@
 #include "core/job.hpp"
 #include "fabric/bootstrap.hpp"
 #include "fabric/network.hpp"
+#include "fabric/shm/shm.hpp"
 
 namespace tutti::test {
 
@@ -52,6 +53,10 @@ std::string test_libfabric();
 
 /// The exchange of ranks that are threads of this process: one for each, in rank order.
 std::vector<std::unique_ptr<Bootstrap>> thread_bootstraps(int ranks);
+
+/// ShmFabric::connect(), after which all ranks have connected, or none. Collective.
+Status connect_shm(Bootstrap& bootstrap, const Settings& settings,
+                   std::unique_ptr<shm::ShmFabric>* out);
 
 /// Forks `ranks` processes that exit with what `body` returns; gives their wait statuses.
 std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& body);

@@ -13,6 +13,7 @@
 
 #include "base/cores.hpp"
 #include "base/log.hpp"
+#include "fabric/agree.hpp"
 #include "fabric/shm/meeting.hpp"
 #include "fabric/shm/shm.hpp"
 
@@ -61,6 +62,9 @@ std::uint64_t layout_version() {
   return fnv1a(shape, sizeof shape, fnv1a(TUTTI_VERSION, sizeof TUTTI_VERSION));
 }
 
+/// What a neighbour must find in the memory of a rank.
+std::uint64_t probe_of(std::size_t rank) { return ~static_cast<std::uint64_t>(rank); }
+
 Introduction introduce(const Settings& settings, int core_limit) {
   Introduction me{};
   me.version = layout_version();
@@ -72,6 +76,7 @@ Introduction introduce(const Settings& settings, int core_limit) {
   me.arena_bytes = settings.arena;
   me.pid = getpid();
   me.core_limit = static_cast<std::uint32_t>(core_limit);
+  me.barrier = register_barrier();
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
     std::memcpy(me.cpus, &set, std::min(sizeof me.cpus, sizeof set));
@@ -80,9 +85,10 @@ Introduction introduce(const Settings& settings, int core_limit) {
 }
 
 /// Who is there: what every rank says of itself. Fails on all of them where one cannot take part.
-Status introduce_all(Bootstrap& bootstrap, const Settings& settings, Meeting& meeting,
-                     std::vector<Introduction>* out) {
+Status introduce_all(Bootstrap& bootstrap, const Settings& settings, const std::uint64_t* probe,
+                     Meeting& meeting, std::vector<Introduction>* out) {
   Introduction me = introduce(settings, available_cores());
+  me.probe = reinterpret_cast<std::uint64_t>(probe);
   Status status = bootstrap.rank() == 0 ? draw_secret(&me.secret) : Status::success();
   if (status.ok()) status = meeting.open(&me.listens_at);
   me.code = static_cast<std::uint8_t>(status.code);
@@ -119,48 +125,61 @@ int cores_of(const std::vector<Introduction>& all, const std::vector<std::int32_
   return std::max(1, cores);
 }
 
-/// Steps of the connection that can fail on one rank only, agreed by all of them. Who has only
-/// waited in vain is told what has failed elsewhere.
-Status agree(Bootstrap& bootstrap, Status mine) {
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(bootstrap.size()));
-  const auto code = static_cast<std::uint8_t>(mine.code);
-  TUTTI_TRY(bootstrap.allgather(&code, codes.data(), 1));
-  if (!mine.ok() && mine.code != Code::timeout) return mine;
-  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
-    if (codes[rank] != 0 && static_cast<Code>(codes[rank]) != Code::timeout) {
-      return {static_cast<Code>(codes[rank]), static_cast<std::int32_t>(rank),
-              "another rank failed"};
-    }
+/// What a rank finds out about a proposal of who is on a node with whom.
+struct Trial {
+  std::uint8_t reaches;  // its leader
+  Code cma;
+};
+
+/// Of each rank: the leader that it has found, or the lowest of those that have none yet and may be
+/// on its node.
+std::vector<std::int32_t> propose_leaders(const std::vector<Introduction>& all,
+                                          const std::vector<std::int32_t>& found) {
+  std::vector<std::int32_t> leaders = found;
+  std::map<std::uint64_t, std::int32_t> lowest;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (found[rank] >= 0) continue;
+    leaders[rank] =
+        lowest.try_emplace(all[rank].node, static_cast<std::int32_t>(rank)).first->second;
   }
-  for (std::size_t rank = 0; rank < codes.size() && mine.ok(); ++rank) {
-    if (codes[rank] != 0)
-      return {Code::timeout, static_cast<std::int32_t>(rank), "another rank failed"};
-  }
-  return mine;
+  return leaders;
+}
+
+/// Cross-memory attach is tried on the probe word of the next rank with the same leader, and used
+/// only if all of the node may.
+Code try_cross_memory(const std::vector<Introduction>& all,
+                      const std::vector<std::int32_t>& leaders, std::size_t me) {
+  std::size_t next = (me + 1) % all.size();
+  while (leaders[next] != leaders[me]) next = (next + 1) % all.size();
+  if (all[next].processes != all[me].processes)
+    return Code::unsupported;  // its number means others
+  std::uint64_t seen = 0;
+  const Status status =
+      cma_read(all[next].pid, reinterpret_cast<const void*>(all[next].probe), &seen, sizeof seen);
+  if (!status.ok()) return Code::not_permitted;
+  return seen == probe_of(next) ? Code::ok : Code::unsupported;
 }
 
 /// The leader of each rank: the lowest of those that may be on one node, and that the rank's socket
-/// really reaches. Who does not reach it looks among those that are left, and may end up alone.
-Status find_leaders(Bootstrap& bootstrap, Meeting& meeting, const std::vector<Introduction>& all,
-                    std::vector<std::int32_t>* out) {
+/// really reaches. Who does not reach it looks among those that are left, and may end up alone. The
+/// trials are those with the leaders that were found.
+Status find_leaders(Bootstrap& bootstrap, Meeting& meeting, const Settings& settings,
+                    const std::vector<Introduction>& all, std::vector<std::int32_t>* leaders,
+                    std::vector<Trial>* trials) {
   const auto me = static_cast<std::size_t>(bootstrap.rank());
-  std::vector<std::int32_t> leaders(all.size(), -1);
-  std::vector<std::uint8_t> answers(all.size());
-  while (std::find(leaders.begin(), leaders.end(), -1) != leaders.end()) {
-    std::map<std::uint64_t, std::int32_t> lowest;
+  std::vector<std::int32_t> found(all.size(), -1);
+  trials->resize(all.size());
+  while (std::find(found.begin(), found.end(), -1) != found.end()) {
+    *leaders = propose_leaders(all, found);
+    const auto leader = static_cast<std::size_t>((*leaders)[me]);
+    const bool reaches = found[me] >= 0 || leader == me || meeting.call(all[leader].listens_at);
+    const Trial mine{reaches, settings.cma == Switch::off ? Code::unsupported
+                                                          : try_cross_memory(all, *leaders, me)};
+    TUTTI_TRY(bootstrap.allgather(&mine, trials->data(), sizeof mine));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (leaders[rank] < 0) lowest.try_emplace(all[rank].node, static_cast<std::int32_t>(rank));
-    }
-    std::uint8_t answer = 1;
-    if (const auto leader = static_cast<std::size_t>(lowest[all[me].node]);
-        leaders[me] < 0 && leader != me)
-      answer = meeting.call(all[leader].listens_at) ? 1 : 0;
-    TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), 1));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (leaders[rank] < 0 && answers[rank] != 0) leaders[rank] = lowest[all[rank].node];
+      if ((*trials)[rank].reaches != 0) found[rank] = (*leaders)[rank];
     }
   }
-  *out = std::move(leaders);
   return Status::success();
 }
 
@@ -199,24 +218,33 @@ std::int32_t ShmFabric::find_separated(const std::vector<Introduction>& all,
   return -1;
 }
 
-/// Who is on this node, and on this machine.
-Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting,
+/// Who is on this node, and on this machine, and what the ranks of this node can do together.
+Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const Settings& settings,
                                   const std::vector<Introduction>& all) {
   const auto rank = static_cast<std::size_t>(rank_);
   const Introduction& me = all[rank];
   std::vector<std::int32_t> leaders, machine;
-  TUTTI_TRY(find_leaders(bootstrap, meeting, all, &leaders));
+  std::vector<Trial> trials;
+  TUTTI_TRY(find_leaders(bootstrap, meeting, settings, all, &leaders, &trials));
   local_of_.assign(all.size(), -1);
+  bool all_registered = true;
+  traits_.user_memory = true;
   for (std::size_t peer = 0; peer < all.size(); ++peer) {
     if (all[peer].machine == me.machine) machine.push_back(static_cast<std::int32_t>(peer));
     if (leaders[peer] != leaders[rank]) continue;
     local_of_[peer] = static_cast<std::int32_t>(neighbours_.size());
     neighbours_.push_back(static_cast<std::int32_t>(peer));
     shares_processes_.push_back(all[peer].processes == me.processes);
+    all_registered = all_registered && all[peer].barrier != 0;
+    traits_.user_memory = traits_.user_memory && trials[peer].cma == Code::ok;
   }
+  use_barrier(all_registered);
   node_cores_ = cores_of(all, machine);
   machine_ranks_ = static_cast<int>(machine.size());
   losses_.separated = find_separated(all, leaders, &losses_.from);
+  for (std::size_t peer = 0; peer < all.size() && losses_.without_cma < 0; ++peer) {
+    if (trials[peer].cma != Code::ok) note_lost_cma(all, peer);
+  }
   return Status::success();
 }
 
@@ -225,9 +253,13 @@ Status ShmFabric::join_segment(const Settings& settings, Meeting& meeting) {
   std::unique_ptr<Segment> segment;
   TUTTI_TRY(share_segment(settings, neighbours_, neighbours_[0] == rank_, meeting, &segment));
   attach_segment(std::move(segment), local_of_[static_cast<std::size_t>(rank_)]);
-  slot_->probe = ~static_cast<std::uint64_t>(rank_);
-  if (segment_->hold(local_)) return Status::success();
-  return Status::error(Code::not_permitted, "the system does not lock the shared segment");
+  if (!segment_->hold(local_))
+    return Status::error(Code::not_permitted, "the system does not lock the shared segment");
+  if (settings.cma == Switch::on && !traits_.user_memory) {
+    return Status::error(Code::not_permitted,
+                         "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
+  }
+  return Status::success();
 }
 
 Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
@@ -237,26 +269,16 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
   Meeting meeting(bootstrap.rank());
   std::vector<Introduction> all;
-  TUTTI_TRY(introduce_all(bootstrap, settings, meeting, &all));
+  const std::uint64_t probe = probe_of(static_cast<std::size_t>(bootstrap.rank()));
+  TUTTI_TRY(introduce_all(bootstrap, settings, &probe, meeting, &all));
   fabric->secret_ = all.front().secret;  // of all ranks, the first one's
   meeting.adopt(fabric->secret_);
-  TUTTI_TRY(fabric->find_neighbours(bootstrap, meeting, all));
-  TUTTI_TRY(agree(bootstrap, fabric->join_segment(settings, meeting)));
-  TUTTI_TRY(fabric->find_abilities(bootstrap, settings, all));
+  TUTTI_TRY(fabric->find_neighbours(bootstrap, meeting, settings, all));
+  Status joined = fabric->join_segment(settings, meeting);
+  if (fabric->neighbours_.size() != all.size()) joined = agree(bootstrap, joined);
+  TUTTI_TRY(joined);
   *out = std::move(fabric);
   return Status::success();
-}
-
-/// Cross-memory attach is tried once, on the next neighbour's probe word, and used only if all of
-/// the node may. The word is mapped at another address there, so its owner tells where.
-Code ShmFabric::try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
-                                 const Introduction& me) const noexcept {
-  if (next.processes != me.processes) return Code::unsupported;  // its number means somebody else
-  std::uint64_t seen = 0;
-  const Status status =
-      cma_read(next.pid, reinterpret_cast<const void*>(probe), &seen, sizeof seen);
-  if (!status.ok()) return Code::not_permitted;
-  return seen == ~static_cast<std::uint64_t>(peer) ? Code::ok : Code::unsupported;
 }
 
 void ShmFabric::note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept {
@@ -268,41 +290,6 @@ void ShmFabric::note_lost_cma(const std::vector<Introduction>& all, std::size_t 
   }
 }
 
-Status ShmFabric::find_abilities(Bootstrap& bootstrap, const Settings& settings,
-                                 const std::vector<Introduction>& all) {
-  struct Abilities {
-    std::uint64_t probe;
-    std::uint8_t cma;      // Code
-    std::uint8_t barrier;  // a sleeper's works only on signallers that are registered for it
-  } mine{};
-  mine.probe = reinterpret_cast<std::uint64_t>(&slot_->probe);
-  mine.barrier = !adds_before_ring_;
-  std::vector<Abilities> everyones(all.size());
-  TUTTI_TRY(bootstrap.allgather(&mine, everyones.data(), sizeof mine));
-  const std::int32_t peer =
-      neighbours_[(static_cast<std::size_t>(local_) + 1) % neighbours_.size()];
-  const auto next = static_cast<std::size_t>(peer), me = static_cast<std::size_t>(rank_);
-  mine.cma = static_cast<std::uint8_t>(
-      settings.cma == Switch::off
-          ? Code::unsupported
-          : try_cross_memory(all[next], peer, everyones[next].probe, all[me]));
-  TUTTI_TRY(bootstrap.allgather(&mine, everyones.data(), sizeof mine));
-  bool all_permitted = true, all_registered = true;
-  for (const std::int32_t neighbour : neighbours_) {
-    const Abilities& its = everyones[static_cast<std::size_t>(neighbour)];
-    all_permitted = all_permitted && its.cma == 0;
-    all_registered = all_registered && its.barrier != 0;
-  }
-  use_barrier(all_registered);
-  if (!all_permitted && settings.cma == Switch::on) {
-    return Status::error(Code::not_permitted,
-                         "TUTTI_CMA=on, but the kernel refuses cross-memory attach");
-  }
-  traits_.user_memory = all_permitted;
-  for (std::size_t rank = 0; rank < all.size() && losses_.without_cma < 0; ++rank) {
-    if (everyones[rank].cma != 0) note_lost_cma(all, rank);
-  }
-  return Status::success();
-}
+/// The last step, which tells the others also whether this rank has `joined` its node.
 
 }  // namespace tutti::shm

@@ -65,7 +65,6 @@ struct alignas(2 * kCacheLine) NodeSlot {
   // kLeft is set by the owner when it leaves in good order, kDied by whoever finds it dead. Never
   // reset.
   std::atomic<std::uint32_t> gone;
-  std::uint64_t probe;  // written by the owner before the cross-memory probe; read by a neighbour
 };
 
 /// A mapping of a node's segment. Unmapped with the object. Not thread-safe.

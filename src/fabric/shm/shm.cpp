@@ -31,14 +31,6 @@ constexpr std::uint64_t kEveryTeam = 0x100;  // in BreakageRecord::what
 
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-/// Registers for the barrier that sleepers run on the signallers' behalf; false where it is
-/// missing.
-bool register_barrier() noexcept {
-  const long commands = membarrier(MEMBARRIER_CMD_QUERY);
-  return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0 &&
-         membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-}
-
 /// False when the process `pid` that started at `start_time` (0: unknown) has ended.
 bool running(std::int32_t pid, std::uint64_t start_time) noexcept {
   // A zombie still answers kill(pid, 0); its pidfd is readable.
@@ -67,6 +59,12 @@ void finished(Completion* completion) noexcept {
 
 }  // namespace
 
+bool register_barrier() noexcept {
+  const long commands = membarrier(MEMBARRIER_CMD_QUERY);
+  return commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0 &&
+         membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+}
+
 ShmFabric::~ShmFabric() {
   if (slot_ != nullptr && slot_->gone.load(std::memory_order_relaxed) == 0) go(kLeft);
 }
@@ -85,7 +83,6 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   slot_->start_time.store(process_start_time(getpid()), std::memory_order_relaxed);
   traits_.name = "shm";
   traits_.ordered_tail = true;
-  use_barrier(register_barrier());
   sleepers_ = &segment_->header().sleepers;
   breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);
@@ -116,6 +113,7 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
       fabric->local_of_.push_back(peer);
     }
     fabric->attach_segment(segment, rank);
+    fabric->use_barrier(register_barrier());
     fabric->traits_.user_memory = settings.cma != Switch::off;
     fabrics.push_back(std::move(fabric));
   }

@@ -32,12 +32,14 @@ struct Introduction {
   std::uint64_t name;     // of the node, as TUTTI_NODE has it
   std::uint64_t processes, users;  // namespaces: whose pids mean the same; of what privileges count
   std::uint64_t arena_bytes;
+  std::uint64_t probe;       // address of a word for the trial of cross-memory attach
   std::uint64_t cpus[16];    // affinity mask
   std::uint32_t core_limit;  // by cgroup and affinity
   std::int32_t pid;
   Secret secret;  // the first rank's is the job's
   Meeting::Name listens_at;
-  std::uint8_t code;  // of what it has done so far
+  std::uint8_t barrier;  // a sleeper's works only on signallers that are registered for it
+  std::uint8_t code;     // of what it has done so far
 };
 
 /// What ranks of one machine do without, for one line that says so. The same on all ranks.
@@ -52,7 +54,8 @@ class ShmFabric final : public Fabric {
   ~ShmFabric() override;
 
   /// One process per rank. Collective over the bootstrap. Ranks of other nodes are not reachable.
-  /// Every rank gets a failure when any rank of its node has one.
+  /// Where there are several nodes, every rank gets a failure when any has one. On one node a rank
+  /// may fail alone, and others may still join: before it is used the ranks must agree().
   static Status connect(Bootstrap& bootstrap, const Settings& settings,
                         std::unique_ptr<ShmFabric>* out);
 
@@ -144,14 +147,10 @@ class ShmFabric final : public Fabric {
   static std::int32_t find_separated(const std::vector<Introduction>& all,
                                      const std::vector<std::int32_t>& leaders,
                                      std::int32_t* other) noexcept;
-  Status find_neighbours(Bootstrap& bootstrap, Meeting& meeting,
+  Status find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const Settings& settings,
                          const std::vector<Introduction>& all);
   Status join_segment(const Settings& settings, Meeting& meeting);
-  Code try_cross_memory(const Introduction& next, std::int32_t peer, std::uint64_t probe,
-                        const Introduction& me) const noexcept;
   void note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept;
-  Status find_abilities(Bootstrap& bootstrap, const Settings& settings,
-                        const std::vector<Introduction>& all);
   int local_index(std::int32_t peer) const noexcept {
     return peer >= 0 && peer < size_ ? local_of_[static_cast<std::size_t>(peer)] : -1;
   }
@@ -187,6 +186,9 @@ std::uint64_t machine_identity() noexcept;
 /// that TUTTI_NODE gives it. Equal for ranks that may be on one node; whether they are, connect()
 /// finds out.
 std::uint64_t node_identity(const std::string& name) noexcept;
+/// Registers this process for the barrier that sleepers run on the signallers' behalf; false where
+/// it is missing.
+bool register_barrier() noexcept;
 
 // ---- cma.cpp
 

@@ -7,6 +7,9 @@
 
 namespace tutti::mpi {
 
+/// That first_difference() exchanges for each value.
+inline constexpr std::size_t kIntsPerValue = 4;
+
 /// True when it is true on all ranks.
 bool all_ranks(bool mine);
 /// True when `value` is the same on all ranks.

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <string>
@@ -77,7 +76,16 @@ std::uint64_t version() { return hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE
 bool all_is_well(bool mine) {
   std::string settings;
   for (const SharedSetting& one : shared_settings(state.settings)) settings += one.value + '\n';
+  static_assert(3 * kIntsPerValue == TUTTI_FIRST_EXCHANGE_INTS);
   return first_difference({mine, version(), hash(settings)}) == 3 && mine;
+}
+
+// The second exchange of TUTTI_FIRST_EXCHANGE_INTS; who has no plugin has said why.
+bool all_have_plugins() {
+  if (all_ranks(true)) return true;
+  if (state.rank == 0)
+    log(LogLevel::error, "another rank could not load tutti; the program runs on its own MPI");
+  return false;
 }
 
 // What is wrong on some rank, step by step, and one line that says it. False on all ranks.
@@ -123,7 +131,8 @@ bool agree_on_settings(const tutti_preload& preload, const char* missing) {
   log_setup(loaded ? state.settings.log : LogLevel::warn, state.rank);
   const bool mine = preload.signature == TUTTI_MPI_TABLE_SIGNATURE && missing == nullptr &&
                     loaded && !state.settings.disable && !Abi::is_fault_tolerant();
-  if (!all_is_well(mine) && !(fits(preload, missing) && find_what_is_wrong(loaded, message)))
+  if (!all_is_well(mine) &&
+      !(all_have_plugins() && fits(preload, missing) && find_what_is_wrong(loaded, message)))
     return false;
   offload::Ratio ratio;
   if (!state.settings.dcp.empty() &&
@@ -148,19 +157,6 @@ Status start_processors(Host* host, const std::string& folder, std::string* mess
   return Status::success();
 }
 
-// The process numbers of the program's ranks, and whether all processes have succeeded.
-bool gather_pids(bool mine) {
-  const int pid = mine ? getpid() : 0;
-  int processes = 0;
-  native.Comm_size(state.pump_comm, &processes);
-  std::vector<int> all(static_cast<std::size_t>(processes));
-  native.Allgather(&pid, 1, MPI_INT, all.data(), 1, MPI_INT, everybody());
-  const bool every = std::find(all.begin(), all.end(), 0) == all.end();
-  all.resize(static_cast<std::size_t>(state.size));  // dedicated ones come behind
-  state.pids = std::move(all);
-  return every;
-}
-
 bool create_job(const std::string& folder) {
   Host host;
   host.rank = state.rank;
@@ -174,7 +170,8 @@ bool create_job(const std::string& folder) {
   if (!split_off() && !state.settings.dcp.empty())
     status = start_processors(&host, folder, &message);
   if (status.ok()) status = Job::create(host, state.threads, &state.job);
-  const bool created = gather_pids(status.ok());
+  // Job::create() fails everywhere, but a dedicated processor can be lost to one rank alone.
+  const bool created = state.settings.dcp.empty() ? status.ok() : all_ranks(status.ok());
   if (!created) {
     if (message.empty()) message = status.detail != nullptr ? status.detail : name(status.code);
     say_once(!status.ok(), ("cannot start: " + message).c_str());
@@ -294,7 +291,6 @@ bool attach(const tutti_preload& preload, const char* missing) {
   learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();
-  if (alone) state.pids.assign(1, getpid());
   if (!alone && !create_job(plugin.substr(0, plugin.rfind('/')))) {
     give_world_back();
     return false;

@@ -33,8 +33,8 @@ void explain(Comm& comm, const char* call, const Status& status) noexcept {
   int length = 0;
   native.Comm_get_name(comm.handle, place, &length);
   if (length == 0) std::snprintf(place, sizeof place, "a communicator of %d ranks", comm.size);
-  const bool known = status.peer >= 0 && status.peer < state.size;
-  const int pid = known ? state.pids[static_cast<std::size_t>(status.peer)] : 0;
+  const bool known = state.job && status.peer >= 0 && status.peer < state.size;
+  const int pid = known ? state.job->process(status.peer) : 0;
   if (status.peer >= state.size) {
     log(LogLevel::error, "dedicated processor %d %s during %s on %s", status.peer - state.size,
         status.code == Code::timeout ? "did not answer before the deadline" : "died", call, place);

@@ -24,8 +24,7 @@ struct State {
   double began = 0;                                 // now() when MPI_Init was over, with a report
   int rank = 0;  // in the program's world, whose ranks are the first of the job
   int size = 1;
-  std::vector<int> pids;  // of every rank of the world
-  int process = 0;        // the one that called MPI_Init; a child that it forks is no rank
+  int process = 0;  // the one that called MPI_Init; a child that it forks is no rank
   Settings settings;
   // Private communicator of all processes of the MPI's world, only ever probed once the job exists.
   MPI_Comm pump_comm{};

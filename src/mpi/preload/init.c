@@ -44,14 +44,17 @@ static tutti_mpi_attach_function* open_plugin(char* path, size_t size) {
   return function;
 }
 
-static int agree(int mine) {
+/* Tells the plugins of the other ranks that this one has none. */
+static void decline(void) {
   const struct tutti_abi* abi = tutti_library_abi();
-  int all = 0;
+  int none[TUTTI_FIRST_EXCHANGE_INTS] = {0}, least[TUTTI_FIRST_EXCHANGE_INTS];
   int (*allreduce)(const void*, void*, int, handle, handle, handle) = (int (*)(
       const void*, void*, int, handle, handle, handle))tutti_library_symbol("PMPI_Allreduce");
-  int code = allreduce(&mine, &all, 1, tutti_constant_value(&abi->type_int),
-                       tutti_constant_value(&abi->op_min), tutti_constant_value(&abi->comm_world));
-  return code == 0 && all;
+  const int counts[] = {TUTTI_FIRST_EXCHANGE_INTS, 1};
+  for (int i = 0; i < 2; i++) {
+    allreduce(none, least, counts[i], tutti_constant_value(&abi->type_int),
+              tutti_constant_value(&abi->op_min), tutti_constant_value(&abi->comm_world));
+  }
 }
 
 void tutti_leave_stamp(const char* line) {
@@ -78,9 +81,8 @@ static void activate(int thread_level) {
   }
   if (!tutti_all_registered()) return;
   tutti_mpi_attach_function* attach = open_plugin(path, sizeof path);
-  if (!agree(attach != NULL)) {
-    if (attach != NULL && tutti_speaks_for_node())
-      tutti_say("another rank could not load tutti; the program runs on its own MPI");
+  if (attach == NULL) {
+    decline();
     return;
   }
   struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE, thread_level, path, tutti_find,
