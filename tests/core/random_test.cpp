@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/random_seed.hpp"
 #include "core/job.hpp"
 #include "support/collective_model.hpp"
 #include "support/local_jobs.hpp"
@@ -290,7 +291,7 @@ class Random : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(Random, ProgramsMatchTheModel) {
   const Variant& setup = GetParam();
-  const auto base = static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed());
+  const auto base = testing::random_seed();
   const int steps = level() == 0 ? 60 : level() == 1 ? 250 : 2000;
   const std::vector<int> sizes =
       level() == 0 ? std::vector<int>{2, 4} : std::vector<int>{2, 3, 4, 5, 8};

@@ -1,5 +1,7 @@
 #include "fabric/conformance.hpp"
 
+#include "../base/random_seed.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -1023,7 +1025,7 @@ Task soak(Node& n, std::uint64_t seed) {
 }
 
 TEST_P(Conformance, RandomPutsAndGetsMatchAModel) {
-  const auto seed = static_cast<std::uint64_t>(::testing::UnitTest::GetInstance()->random_seed());
+  const auto seed = tutti::testing::random_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   run(4, [seed](Node& n) { return soak(n, seed); });
 }
