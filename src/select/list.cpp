@@ -17,7 +17,8 @@ const Algorithm* find_algorithm(Coll coll, std::string_view wanted) {
   for (const Algorithm* algorithm : kAll) {
     if (algorithm->coll == coll && wanted == algorithm->name) return algorithm;
   }
-  return nullptr;
+  const Algorithm& host = host_algorithm(coll);
+  return wanted == host.name ? &host : nullptr;
 }
 
 }  // namespace tutti
