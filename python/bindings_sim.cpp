@@ -116,6 +116,7 @@ tutti::Shape real_shape(const std::string& op, std::size_t bytes, int nodes, int
   shape.coll = parse_collective(op);
   shape.bytes = shape.longest_block = bytes;
   shape.element_bytes = 4;
+  shape.hosted = true;
   return shape;
 }
 
@@ -143,10 +144,10 @@ std::pair<std::string, std::string> chosen(const std::string& op, std::size_t by
   std::string message;
   if (!choices.empty()) require(tutti::Rules::load(choices, &rules, &message), message);
   const tutti::Choice choice = tutti::choose(shape, tutti::Forced{}, &rules);
-  if (choice.algorithm == nullptr) return {};
   const tutti::Rule* rule = rules.of(shape);
   const bool its_own = rule != nullptr;
   if (!its_own) rule = tutti::Rules::built_in().of(shape);
+  if (rule == nullptr) return {};
   return {text_of(choice), "by line " + std::to_string(rule->line) + " of " +
                                (its_own ? choices : "the built-in choices") +
                                (rule->why.empty() ? "" : " (" + rule->why + ")")};
@@ -305,6 +306,17 @@ std::string restriction(const std::string& algorithm, const std::string& profile
   return why == nullptr ? "" : why;
 }
 
+/// An MPI runs whole calls only.
+void refuse_host(const tutti::Forced& in_layers) {
+  for (int coll = 0; coll < tutti::kColls; ++coll) {
+    const tutti::Choice* const choice = in_layers.of(static_cast<tutti::Coll>(coll));
+    if (choice == nullptr || !choice->algorithm->left_to_host()) continue;
+    throw std::invalid_argument(std::string(tutti::name(choice->algorithm->coll)) + "=" +
+                                choice->algorithm->name +
+                                ": an MPI runs whole calls, and nothing within a layer");
+  }
+}
+
 /// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible; `in_layers` ("" or
 /// as TUTTI_ALG) is taken in the layers of a hierarchical one. A dict: us (completion of the last
 /// rank, divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts
@@ -321,6 +333,7 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
                 picoseconds(skew, "skew"), seed};
   spec.trace = trace;
   spec.policy.forced = parse_forced(in_layers);
+  refuse_host(spec.policy.forced);
   ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), root);
   tutti::Call& call = calls.call;
   std::unique_ptr<SimJob> job = make_job(spec, choice, call);

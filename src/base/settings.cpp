@@ -43,7 +43,8 @@ constexpr std::size_t kSizeStep = 4096;  // sizes are cut into pages
 constexpr std::array kRows = {
     Row{"DISABLE", &Settings::disable, Scope::equal, "leave everything to the MPI"},
     Row{"ALG", &Settings::algorithm, Scope::equal,
-        "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]"},
+        "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]; mpi: "
+        "left to the MPI"},
     Row{"CHOICES", &Settings::choices, Scope::any,
         "file of rules which algorithm runs where, as tutti tune --choices writes it; they come "
         "before "

@@ -26,6 +26,8 @@ const char* name(Code code) noexcept {
       return "corrupt";
     case Code::internal:
       return "internal error";
+    case Code::left_to_host:
+      return "left to the host";
   }
   return "unknown status";
 }

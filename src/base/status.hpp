@@ -16,7 +16,8 @@ enum class Code : std::uint8_t {
   unsupported,       // this fabric, system or build cannot do it
   version_mismatch,  // the ranks run different versions of tutti
   corrupt,           // something that arrived did not pass its check
-  internal           // a broken invariant of tutti itself
+  internal,          // a broken invariant of tutti itself
+  left_to_host       // nothing was done: the host is to run this collective itself
 };
 
 /// An outcome. Cheap to copy; trivially destructible. Thread-safe as a value.

@@ -126,6 +126,7 @@ struct Shape {
   bool dedicated = false;       // dedicated processors serve the team (src/offload)
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   std::size_t block_bytes = 0;  // of shared blocks
+  bool hosted = false;          // the host runs these calls itself where they are left to it
 
   /// Of all collectives of a team: what its members and its fabric say. `fixed_order`: as above.
   static Shape of(const Team& team, bool fixed_order) noexcept;
@@ -140,6 +141,7 @@ struct Shape {
 struct Algorithm {
   Coll coll;
   const char* name;
+  /// nullptr: the host runs the whole call itself (`mpi`, select/host.cpp).
   Task (*run)(Collective& collective, const Parameters& parameters);
   /// nullptr when it can run on this shape, else why not (static string).
   const char* (*restriction_of)(const Shape& shape, const Parameters& parameters);
@@ -151,6 +153,7 @@ struct Algorithm {
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 
+  bool left_to_host() const noexcept { return run == nullptr; }
   Parameters defaults() const noexcept {
     Parameters values;
     for (std::size_t i = 0; i < parameters.size(); ++i) values.value[i] = parameters[i].initial;

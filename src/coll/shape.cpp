@@ -42,6 +42,7 @@ Shape Shape::of(const Team& team, bool fixed_order) noexcept {
   shape.dedicated = team.port != nullptr;
   shape.fixed_order = fixed_order;
   shape.block_bytes = team.block_bytes();
+  shape.hosted = team.hosted;
   return shape;
 }
 

@@ -40,6 +40,9 @@ struct Host {
   /// True while others may need this process to progress the host (its windows are open to them):
   /// waits then go on as the host's own do. May be null (never).
   bool (*host_serves)(void* self) = nullptr;
+  /// The program's host can run collectives itself, so some may be left to it (TeamSpec::hosted).
+  /// Without, a job in which TUTTI_ALG demands that is not created. The same on all ranks.
+  bool has_collectives = false;
 };
 
 /// What a team is made of. `id` must be the same on all members and different for every team of
@@ -49,7 +52,13 @@ struct TeamSpec {
   int rank = 0;
   int size = 0;
   const std::int32_t* members = nullptr;
+  /// Whoever calls run(), start() and prepare() of this team runs what they leave to the host. The
+  /// same on all members.
+  bool hosted = false;
 };
+
+/// Whether a collective is left to the host, and who has decided so.
+enum class Left : std::uint8_t { no, forced, site, built_in };  // TUTTI_ALG, TUTTI_CHOICES
 
 /// Statistics of one process, for `tutti run --report` and `tutti info`.
 struct MemoryUse {
@@ -103,7 +112,8 @@ class Job {
 
   /// Runs a collective to its end. Collective over the team. Progresses the other pending
   /// operations of this process too. Where it fails on one member it fails on all, and so do all
-  /// later ones of the team.
+  /// later ones of the team. On a hosted team it may give left_to_host, on all members: nothing has
+  /// been done, and the host is to run this collective. So may start() and prepare().
   virtual Status run(Team& team, const Call& call) noexcept = 0;
 
   /// The host cannot take part in a collective of the team that the others may have begun: they are
@@ -146,6 +156,9 @@ class Job {
   /// False on all others. The times need a report (settings).
   virtual bool processor_counts(ProcessorCounts* out) const noexcept = 0;
 
+  /// Whether run(), start() and prepare() would leave this call to the host. Local, and the same on
+  /// all members.
+  virtual Left left(const Team& team, const Call& call) noexcept = 0;
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
   virtual const char* algorithm(const Team& team, const Call& call) noexcept = 0;
   virtual MemoryUse memory() const noexcept = 0;

@@ -89,6 +89,21 @@ void say_losses(const shm::Losses& losses, const Settings& settings) {
       why);
 }
 
+/// Refuses `mpi` in TUTTI_ALG where the program has no MPI.
+Status check_forced(const Forced& forced, const Host& host) {
+  for (int i = 0; i < kColls && !host.has_collectives; ++i) {
+    const Coll coll = static_cast<Coll>(i);
+    const Choice* const wanted = forced.of(coll);
+    if (wanted == nullptr || !wanted->algorithm->left_to_host()) continue;
+    log(LogLevel::error,
+        "TUTTI_ALG: %s=%s: this is no MPI program, so there is nothing that its %s could be left "
+        "to",
+        name(coll), wanted->algorithm->name, name(coll));
+    return Status::error(Code::invalid_argument, "TUTTI_ALG names an MPI, and there is none");
+  }
+  return Status::success();
+}
+
 Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
                    std::unique_ptr<JobImpl>* out) {
   Settings settings;
@@ -118,6 +133,7 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   TUTTI_TRY(JobImpl::create(settings, std::move(decorated), machine_ranks, cores,
                             HostPump{host.self, host.pump, host.host_pending, host.host_serves},
                             threads, &job));
+  TUTTI_TRY(check_forced(job->dispatcher().policy().forced, host));
   *out = std::move(job);
   return Status::success();
 }

@@ -113,6 +113,7 @@ Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
     if (announced.code != Code::invalid_argument) teams_.release(std::move(made));
     return tell_missing(spec, announced);
   }
+  team.hosted = spec.hosted;
   choose_algorithms(team);
   *out = &team;
   teams_.add(std::move(made));
@@ -157,28 +158,29 @@ Status JobImpl::meet(Team& team) noexcept {
 }
 
 /// Says once where an algorithm that was asked for cannot run: in the first team that has several
-/// members, or between its leaders.
+/// members, or between its leaders. The host takes whole calls only.
 void JobImpl::choose_algorithms(Team& team) {
-  Choices& choices = dispatcher_.choices(team);
-  if (said_where_not_forced_) return;
+  dispatcher_.choices(team);
   const Layers* const layers = team.layers();
-  if (layers == nullptr && team.size() > 1) say_where_not_forced(team, choices);
-  if (layers != nullptr && layers->leaders)
-    say_where_not_forced(*layers->leaders, dispatcher_.choices(*layers->leaders));
-}
-
-void JobImpl::say_where_not_forced(const Team& team, Choices& choices) {
-  constexpr OperatorClass kUsual = OperatorClass::divisible;
+  const bool concerned = layers == nullptr ? team.size() > 1 : layers->leaders != nullptr;
+  if (said_where_not_forced_ || !concerned) return;
   said_where_not_forced_ = true;
-  if (team.rank() != 0) return;
-  const Forced& forced = dispatcher_.policy().forced;
   for (int i = 0; i < kColls; ++i) {
     const Coll coll = static_cast<Coll>(i);
-    if (forced.of(coll) == nullptr) continue;
-    const std::string where =
-        where_not_forced(choices.shape(coll, kUsual), forced, choices.table(coll, kUsual));
-    if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
+    const Choice* const wanted = dispatcher_.policy().forced.of(coll);
+    if (wanted == nullptr) continue;
+    const bool whole = layers == nullptr || wanted->algorithm->left_to_host();
+    say_where_not_forced(whole ? team : *layers->leaders, coll);
   }
+}
+
+void JobImpl::say_where_not_forced(Team& team, Coll coll) {
+  constexpr OperatorClass kUsual = OperatorClass::divisible;
+  if (team.rank() != 0) return;
+  Choices& choices = dispatcher_.choices(team);
+  const std::string where = where_not_forced(
+      choices.shape(coll, kUsual), dispatcher_.policy().forced, choices.table(coll, kUsual));
+  if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
 }
 
 void JobImpl::release_team(Team* team) noexcept {
@@ -213,8 +215,8 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   if (engine_.broken(team.membership())) [[unlikely]]
     return team.membership().broken;
   const Choice& choice = Dispatcher::choice(team, call);
-  if (choice.algorithm == nullptr)
-    return Status::error(Code::unsupported, "no algorithm can run here");
+  if (!Dispatcher::runs(choice)) [[unlikely]]
+    return Dispatcher::not_run(choice);
   Collective collective(team, call);
   Dispatcher::take_place(collective, choice);
   const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
@@ -238,8 +240,8 @@ Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
     *out = new (frames()) LocalOperation(team, call);
   } else {
     const Choice& choice = Dispatcher::choice(team, call);
-    if (choice.algorithm == nullptr)
-      return Status::error(Code::unsupported, "no algorithm can run here");
+    if (!Dispatcher::runs(choice)) [[unlikely]]
+      return Dispatcher::not_run(choice);
     *out = make_kind(team, call, choice);
   }
   if (*out == nullptr)
@@ -261,6 +263,9 @@ void JobImpl::destroy(Operation* operation) noexcept {
 Status JobImpl::prepare(Team& team, const Call& call, Operation** out) noexcept {
   Engine::Guard guard(engine_);
   if (team.size() == 1 || moves_nothing(call)) return make(team, call, out);
+  // Decided once, for all starts, before a team is made for them.
+  if (const Choice& choice = Dispatcher::choice(team, call); !Dispatcher::runs(choice))
+    return Dispatcher::not_run(choice);
   Team* own = nullptr;
   TUTTI_TRY(make_team_of(team, &own));
   if (const Status status = make(*own, call, out); !status.ok()) {
@@ -343,6 +348,17 @@ void JobImpl::release(Operation* operation) noexcept {
   if (!operation->active()) return destroy(operation);
   operation->attend();
   orphans_.push_back(operation);
+}
+
+Left JobImpl::left(const Team& team, const Call& call) noexcept {
+  if (team.size() == 1 || moves_nothing(call)) return Left::no;
+  Engine::Guard guard(engine_);
+  const Choice& choice = Dispatcher::choice(team, call);
+  if (choice.algorithm == nullptr || !choice.algorithm->left_to_host()) return Left::no;
+  const Choice* const forced = dispatcher_.policy().forced.of(call.coll);
+  if (forced != nullptr && forced->algorithm->left_to_host()) return Left::forced;
+  return dispatcher_.policy().site.of(team.choices->shape_of(call)) != nullptr ? Left::site
+                                                                               : Left::built_in;
 }
 
 const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {

@@ -61,6 +61,7 @@ class JobImpl final : public Job {
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
+  Left left(const Team& team, const Call& call) noexcept override;
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
 
@@ -86,7 +87,7 @@ class JobImpl final : public Job {
   void glance() noexcept;
   void sweep() noexcept;
   void choose_algorithms(Team& team);
-  void say_where_not_forced(const Team& team, Choices& choices);
+  void say_where_not_forced(Team& team, Coll coll);
   Status map_apps(int apps, Bootstrap& bootstrap, std::vector<std::int32_t>* map);
 
   Settings settings_;

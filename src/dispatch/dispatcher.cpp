@@ -10,6 +10,11 @@ Task Dispatcher::connect_and_run(Collective& collective, const Choice& choice) n
   co_return Status::success();
 }
 
+Status Dispatcher::not_run(const Choice& choice) noexcept {
+  return choice.algorithm == nullptr ? Status::error(Code::unsupported, "no algorithm can run here")
+                                     : Status::error(Code::left_to_host, "the host is to run it");
+}
+
 Task Dispatcher::run_chosen(Team& team, const Call& call, const Choice& choice) noexcept {
   Collective collective(team, call);
   take_place(collective, choice);
@@ -20,8 +25,7 @@ Task Dispatcher::run_chosen(Team& team, const Call& call, const Choice& choice) 
 Task Dispatcher::run(Team& team, const Call& call) noexcept {
   if (moves_nothing(call)) return Task::completed(Status::success());
   const Choice& choice = choices(team).of(call);
-  if (choice.algorithm == nullptr)
-    return Task::completed(Status::error(Code::unsupported, "no algorithm can run here"));
+  if (!runs(choice)) return Task::completed(not_run(choice));
   return run_chosen(team, call, choice);
 }
 

@@ -44,6 +44,12 @@ class Dispatcher final : public CollectiveRunner {
   static const Choice& choice(const Team& team, const Call& call) noexcept {
     return team.choices->of(call);
   }
+  /// Whether it is one that tutti runs.
+  static bool runs(const Choice& choice) noexcept {
+    return choice.algorithm != nullptr && !choice.algorithm->left_to_host();
+  }
+  /// What there is to say where it is not.
+  static Status not_run(const Choice& choice) noexcept;
   /// Stream items that it uses. After choices(team).
   static std::uint64_t items(const Team& team, const Call& call, const Choice& choice) noexcept {
     return choice.algorithm->items == nullptr

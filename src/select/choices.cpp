@@ -15,6 +15,12 @@ Shape Choices::shape(Coll coll, OperatorClass operators) const noexcept {
   return shape;
 }
 
+Shape Choices::shape_of(const Call& call) const noexcept {
+  Shape shape = this->shape(call.coll, class_of(call));
+  shape.bytes = shape.longest_block = call.coll == Coll::barrier ? 0 : call.bytes;
+  return shape;
+}
+
 std::unique_ptr<ChoiceTable> Choices::make(Coll coll, OperatorClass operators) const {
   return std::make_unique<ChoiceTable>(shape(coll, operators), forced_, site_);
 }

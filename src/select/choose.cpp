@@ -15,7 +15,8 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
     if (rules == nullptr) continue;
     if (const Rule* rule = rules->of(shape)) return rule->choice;
   }
-  return {};
+  const Algorithm& host = host_algorithm(shape.coll);
+  return host.restriction(shape, {}) == nullptr ? Choice{&host, {}} : Choice{};
 }
 
 namespace {

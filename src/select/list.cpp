@@ -19,7 +19,8 @@ const Algorithm* find_algorithm(Coll coll, std::string_view wanted) {
     if (wanted == algorithm->name) return algorithm;
     if (algorithm->former_name != nullptr && wanted == algorithm->former_name) return algorithm;
   }
-  return nullptr;
+  const Algorithm& host = host_algorithm(coll);
+  return wanted == host.name ? &host : nullptr;
 }
 
 }  // namespace tutti

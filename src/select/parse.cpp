@@ -20,7 +20,7 @@ std::string names_of(Coll coll) {
     if (algorithm->coll == coll)
       names += (names.empty() ? "" : ", ") + std::string(algorithm->name);
   }
-  return names;
+  return names + ", " + host_algorithm(coll).name;
 }
 
 std::string parameters_of(const Algorithm& algorithm) {

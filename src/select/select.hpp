@@ -24,10 +24,12 @@ struct Choice {
   Parameters parameters;
 };
 
-/// All algorithms, grouped by collective. Static.
+/// All algorithms of tutti's, grouped by collective. Static.
 std::span<const Algorithm* const> algorithms();
+/// `mpi`, which every collective has: the host runs the whole call itself. Static.
+const Algorithm& host_algorithm(Coll coll);
 
-/// nullptr when there is none of that name, nor was one.
+/// Of all these; nullptr when there is none of that name, nor was one.
 const Algorithm* find_algorithm(Coll coll, std::string_view name);
 
 /// What TUTTI_ALG forces: at most one choice for each collective.
@@ -48,8 +50,8 @@ class Forced {
 class Rules;
 
 /// The choice for a shape: the forced one where it can run there, else the site's (`site` may be
-/// nullptr), else by the built-in rules. The algorithm is nullptr when none can run (the
-/// collective is then left to the host).
+/// nullptr), else by the built-in rules. Where none can run it is the host's, and nullptr where
+/// that cannot run it either.
 Choice choose(const Shape& shape, const Forced& forced, const Rules* site = nullptr);
 
 /// The choices of one team for one collective and operator class by message size, made once.
@@ -104,6 +106,8 @@ class Choices {
   /// What the tables are made of; coll and bytes mean nothing.
   const Shape& shape() const noexcept { return shape_; }
   Shape shape(Coll coll, OperatorClass operators) const noexcept;
+  /// As the table of its collective sees a call.
+  Shape shape_of(const Call& call) const noexcept;
 
  private:
   std::unique_ptr<ChoiceTable> make(Coll coll, OperatorClass operators) const;

@@ -194,6 +194,7 @@ class Team : public InFramePool {
   Choices* choices = nullptr;  // Dispatcher's, of all teams of its shape; once they are asked for
   offload::Port* port = nullptr;    // offload::Client's; nullptr: no dedicated processors serve it
   p2p::Context* context = nullptr;  // p2p::Contexts'; nullptr: it has had no messages here
+  bool hosted = false;              // JobImpl's, of TeamSpec; before its choices are asked for
 
  private:
   /// `watched`: the membership whose health the waits of this team depend on, where that is a

@@ -51,7 +51,8 @@ struct Question {
 struct Drawn {
   std::vector<int> node_of;  // by rank
   Settings settings;
-  std::string rules;  // of TUTTI_CHOICES
+  std::string rules;    // of TUTTI_CHOICES
+  bool hosted = false;  // the whole team belongs to an MPI program
   std::vector<Question> questions;
 
   int size() const { return static_cast<int>(node_of.size()); }
@@ -71,11 +72,22 @@ struct Drawn {
     for (const int node : node_of) text.append(1, ' ').append(std::to_string(node));
     text += ", TUTTI_ALG=" + settings.algorithm + ", blocks of " + std::to_string(settings.block);
     if (settings.fixed_order) text += ", fixed order";
+    if (hosted) text += ", of an MPI program";
     if (settings.multicast == Switch::on) text += ", multicast";
     if (settings.cma == Switch::off) text += ", without cross-memory attach";
     return text + "\n" + rules;
   }
 };
+
+/// What may be left to the MPI is as likely as one of tutti's algorithms.
+std::vector<test::Combination> with_the_mpi(std::vector<test::Combination> all) {
+  const std::size_t own = all.size() / kColls;
+  for (int i = 0; i < kColls; ++i) {
+    const Coll coll = static_cast<Coll>(i);
+    all.insert(all.end(), own, {&host_algorithm(coll), std::string(name(coll)) + "=mpi"});
+  }
+  return all;
+}
 
 class Drawer {
  public:
@@ -93,6 +105,7 @@ class Drawer {
     settings.net_interface = "lo";
     settings.multicast = below(2) == 0 ? Switch::on : Switch::off;
     settings.algorithm = forced();
+    drawn.hosted = below(2) == 0;
     for (std::size_t i = below(4); i != 0; --i) drawn.rules += rule();
     for (int i = 0; i < 300; ++i) drawn.questions.push_back(question(drawn.node_of.size()));
     return drawn;
@@ -167,7 +180,7 @@ class Drawer {
   }
 
   std::mt19937_64 random_;
-  std::vector<test::Combination> combinations_ = test::combinations();
+  std::vector<test::Combination> combinations_ = with_the_mpi(test::combinations());
 };
 
 std::string text_of(const Shape& s) {
@@ -186,7 +199,8 @@ std::string text_of(const Shape& s) {
                                                 {"dedicated", s.dedicated},
                                                 {"divisible", s.divisible},
                                                 {"commutative", s.commutative},
-                                                {"fixed_order", s.fixed_order}};
+                                                {"fixed_order", s.fixed_order},
+                                                {"hosted", s.hosted}};
   for (const auto& [name, set] : flags) text += set ? std::string(" ") + name : "";
   return text;
 }
@@ -233,13 +247,26 @@ struct Reality {
   Traits traits;
 };
 
+/// The same ranks as a team that an MPI program would have.
+Status make_hosted(Rank& r, Team** out) {
+  std::vector<std::int32_t> members(static_cast<std::size_t>(r.size));
+  std::iota(members.begin(), members.end(), 0);
+  TeamSpec spec{{3, 4}, r.rank, r.size, members.data()};
+  spec.hosted = true;
+  return r.job.create_team(spec, out);
+}
+
 Reality really(const Drawn& drawn) {
   Reality reality;
   reality.ranks.resize(drawn.node_of.size());
   const auto body = [&](Rank& r) {
     auto& job = static_cast<JobImpl&>(r.job);
+    Team* team = &r.team;
+    if (drawn.hosted) {
+      EXPECT_TRUE(make_hosted(r, &team).ok());
+    }
     const Engine::Guard guard(job.engine());
-    reality.ranks[static_cast<std::size_t>(r.rank)] = ask(job.dispatcher(), r.team, drawn);
+    reality.ranks[static_cast<std::size_t>(r.rank)] = ask(job.dispatcher(), *team, drawn);
     if (r.rank == 0) reality.traits = job.fabric().traits();
   };
   if (drawn.nodes() == 1) {
@@ -283,7 +310,7 @@ class Machine {
     std::vector<int> used(counts.size(), 0);
     for (const int node : drawn.node_of)
       members_.push_back(node * most + used[static_cast<std::size_t>(node)]++);
-    for (int i = 0; i < drawn.size(); ++i) add(i, drawn.settings.block);
+    for (int i = 0; i < drawn.size(); ++i) add(i, drawn.settings.block, drawn.hosted);
   }
   ByLayer ask(int rank, const Drawn& drawn) {
     return tutti::ask(dispatcher_, *ranks_[static_cast<std::size_t>(rank)]->team, drawn);
@@ -306,7 +333,7 @@ class Machine {
     std::unique_ptr<Team> team;
   };
 
-  void add(int member, std::size_t block) {
+  void add(int member, std::size_t block, bool hosted) {
     sim::SimFabric& fabric = world_->fabric(members_[static_cast<std::size_t>(member)]);
     Member& made = *ranks_.emplace_back(std::make_unique<Member>(fabric, block, dispatcher_));
     constexpr std::uint64_t kId[2] = {1, 2};
@@ -314,6 +341,7 @@ class Machine {
     EXPECT_TRUE(Team::create(made.resources, kId, member, static_cast<int>(members_.size()),
                              members_.data(), true, &made.team)
                     .ok());
+    made.team->hosted = hosted;
   }
 
   std::unique_ptr<sim::World> world_;
@@ -333,7 +361,9 @@ ByLayer ask_job(const Drawn& drawn, const Traits& traits) {
   std::unique_ptr<sim::SimJob> job;
   std::string message;
   EXPECT_TRUE(sim::SimJob::create(spec, &job, &message).ok()) << message;
-  return job ? ask(job->dispatcher(), job->team(0), drawn) : ByLayer{};
+  if (!job) return {};
+  job->team(0).hosted = drawn.hosted;
+  return ask(job->dispatcher(), job->team(0), drawn);
 }
 
 void expect_same(const ByLayer& simulated, const ByLayer& real, const Drawn& drawn) {
@@ -366,6 +396,7 @@ void compare(const Drawn& drawn) {
   Shape asked =
       Shape::of({drawn.nodes(), drawn.counts().front()}, reality.traits, drawn.settings.block);
   asked.fixed_order = drawn.settings.fixed_order;
+  asked.hosted = drawn.hosted;
   EXPECT_EQ(text_of(asked), reality.ranks.front().at("whole").front()) << drawn.text();
 }
 

@@ -1,7 +1,5 @@
 #include "fabric/conformance.hpp"
 
-#include "../base/random_seed.hpp"
-
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "../base/random_seed.hpp"
 
 namespace tutti::test {
 

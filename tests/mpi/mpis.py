@@ -91,7 +91,7 @@ class Result:
 
     def rows(self) -> dict[tuple[str, str], int]:
         """The report's calls by (call, algorithm)."""
-        found = re.findall(r"^(MPI_\w+) +(\S+(?: \([a-z -]+\))?) +(\d+) +\d+ +[\d.]+$", self.text, re.MULTILINE)
+        found = re.findall(r"^(MPI_\w+) +(\S+(?: \([A-Za-z_ -]+\))?) +(\d+) +\d+ +[\d.]+$", self.text, re.MULTILINE)
         return {(call, algorithm): int(count) for call, algorithm, count in found}
 
 

@@ -6,9 +6,9 @@ import xml.etree.ElementTree
 import pytest
 import tutti
 from tutti import cli, native, sim
-from tutti.choice import choices, explain
+from tutti.choice import choices, explain, host
 from tutti.errors import Failure, UserError
-from tutti.host import machine
+from tutti.host import machine, mpis
 from tutti.sim import extrapolate, jitter, output
 from tutti.tune import network
 
@@ -139,6 +139,20 @@ def test_the_choice_of_a_site_is_explained(tmp_path, capsys):
     assert code != 0 and "there are node, nodes, layers" in error and len(error.strip().splitlines()) == 1
 
 
+def test_what_is_left_to_the_mpi_is_explained(tmp_path, capsys):
+    file = tmp_path / "choices"
+    file.write_text("[]\nallreduce: ..1K mpi  # measured: it is faster\n")
+    code, text, _ = run(["explain", "allreduce", "--nodes", "2", "--ppn", "2", "--choices", str(file)], capsys)
+    said = text.replace("\n", "")
+    assert code == 0 and "left to the MPI: chosen by line 2 of" in said and "measured: it is faster" in said
+    rows = {row["alg"]: row for row in explain.candidates("allreduce", 2048, 2, 2, "infiniband", choices=str(file))}
+    assert not rows["mpi"]["chosen"] and rows["mpi"]["us"] is None and "the MPI's own" in rows["mpi"]["why"]
+    code, _, error = run(["sim", "allreduce", "--alg", "mpi", "--nodes", "2"], capsys)
+    assert code == 2 and "allreduce mpi cannot run here: an MPI runs whole calls of MPI programs only" in error
+    with pytest.raises(UserError, match="nothing within a layer"):
+        sim.simulate("allreduce", "hierarchical", "infiniband", 2, 2, in_layers="reduce=mpi")
+
+
 def test_rules_cover_all_sizes_and_numbers_of_ranks():
     point = choices.Point
     points = [point("bcast", "node", ranks, size, alg, "x") for ranks in (2, 4)
@@ -153,6 +167,37 @@ def test_the_built_in_choice_stays_unless_another_is_clearly_faster():
     assert choices.decide("bcast", "node", 2, 8, costs, 0.9, "measured").alg == "flat"
     assert choices.decide("bcast", "node", 2, 8, costs, 0.97, "measured").alg == "blocks"
     assert choices.decide("bcast", "node", 2, 8, costs[2:], 0.9, "measured") is None
+
+
+def test_only_what_is_clearly_faster_is_left_to_the_mpi():
+    points = [choices.Point("bcast", "node", 2, size, "flat", "built-in") for size in (8, 64)]
+    points.append(choices.Point("barrier", "node", 2, 8, "flat", "built-in"))
+    theirs = {("bcast", 8): 0.8, ("bcast", 64): 0.95, ("barrier", 0): 0.1}
+    decided = host.compare(points, theirs, {cell: 1.0 for cell in theirs}, "MPICH")
+    assert [point.alg for point in decided] == ["mpi", "flat", "mpi"]
+    assert decided[0].why == "measured: MPICH alone 0.8 us, flat 1"
+    assert choices.rules(decided)[1].startswith("bcast: ..22 mpi ")
+
+
+def test_tune_leaves_to_the_mpi_what_it_does_faster(tmp_path, monkeypatch, capsys):
+    """As measured: it is launched, and whatever it says is written in the language of the rules and read back."""
+    try:
+        mpis.find("mpich")
+    except UserError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(choices, "OPS", ("barrier", "bcast"))
+    monkeypatch.setattr(choices, "SIZES", (8, 8192))
+    monkeypatch.setattr(choices, "ROUNDS", 1)
+    monkeypatch.setattr(host, "ROUNDS", 1)
+    monkeypatch.setattr(host, "CLEARLY", 1e9)
+    file = tmp_path / "machine.choices"
+    code, text, _ = run(["tune", str(tmp_path / "machine.toml"), "--choices", str(file), "--np", "2", "--mpi", "mpich"],
+                        capsys)
+    assert code == 0 and "2 of them other than built in" in text, text
+    assert "# Where it says mpi: MPICH" in file.read_text()
+    for op in ("barrier", "bcast"):
+        [chosen] = [row for row in explain.candidates(op, 64, 1, 2, "via2003", choices=str(file)) if row["chosen"]]
+        assert chosen["alg"] == "mpi" and "MPICH alone" in chosen["reason"]
 
 
 def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):

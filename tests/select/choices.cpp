@@ -137,6 +137,79 @@ TEST(Choices, ForcingComesFirst) {
             "blocks:8192");
 }
 
+/// Of a call of an MPI program.
+Shape hosted(Coll coll, bool mapped, int size, std::size_t bytes) {
+  Shape s = shape(coll, mapped, size, bytes);
+  s.hosted = true;
+  return s;
+}
+
+TEST(Choices, EveryCollectiveCanBeLeftToTheMpi) {
+  for (int i = 0; i < kColls; ++i) {
+    const Coll coll = static_cast<Coll>(i);
+    const std::string op = name(coll);
+    EXPECT_EQ(chosen(hosted(coll, true, 4, 8), Rules{}, op + "=mpi"), "mpi:0");
+    EXPECT_EQ(chosen(hosted(coll, false, 4, 8), load(op + ": * mpi\n")), "mpi:0");
+    EXPECT_NE(chosen(hosted(coll, true, 4, 8), Rules{}), "mpi:0");
+    EXPECT_EQ(find_algorithm(coll, "mpi"), &host_algorithm(coll));
+  }
+  const std::string more = complaint("bcast: * mpi(block=4K)\n");
+  EXPECT_NE(more.find("bcast mpi has no parameter 'block' (it has none)"), std::string::npos)
+      << more;
+}
+
+TEST(Choices, TheMpiTakesSizesAndPlacesAsAnyAlgorithm) {
+  const Rules rules =
+      load("[layers]\nallreduce: ..1K mpi\n[node ranks=3..]\nallreduce: 4K..8K mpi\n");
+  const ChoiceTable table(hosted(Coll::allreduce, true, 4, 0), Forced{}, &rules);
+  for (const auto& [bytes, left] :
+       {std::pair{4095, false}, {4096, true}, {8192, true}, {8193, false}})
+    EXPECT_EQ(table.at(static_cast<std::size_t>(bytes)).algorithm->left_to_host(), left) << bytes;
+  EXPECT_NE(chosen(hosted(Coll::allreduce, true, 2, 4096), rules), "mpi:0");
+  Shape hierarchical = hosted(Coll::allreduce, false, 4, 8);
+  EXPECT_NE(chosen(hierarchical, rules), "mpi:0");
+  hierarchical.hierarchical = true;
+  EXPECT_EQ(chosen(hierarchical, rules), "mpi:0");
+}
+
+/// The team of a layer, and everything where there is no MPI.
+TEST(Choices, TheMpiTakesWholeCallsOfMpiProgramsOnly) {
+  const Rules rules = load("reduce: * mpi\n");
+  const Shape inner = shape(Coll::reduce, true, 4, 8);
+  EXPECT_EQ(chosen(inner, rules), chosen(inner, Rules{}));
+  EXPECT_EQ(chosen(inner, rules, "reduce=mpi"), chosen(inner, Rules{}));
+  EXPECT_STREQ(host_algorithm(Coll::reduce).restriction(inner, {}),
+               "an MPI runs whole calls of MPI programs only");
+}
+
+TEST(Choices, AFixedOrderIsNotLeftToTheMpi) {
+  Forced forced;
+  std::string message;
+  ASSERT_TRUE(Forced::parse("allreduce=mpi,bcast=mpi", &forced, &message).ok()) << message;
+  for (const Coll coll : {Coll::allreduce, Coll::bcast}) {
+    Shape s = hosted(coll, true, 4, 8);
+    s.fixed_order = true;
+    const ChoiceTable table(s, forced);
+    EXPECT_EQ(table.at(8).algorithm->left_to_host(), coll == Coll::bcast);
+    const std::string said = where_not_forced(s, forced, table);
+    EXPECT_EQ(said.find("TUTTI_ALG: allreduce mpi cannot run with 4 ranks from 0 bytes on (no MPI "
+                        "promises the order of TUTTI_FIXED_ORDER)") != std::string::npos,
+              coll == Coll::allreduce)
+        << said;
+  }
+}
+
+/// Without memory that others can reach there is no way for so many bytes.
+TEST(Choices, WhatNothingCanRunIsLeftToTheMpi) {
+  Shape s = hosted(Coll::alltoall, false, 4, std::size_t{1} << 40);
+  s.mail = s.acks = s.user_memory = false;
+  s.block_bytes = 0;
+  ASSERT_EQ(Rules::built_in().of(s), nullptr);
+  EXPECT_TRUE(choose(s, Forced{}).algorithm->left_to_host());
+  s.hosted = false;
+  EXPECT_EQ(choose(s, Forced{}).algorithm, nullptr);
+}
+
 TEST(Choices, TheTableHasThem) {
   const Rules rules = load("[node]\nbcast: ..500 blocks(block=4096)\n");
   const ChoiceTable table(shape(Coll::bcast, true, 4, 0), Forced{}, &rules);
@@ -272,6 +345,13 @@ std::vector<int> create(const std::string (&files)[2], const char* wanted) {
   std::vector<int> codes;
   for (const int status : test::fork_ranks(2, body)) codes.push_back(WEXITSTATUS(status));
   return codes;
+}
+
+TEST(Choices, WithoutAnMpiNothingCanBeForcedUponIt) {
+  EXPECT_EQ(create({"", ""}, "flat"), (std::vector<int>{0, 0}));
+  setenv("TUTTI_ALG", "allreduce=mpi", 1);
+  EXPECT_EQ(create({"", ""}, "flat"), (std::vector<int>{3, 3}));
+  unsetenv("TUTTI_ALG");
 }
 
 TEST(Choices, EqualOnesAreUsedAndDifferentOnesRefusedByAll) {

@@ -125,8 +125,8 @@ def rules(points: list[Point]) -> list[str]:
     return lines
 
 
-def tune(node_ranks: list[int], node_counts: list[int], net: str) -> list[str]:
-    """All rules. `node_ranks`: how many ranks to measure on this node; `node_counts`: how many nodes to simulate."""
+def tune(node_ranks: list[int], node_counts: list[int], net: str) -> list[Point]:
+    """All decisions. `node_ranks`: how many ranks to measure on this node; `node_counts`: how many nodes to simulate."""
     if any(count < 2 for count in [*node_ranks, *node_counts]):
         raise UserError("--np and --nodes: a choice needs two ranks or more")
     jobs = [(op, "node", ranks, size) for op in OPS for ranks in node_ranks for size in SIZES
@@ -138,4 +138,4 @@ def tune(node_ranks: list[int], node_counts: list[int], net: str) -> list[str]:
         found = measure_node(op, ranks, size) if where == "node" else predict_nodes(op, ranks, size, net)
         if found is not None:
             points.append(found)
-    return rules(points)
+    return points

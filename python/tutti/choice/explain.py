@@ -20,6 +20,7 @@ from tutti.sim.run import simulate
 
 VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "chords": (1, 32)}
 MOST_DATAGRAMS = 5_000_000  # that arrive: more are not simulated, since that takes longer than anybody waits
+MPI = "mpi"  # that whose calls they are
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
 
 
@@ -48,6 +49,9 @@ def too_many_datagrams(op: str, alg: str, size: int, members: int) -> str:
 def cost(row: dict[str, Any]) -> None:
     """Sets the row's `us`, `extrapolated` and `why`."""
     op, alg, net, size, nodes, ppn = (row[key] for key in ("op", "alg", "net", "bytes", "nodes", "ppn"))
+    if alg == MPI:
+        row["why"] = "the MPI's own, which nothing is known of here; tutti bench coll measures it"
+        return
 
     def simulated(part: int) -> tuple[float, int]:
         result = simulate(op, alg, net, nodes, ppn, part)
@@ -93,6 +97,7 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = [text for name, parameter, default, _ in lines for text in variants(name, parameter, default)]
+    texts.append(MPI)
     if chosen and chosen not in texts:
         texts.append(chosen)
     rows = []
@@ -113,6 +118,8 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     chosen = next((row for row in rows if row["chosen"]), None)
     if chosen is None:
         return "tutti has no algorithm that can run this; it is left to the MPI"
+    if chosen["alg"] == MPI:
+        return f"it is left to the MPI: chosen {chosen['reason']}"
     text = f"{chosen['alg']} runs: chosen {chosen['reason']}"
     if chosen["alg"].startswith("multicast"):
         text += ", provided that multicast gets through between the nodes (tried when a job starts; --no-multicast)"

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
+from rich.console import Console
 
 from tutti import native
 from tutti.arguments import numbers
 from tutti.bench import options
-from tutti.choice import choices
+from tutti.choice import choices, host
 from tutti.errors import Failure, UserError
-from tutti.host import machine
+from tutti.host import machine, mpis
+from tutti.host.mpis import Mpi
 from tutti.report.files import write_json, write_text
 
 
@@ -44,15 +46,27 @@ copied_bytes = 0
 '''
 
 
-def _choose(path: Path, ranks: str, nodes: str, net: str) -> None:
+def _against(mpi: Mpi, points: list[choices.Point]) -> list[choices.Point]:
+    """The rules for a node, compared with the MPI's own collectives."""
+    console = Console(stderr=True)
+    decided = [point for point in points if point.where != "node"]
+    for ranks in sorted({point.ranks for point in points if point.where == "node"}):
+        here = [point for point in points if (point.where, point.ranks) == ("node", ranks)]
+        decided += host.measure(here, mpi, ranks, console)
+    return decided
+
+
+def _choose(path: Path, ranks: str, nodes: str, net: str, mpi: Mpi | None) -> None:
     usable = machine.cpus().usable
     on_node = numbers(ranks, "np") if ranks else [usable] if usable > 1 else []
     between = numbers(nodes, "nodes") if nodes else []
-    lines = choices.tune(on_node, between, net)
-    if not lines:
+    points = choices.tune(on_node, between, net)
+    if not points:
         raise Failure("there is nothing to choose: one processor, and no --nodes")
+    lines = choices.rules(points if mpi is None else _against(mpi, points))
     when = time.strftime("%Y-%m-%d", time.gmtime())
-    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}", ""]
+    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}",
+            *([f"# Where it says mpi: {mpi.product} {mpi.version}."] if mpi is not None else []), ""]
     write_text(path, "\n".join([*head, *lines]) + "\n")
     rules = [line for line in lines if "#" in line]
     changed = sum("built-in, " not in line for line in rules)
@@ -71,7 +85,9 @@ def command(
     json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms here.")] = None,
     dcp: Annotated[bool, typer.Option(
         "--dcp", help="Measure dedicated collective processors instead, and propose a ratio.")] = False,
-    mpi: Annotated[str, typer.Option(metavar="NAME", help="With --dcp or --lab: the MPI to measure with.")] = "mpich",
+    mpi: Annotated[Optional[str], typer.Option(metavar="NAME", help="With --dcp or --lab: the MPI to measure with, by "
+                                               "default mpich. With --choices: leave to this MPI what it does "
+                                               "faster.")] = None,
     ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: what to try.")] = "1,1:2,1:1",
     sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes; the "
                                        "largest decides.")] = "8,1K",
@@ -110,26 +126,27 @@ def command(
     if dcp:
         from tutti.tune import dcp as dedicated
 
-        dedicated.run(mpi, _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
+        dedicated.run(mpi or "mpich", _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
         return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")
     if in_lab is not None:
         from tutti.tune import network
 
-        network.run(out, mpi, in_lab, rounds)
+        network.run(out, mpi or "mpich", in_lab, rounds)
         return
     if choices_path is None and (ranks or nodes or net):
         raise UserError("--np, --nodes and --net go with --choices FILE")
     if bool(nodes) != bool(net):
         raise UserError("--nodes and --net go together: the number of nodes, and the network between them")
+    beside = mpis.find(mpi) if mpi is not None and choices_path is not None else None
     terms = measure()
     write_text(out, profile(terms, out.stem))
     for key, value in terms.items():
         print(f"{key:12} {value:.6g} us")
     print(f"written to {out}; try: tutti explain allreduce --bytes 8 --ppn {machine.cpus().usable} --net {out}")
     if choices_path is not None:
-        _choose(choices_path, ranks, nodes, net)
+        _choose(choices_path, ranks, nodes, net, beside)
     if json_path is not None:
         rows: list[dict[str, Any]] = [{"bench": "tune", "term": key, "us": value} for key, value in terms.items()]
         write_json(json_path, rows)

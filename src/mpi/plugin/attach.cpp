@@ -164,6 +164,7 @@ bool create_job(const std::string& folder) {
   host.allgather = &host_allgather;
   host.pump = &host_pump;
   host.host_serves = &serves_others;
+  host.has_collectives = true;
   std::string message;
   Status status;
   if (split_off()) status = join_processors(&host, &message);

@@ -1,4 +1,5 @@
 // Entry points of the collectives: every form, plain and large.
+#include <climits>
 #include <new>
 
 #include "mpi/plugin/errors.hpp"
@@ -24,6 +25,13 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
   }
 }
 
+constexpr int kLeft = INT_MIN;  // no MPI has such an error: the core leaves the call to the MPI
+
+// What is not a success.
+[[gnu::cold]] int end_badly(const char* call, Comm& comm, const Status& status) {
+  return status.code == Code::left_to_host ? kLeft : raise(comm, call, status);
+}
+
 // With copies before and after, or in the report.
 int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
   const double begin = state.report ? now() : 0;
@@ -31,17 +39,18 @@ int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
     return refuse(comm, comm.team, call, ready);
   Status status = state.job->run(*comm.team, plan.call);
   if (status.ok()) status = plan.finish();
-  if (state.report)
+  if (state.report && status.code != Code::left_to_host)
     count_taken(call, state.job->algorithm(*comm.team, plan.call), plan.call.bytes, now() - begin);
-  if (!status.ok()) return raise(comm, call, status);
+  if (!status.ok()) return end_badly(call, comm, status);
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }
 
+// Or kLeft.
 int run_plan(const char* call, Comm& comm, const Plan& plan) {
   if (plan.staging || state.report) [[unlikely]]
     return run_plan_attended(call, comm, plan);
   const Status status = state.job->run(*comm.team, plan.call);
-  return status.ok() ? MPI_SUCCESS : raise(comm, call, status);
+  return status.ok() ? MPI_SUCCESS : end_badly(call, comm, status);
 }
 
 template <class Args, class NativeFunction>
@@ -53,33 +62,47 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     if (const Status opened = open_blocking(*comm); !opened.ok()) return raise(*comm, call, opened);
   }
   Plan plan;
-  const Reason reason = plan_call(args, comm, true, &plan);
-  if (reason == Reason::none) [[likely]]
-    return run_plan(call, *comm, plan);
+  Reason reason = plan_call(args, comm, true, &plan);
+  if (reason == Reason::none) [[likely]] {
+    const int code = run_plan(call, *comm, plan);
+    if (code != kLeft) [[likely]]
+      return code;
+    reason = left(*comm->team, plan.call);
+  }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
-  return pass(call, in_report(reason, args.comm), call_native);
+  return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 
-// A request with a plan, or null and the reason why not.
+void free_unstarted(Request* request) {
+  request->plan = Plan{};  // without an operation nobody else clears it
+  free_request(request);
+}
+
+// Why a call has no request of tutti's, and its bytes as far as they are known.
+struct NotTaken {
+  Reason reason = Reason::communicator;
+  std::size_t bytes = 0;
+};
+
+// A request with a plan, or null and why not.
 template <class Args>
-Request* plan_request(const char* call, const Args& args, Reason* reason) {
+Request* plan_request(const char* call, const Args& args, NotTaken* why) {
   Comm* comm = find_or_adopt(args.comm);
-  *reason = Reason::communicator;
   if (comm == nullptr) return nullptr;
   if (comm->nonblocking == nullptr && !open_nonblocking(*comm).ok()) {
-    *reason = Reason::no_memory;
+    why->reason = Reason::no_memory;
     return nullptr;
   }
   if (comm->nonblocking == nullptr) return nullptr;
   Request* request = allocate_request();
   if (request == nullptr) {
-    *reason = Reason::no_memory;
+    why->reason = Reason::no_memory;
     return nullptr;
   }
-  *reason = plan_call(args, comm, false, &request->plan);
-  if (*reason != Reason::none) {
-    request->plan = Plan{};  // without an operation nobody else clears it
-    free_request(request);
+  why->reason = plan_call(args, comm, false, &request->plan);
+  if (why->reason != Reason::none) {
+    why->bytes = request->plan.call.bytes;
+    free_unstarted(request);
     return nullptr;
   }
   request->comm = comm;
@@ -88,32 +111,46 @@ Request* plan_request(const char* call, const Args& args, Reason* reason) {
   return request;
 }
 
-int cannot_begin(Comm& comm, const char* call) {
+// There is none.
+template <class NativeFunction>
+int end_unplanned(const char* call, MPI_Comm handle, const NotTaken& why,
+                  NativeFunction&& call_native) {
+  if (why.reason != Reason::no_memory)
+    return pass(call, in_report(why.reason, handle), call_native, why.bytes);
+  Comm& comm = *find_comm(handle);
   return refuse(comm, comm.nonblocking, call, kNoMemory);
+}
+
+// The core has refused it, or leaves it to the MPI.
+template <class NativeFunction>
+int end_unstarted(Request* request, const Status& status, NativeFunction&& call_native) {
+  Comm& comm = *request->comm;
+  const char* const call = request->call;
+  NotTaken why{Reason::none, request->plan.call.bytes};
+  if (status.code == Code::left_to_host) why.reason = left(*comm.nonblocking, request->plan.call);
+  free_unstarted(request);
+  if (why.reason != Reason::none) return pass(call, why.reason, call_native, why.bytes);
+  return raise(comm, call, status);
 }
 
 template <class Args, class NativeFunction>
 int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
                     NativeFunction&& call_native) {
-  Reason reason;
-  Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
-  if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
+  NotTaken why;
+  Request* request = plan_request(call, args, &why);
+  if (request == nullptr) [[unlikely]]
+    return end_unplanned(call, args.comm, why, call_native);
   const double begin = state.report ? now() : 0;
   Comm& comm = *request->comm;
   if (const Status ready = request->plan.begin(); !ready.ok()) {
-    request->plan = Plan{};
-    free_request(request);
+    free_unstarted(request);
     return refuse(comm, comm.nonblocking, call, ready);
   }
   request->started = true;
   const Status status =
       state.job->start(*comm.nonblocking, request->plan.call, &request->operation);
-  if (!status.ok()) {
-    request->plan = Plan{};
-    free_request(request);
-    return raise(comm, call, status);
-  }
+  if (!status.ok()) [[unlikely]]
+    return end_unstarted(request, status, call_native);
   if (state.report) {
     count_taken(call, state.job->algorithm(*comm.nonblocking, request->plan.call),
                 request->plan.call.bytes, now() - begin);
@@ -125,19 +162,16 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
 template <class Args, class NativeFunction>
 int run_persistent(const char* call, const Args& args, MPI_Request* out,
                    NativeFunction&& call_native) {
-  Reason reason;
-  Request* request = plan_request(call, args, &reason);
-  if (reason == Reason::no_memory) return cannot_begin(*find_comm(args.comm), call);
-  if (request == nullptr) return pass(call, in_report(reason, args.comm), call_native);
+  NotTaken why;
+  Request* request = plan_request(call, args, &why);
+  if (request == nullptr) [[unlikely]]
+    return end_unplanned(call, args.comm, why, call_native);
   Comm& comm = *request->comm;
   request->persistent = true;
   const Status status =
       state.job->prepare(*comm.nonblocking, request->plan.call, &request->operation);
-  if (!status.ok()) {
-    request->plan = Plan{};
-    free_request(request);
-    return raise(comm, call, status);
-  }
+  if (!status.ok()) [[unlikely]]
+    return end_unstarted(request, status, call_native);
   *out = handle_of(*request);
   return MPI_SUCCESS;
 }

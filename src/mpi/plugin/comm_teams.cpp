@@ -36,6 +36,7 @@ Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, b
   spec.rank = comm.rank;
   spec.size = comm.size;
   spec.members = members.data();
+  spec.hosted = true;
   return state.job->create_team(spec, team);
 }
 

@@ -28,17 +28,23 @@ struct Plan {
   }
 };
 
+/// Why the core leaves a call on `team` to the MPI, or `none`. Uniform.
+Reason left(const Team& team, const Call& call) noexcept;
+inline Team* team_of(const Comm& comm, bool blocking) noexcept {
+  return blocking ? comm.team : comm.nonblocking;
+}
+
 /// Of collectives that move data, and of those that reduce them.
 template <class Args>
-Reason plan_move(const Args& args, const Comm& comm, Plan* plan);
+Reason plan_move(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 template <class Args>
 Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 
 /// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
 /// communicator, the operation, the class of the operator and the signature of the data. What else
 /// it may be (`arguments`) is for programs that MPI calls wrong on this rank, `no_memory` for calls
-/// that fail.
-/// `blocking`: user-defined operators are possible.
+/// that fail. A call that the core leaves to the MPI may have a plan; what has to be packed has
+/// none. `blocking`: user-defined operators are possible.
 template <class Args>
 Reason make_plan(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   plan->call.coll = Args::kColl;
@@ -51,7 +57,7 @@ Reason make_plan(const Args& args, const Comm& comm, bool blocking, Plan* plan) 
   } else if constexpr (requires { args.op; }) {
     return plan_reduction(args, comm, blocking, plan);
   } else {
-    return plan_move(args, comm, plan);
+    return plan_move(args, comm, blocking, plan);
   }
 }
 

@@ -103,7 +103,7 @@ std::size_t own_offset(const Sides& sides, const Side& side, int rank, const Pla
 }  // namespace
 
 template <class Args>
-Reason plan_move(const Args& args, const Comm& comm, Plan* plan) {
+Reason plan_move(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   constexpr SidesOf of = sides_of(Args::kColl);
   Sides sides;
   [[maybe_unused]] std::conditional_t<of.received.blocks == Blocks::listed, std::vector<Data>,
@@ -128,18 +128,18 @@ Reason plan_move(const Args& args, const Comm& comm, Plan* plan) {
   }
   Reason reason = Reason::none;
   if (sides.sent.packs() || sides.received.packs()) [[unlikely]]
-    reason = pack_sides(sides, comm, plan);
+    reason = pack_sides(sides, comm, blocking, plan);
   // For the core a broadcast has one buffer.
   if (of.coll == Coll::bcast && sides.sent.here)
     call.recv = const_cast<void*>(std::exchange(call.send, nullptr));
   return reason;
 }
 
-template Reason plan_move(const BcastArgs&, const Comm&, Plan*);
-template Reason plan_move(const AllgatherArgs&, const Comm&, Plan*);
-template Reason plan_move(const AllgathervArgs&, const Comm&, Plan*);
-template Reason plan_move(const GatherArgs&, const Comm&, Plan*);
-template Reason plan_move(const ScatterArgs&, const Comm&, Plan*);
-template Reason plan_move(const AlltoallArgs&, const Comm&, Plan*);
+template Reason plan_move(const BcastArgs&, const Comm&, bool, Plan*);
+template Reason plan_move(const AllgatherArgs&, const Comm&, bool, Plan*);
+template Reason plan_move(const AllgathervArgs&, const Comm&, bool, Plan*);
+template Reason plan_move(const GatherArgs&, const Comm&, bool, Plan*);
+template Reason plan_move(const ScatterArgs&, const Comm&, bool, Plan*);
+template Reason plan_move(const AlltoallArgs&, const Comm&, bool, Plan*);
 
 }  // namespace tutti::mpi

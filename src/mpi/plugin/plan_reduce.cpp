@@ -33,7 +33,8 @@ Reason read_operands(const Args& args, Operands* out) {
 }
 
 // The processor folds: what lies in a GPU's memory is copied, operands and result apart.
-Reason copy_operands(const Operands& operands, Plan* plan) {
+Reason copy_operands(const Operands& operands, const Team& team, Plan* plan) {
+  TUTTI_PLAN_TRY(left(team, plan->call));
   const Data &send = operands.block, &recv = operands.recv;
   const std::size_t block = plan->call.bytes;
   const std::size_t whole = block * static_cast<std::size_t>(operands.blocks);
@@ -54,7 +55,8 @@ Reason copy_operands(const Operands& operands, Plan* plan) {
 }
 
 // Reductions of predefined operators work on elements in place, whatever their padding.
-inline Reason plan_predefined(const Reduction* reduction, const Operands& operands, Plan* plan) {
+inline Reason plan_predefined(const Reduction* reduction, const Operands& operands,
+                              const Team& team, Plan* plan) {
   const Data& block = operands.block;
   plan->call.send = block.user;
   plan->call.recv = operands.recv.user;  // null where none is wanted
@@ -62,7 +64,7 @@ inline Reason plan_predefined(const Reduction* reduction, const Operands& operan
   plan->call.bytes = block.count * static_cast<std::size_t>(block.type->extent);
   if (block.space == nullptr && operands.recv.space == nullptr) [[likely]]
     return Reason::none;
-  return copy_operands(operands, plan);
+  return copy_operands(operands, team, plan);
 }
 
 Reason describe_operator(MPI_Op op, const TypeInfo* type, Plan* plan) {
@@ -98,7 +100,7 @@ Reason plan_user(MPI_Op op, const Comm& comm, const Operands& operands, Plan* pl
   plan->call.send = sent.user;
   plan->call.recv = operands.recv.user;
   if (!sides.sent.packs() && !sides.received.packs()) return Reason::none;
-  return pack_sides(sides, comm, plan);
+  return pack_sides(sides, comm, true, plan);
 }
 
 }  // namespace
@@ -113,7 +115,7 @@ Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* p
   if (is_predefined(args.op)) [[likely]] {
     const Reduction* reduction = find_predefined_reduction(args.op, *operands.block.type);
     if (reduction == nullptr) return Reason::no_kernel;
-    return plan_predefined(reduction, operands, plan);
+    return plan_predefined(reduction, operands, *team_of(comm, blocking), plan);
   }
   if (!blocking) return Reason::user_operator;
   return plan_user(args.op, comm, operands, plan);

@@ -28,7 +28,8 @@ struct Sides {
   Sides() noexcept { sent.here = received.here = false; }
 };
 
-/// Describes packed data in the place of what is not dense.
-Reason pack_sides(const Sides& sides, const Comm& comm, Plan* plan);
+/// Describes packed data in the place of what is not dense. Not for a call that is left to the MPI:
+/// that needs no memory here.
+Reason pack_sides(const Sides& sides, const Comm& comm, bool blocking, Plan* plan);
 
 }  // namespace tutti::mpi

@@ -9,6 +9,9 @@ enum class Reason : unsigned char {
   communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
   user_operator,  // a user-defined operator in a non-blocking or persistent call
   no_kernel,      // a predefined operator on a type for which tutti has no kernel
+  forced,         // TUTTI_ALG says so
+  site,           // TUTTI_CHOICES does
+  built_in,       // the built-in choices do, or have no algorithm that can run
   nobody,         // a message to or from MPI_PROC_NULL
   arguments,      // something is wrong with them, and the MPI shall say what
   no_memory,      // not passed on, for the other ranks would wait: an error of the call

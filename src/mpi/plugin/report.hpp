@@ -48,14 +48,14 @@ class WaitTimer {
   double begin_;
 };
 
-/// Passes a call on to the MPI: `call_native()`.
+/// Passes a call on to the MPI: `call_native()`. `bytes`: of the call, where they are known.
 template <class NativeFunction>
-int pass(const char* call, Reason reason, NativeFunction&& call_native) {
+int pass(const char* call, Reason reason, NativeFunction&& call_native, std::size_t bytes = 0) {
   const NativeCall inside;
   if (!state.report) return call_native();
   const double begin = now();
   const int code = call_native();
-  count_passed(call, reason, 0, now() - begin);
+  count_passed(call, reason, bytes, now() - begin);
   return code;
 }
 

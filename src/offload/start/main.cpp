@@ -62,6 +62,7 @@ int main() {
   host.apps = welcome.apps;
   host.self = &welcome;
   host.allgather = &allgather;
+  host.has_collectives = true;  // the program's
   std::unique_ptr<tutti::Job> job;
   if (!tutti::Job::create(host, false, &job).ok()) return 4;
   job->serve();
