@@ -44,7 +44,7 @@ class Cells {
     team_.fabric().spend(Work::copy, bytes);
     if (team_.carries(bytes)) copy_small(cell.data, data, bytes);
     team_.fabric().signal(team_.job_rank(team_.rank()), cell.flag, epoch_ + 1);
-    team_.ring_members();
+    team_.wake_members();
   }
   /// Awaits the cell of `member`.
   Engine::Reached published(int member, std::size_t bytes) const noexcept {

@@ -8,7 +8,7 @@
 #include "coll/pattern/fold_whole.hpp"
 #include "coll/pattern/published.hpp"
 #include "team/multicast.hpp"
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 
 namespace tutti {
 
@@ -158,10 +158,12 @@ std::uint64_t cast_items(const Shape& s) {
 const char* casts_fragments(const Shape& s) {
   if (s.mapped) return "members share memory";
   if (s.hierarchical) return kHierarchical;
-  const std::size_t fragment = std::min(Multicast::fragment_bytes(s.datagram), Ring::kSlotBytes);
+  const std::size_t fragment =
+      std::min(Multicast::fragment_bytes(s.datagram), ReliableRing::kSlotBytes);
   if (fragment == 0) return "no multicast between the members";
-  return chunks(s.bytes, fragment) <= Ring::kFragments ? nullptr
-                                                       : "larger than the slots of the ring";
+  return chunks(s.bytes, fragment) <= ReliableRing::kFragments
+             ? nullptr
+             : "larger than the slots of the ring";
 }
 
 /// Any number of fragments, of one message or of a block of every member.

@@ -73,7 +73,7 @@ void Stream::post_key(std::uint64_t item, const Key& key) const noexcept {
 void Stream::publish(std::uint64_t item) const noexcept {
   const int rank = team_.rank();
   team_.fabric().signal(team_.job_rank(rank), line_of(item, rank).flag, first_ + item + 1);
-  team_.ring_members();
+  team_.wake_members();
 }
 
 Task Stream::wait_line(Team& team, std::uint64_t item) noexcept {

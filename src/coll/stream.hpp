@@ -47,7 +47,7 @@ class Stream {
   void drain(std::uint64_t item) const noexcept {
     team_.fabric().signal(team_.job_rank(team_.rank()), team_.own_board_->drained,
                           first_ + item + 1);
-    team_.ring_members();
+    team_.wake_members();
   }
   /// Awaits that all members have drained items up to and including `item` (own buffers may be
   /// reused).

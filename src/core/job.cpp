@@ -251,7 +251,7 @@ Status JobImpl::make(Team& team, const Call& call, Operation** out) noexcept {
 
 Operation* JobImpl::make_kind(Team& team, const Call& call, const Choice& choice) noexcept {
   if (choice.algorithm->offloaded)
-    return new (frames()) ProcessorOperation(team, call, choice, unattended_);
+    return new (frames()) ProcessorOperation(team, call, choice, taskless_);
   return new (frames()) TaskOperation(team, call, choice);
 }
 
@@ -321,13 +321,12 @@ Status JobImpl::wait(Operation& operation) noexcept {
 
 void JobImpl::relax(std::uint32_t round) noexcept {
   Engine::Guard guard(engine_);
-  unattended_.attend();
+  taskless_.give_tasks();
   if (!engine_.poll()) engine_.relax(round, guard);
 }
 
 void JobImpl::progress() noexcept {
-  if (engine_.pending() == 0 && engine_.resting() == 0 && !messages_.in_use() &&
-      unattended_.empty())
+  if (engine_.pending() == 0 && engine_.passive() == 0 && !messages_.in_use() && taskless_.empty())
     return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {
@@ -338,7 +337,7 @@ void JobImpl::progress() noexcept {
 /// Polled in vain. Requests to dedicated processors that have no task get one when it takes long,
 /// since only waits are told of losses.
 void JobImpl::glance() noexcept {
-  if (engine_.glance()) unattended_.attend();
+  if (engine_.glance()) taskless_.give_tasks();
 }
 
 void JobImpl::release(Operation* operation) noexcept {
@@ -346,7 +345,7 @@ void JobImpl::release(Operation* operation) noexcept {
   // Under the lock: whoever has just ended it may still be on its last steps in the task's frame.
   operation->look();
   if (!operation->active()) return destroy(operation);
-  operation->attend();
+  operation->give_task();
   orphans_.push_back(operation);
 }
 

@@ -103,7 +103,7 @@ class JobImpl final : public Job {
   TeamResources resources_;
   Teams teams_{*fabric_};
   std::vector<Operation*> orphans_;          // released while active
-  Unattended unattended_;                    // of dedicated processors
+  Taskless taskless_;                        // requests to dedicated processors
   std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
   std::unique_ptr<offload::Server> server_;  // on a dedicated processor
 };

@@ -32,7 +32,7 @@ class Operation : public InFramePool {
   virtual void look() noexcept {}
   /// Somebody waits now, or nobody will look any more: from here on the engine sees when it is over
   /// and who is lost.
-  virtual void attend() noexcept {}
+  virtual void give_task() noexcept {}
   /// Waits until it is over.
   virtual void wait(Engine::Guard& guard) noexcept = 0;
 

@@ -6,7 +6,7 @@ Status ProcessorOperation::start(Engine::Guard& guard) noexcept {
   TUTTI_TRY(team_status());
   offload::Port& port = *team.port;
   if (!port.client->hand_over(port, call, &handed_)) return TaskOperation::start(guard);
-  unattended_.add(*this);
+  taskless_.add(*this);
   alone_.store(true, std::memory_order_release);  // `handed_` is there for who sees it
   begins();
   return Status::success();
@@ -20,7 +20,7 @@ void ProcessorOperation::look() noexcept {
   if (!alone_.load(std::memory_order_relaxed) || !answered()) return;
   offload::Port& port = *team.port;
   const Status status = port.client->take(port, call, handed_);
-  unattended_.remove(*this);
+  taskless_.remove(*this);
   alone_.store(false, std::memory_order_relaxed);
   ends_with(status);
 }
@@ -30,9 +30,9 @@ void ProcessorOperation::ends_with(Status status) noexcept {
   ends(status);
 }
 
-void ProcessorOperation::attend() noexcept {
+void ProcessorOperation::give_task() noexcept {
   if (!alone_.load(std::memory_order_relaxed)) return;
-  unattended_.remove(*this);
+  taskless_.remove(*this);
   alone_.store(false, std::memory_order_release);
   if (const Status status = run(await_answer()); !status.ok()) ends(status);
 }
@@ -48,25 +48,25 @@ void ProcessorOperation::wait(Engine::Guard& guard) noexcept {
   if (alone_.load(std::memory_order_relaxed)) {
     for (std::uint32_t i = team.engine().policy().spins; i != 0 && !answered(); --i) cpu_pause();
     look();
-    attend();
+    give_task();
   }
   TaskOperation::wait(guard);
 }
 
-void Unattended::add(ProcessorOperation& operation) noexcept {
+void Taskless::add(ProcessorOperation& operation) noexcept {
   operations_.push_back(operation);
   count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Unattended::remove(ProcessorOperation& operation) noexcept {
+void Taskless::remove(ProcessorOperation& operation) noexcept {
   operations_.remove(operation);
   count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Unattended::attend() noexcept {
+void Taskless::give_tasks() noexcept {
   for (ProcessorOperation* operation = operations_.first(); operation != nullptr;) {
     ProcessorOperation* const next = operations_.next(*operation);
-    if (!operation->ready()) operation->attend();
+    if (!operation->ready()) operation->give_task();
     operation = next;
   }
 }

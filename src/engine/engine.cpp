@@ -194,10 +194,11 @@ void Engine::serve_host(std::uint32_t round, Guard& guard) noexcept {
 }
 
 /// Compares with the breakages that it has not been compared with.
-bool Engine::hear(Membership& members) noexcept {
+bool Engine::read_breakages(Membership& members) noexcept {
   Breakage breakage;
-  for (const std::uint64_t known = fabric_.breakages(); members.heard < known; ++members.heard) {
-    if (!fabric_.breakage(members.heard, &breakage)) return false;  // soon
+  for (const std::uint64_t known = fabric_.breakages(); members.breakages_seen < known;
+       ++members.breakages_seen) {
+    if (!fabric_.breakage(members.breakages_seen, &breakage)) return false;  // soon
     const bool its_own =
         breakage.every_team
             ? breakage.rank < 0 || std::find(members.ranks, members.ranks + members.size,
@@ -209,7 +210,7 @@ bool Engine::hear(Membership& members) noexcept {
     members.broken = {
         breakage.code, me ? breakage.teller : breakage.rank,
         me ? "it has given this rank up" : "an operation of this team has failed there"};
-    members.told = true;
+    members.announced = true;
     return true;
   }
   return false;
@@ -234,17 +235,17 @@ void Engine::hear_all() noexcept {
 Status Engine::fail(Membership& members, Status why) noexcept {
   if (members.team == nullptr || virtual_time_) return why;
   // The first that is told of a team counts for all, also where this rank has had another cause.
-  if (!members.told && !hear(members)) {
+  if (!members.announced && !read_breakages(members)) {
     Breakage breakage{
         {members.team[0], members.team[1]}, why.peer, fabric_.rank(), why.code, false};
     if (why.code != Code::peer_lost && why.code != Code::timeout) breakage.rank = fabric_.rank();
     fabric_.tell_broken(breakage, members.ranks, members.size);
-    static_cast<void>(hear(members));
+    static_cast<void>(read_breakages(members));
   }
   // Of the same cause this rank knows more than what the others are told.
-  const Status& told = members.broken;
-  if (told.ok() ||
-      (told.code == why.code && (told.peer == why.peer || told.peer == fabric_.rank())))
+  const Status& known = members.broken;
+  if (known.ok() ||
+      (known.code == why.code && (known.peer == why.peer || known.peer == fabric_.rank())))
     members.broken = why;
   hear_all();
   return members.broken;

@@ -27,8 +27,8 @@ struct Membership {
   Status broken;                        // set once when a member is lost; later waits fail at once
   bool background = false;              // nobody waits for it at present: no deadline applies
   const std::uint64_t* team = nullptr;  // the id under which breakages are told; nullptr: none
-  std::uint64_t heard = 0;              // breakages that it has been compared with
-  bool told = false;                    // `broken` is what all members have been told
+  std::uint64_t breakages_seen = 0;     // breakages that it has been compared with
+  bool announced = false;               // `broken` is what all members have been told
 };
 
 /// What the progress thread has done so far.
@@ -182,7 +182,8 @@ class Engine {
   /// why). Costs a load while nothing is broken anywhere. Under the guard.
   bool broken(Membership& members) noexcept {
     if (!members.broken.ok()) return true;
-    return fabric_.breakages() != members.heard && members.team != nullptr && hear(members);
+    return fabric_.breakages() != members.breakages_seen && members.team != nullptr &&
+           read_breakages(members);
   }
   /// An operation of the members has failed here: says so to all of them, and ends the waits of
   /// this process that depend on them. Gives the failure that all members report. Under the guard.
@@ -206,7 +207,7 @@ class Engine {
   void moved_on() noexcept {
     ++resumed_;
     ++moved_;
-    if (threads_ && fabric_.sleepers()) fabric_.ring(fabric_.rank());
+    if (threads_ && fabric_.sleepers()) fabric_.wake(fabric_.rank());
   }
 
   /// Non-blocking operations in flight: while there are any, the progress thread looks after them.
@@ -227,10 +228,10 @@ class Engine {
   bool guarded() const noexcept { return locked_.load(std::memory_order_relaxed); }
 
   /// Operations in flight for which this process has nothing to do but to see that they are over:
-  /// no progress thread is woken for them. Under the guard, but for resting().
-  void operation_rests() noexcept { resting_.store(resting() + 1, std::memory_order_relaxed); }
-  void operation_rested() noexcept { resting_.store(resting() - 1, std::memory_order_relaxed); }
-  std::uint32_t resting() const noexcept { return resting_.load(std::memory_order_relaxed); }
+  /// no progress thread is woken for them. Under the guard, but for passive().
+  void passive_started() noexcept { passive_.store(passive() + 1, std::memory_order_relaxed); }
+  void passive_finished() noexcept { passive_.store(passive() - 1, std::memory_order_relaxed); }
+  std::uint32_t passive() const noexcept { return passive_.load(std::memory_order_relaxed); }
 
   /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread,
   /// at any time: operations that are pending then are taken up or left alone from now on.
@@ -288,12 +289,12 @@ class Engine {
   }
   void check_health() noexcept;
   Status in_vain(const Waiter& waiter, const Membership& members) const noexcept;
-  bool hear(Membership& members) noexcept;
+  bool read_breakages(Membership& members) noexcept;
   void hear_all() noexcept;
   void call_progress_thread() noexcept;
   /// Threads of this rank that sleep look again.
   void wake_own() noexcept {
-    if (fabric_.sleepers()) fabric_.ring(fabric_.rank());
+    if (fabric_.sleepers()) fabric_.wake(fabric_.rank());
   }
   void fail_waiters(Membership& members, Status why) noexcept;
   void fail_unless_told(Membership& members, Status why) noexcept;
@@ -338,7 +339,7 @@ class Engine {
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
   alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
-  std::atomic<std::uint32_t> resting_{0};     // written under the guard
+  std::atomic<std::uint32_t> passive_{0};     // written under the guard
   class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
   std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
   int progress_cpu_ = -1;

@@ -46,7 +46,7 @@ ProgressThread::~ProgressThread() {
   if (!started_) return;
   stop_.store(true, std::memory_order_release);
   wake();
-  engine_.fabric_.ring(engine_.fabric_.rank());
+  engine_.fabric_.wake(engine_.fabric_.rank());
   pthread_join(thread_, nullptr);
 }
 

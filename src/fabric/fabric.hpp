@@ -6,7 +6,7 @@
 // Common rules
 //  - No operation blocks, except arm/sleep, which exist for blocking. No operation throws.
 //  - Thread-safety: one thread at a time per Fabric object (the engine holds its lock), except
-//    ring(), alive() and now_ns(), which any thread may call.
+//    wake(), alive() and now_ns(), which any thread may call.
 //  - Ownership: memory passed in stays the caller's and must stay valid until the operation's
 //    completion; keys and Remotes are values.
 //  - Failure: a Status, never an abort, never a hang. After peer_lost, further operations towards
@@ -250,7 +250,7 @@ class Fabric {
                      Completion* completion) noexcept = 0;
 
   /// Stores `value` to a Word in memory mapped from `peer` (or own exposed memory, peer == rank()),
-  /// with release order. Does not wake: callers ring() when sleepers() says so.
+  /// with release order. Does not wake: callers wake() when sleepers() says so.
   /// In virtual time the store becomes visible after the cost of a cache-line transfer.
   void signal(std::int32_t peer, Word& word, std::uint64_t value) noexcept {
     if (traits_.virtual_time | intercepts_signals_) {
@@ -269,7 +269,7 @@ class Fabric {
   virtual void progress() noexcept {}
   /// Peers will read memory of this process, which may not call for a while: where such reads are
   /// served in software, somebody looks after them from now on. Any thread.
-  virtual void attend() noexcept {}
+  virtual void expect_reads() noexcept {}
 
   // ---- waiting -----------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Fabric {
     return sleepers_->load(std::memory_order_relaxed) != 0;
   }
   /// Wakes `peer` if it sleeps; costs a load when it does not. Any thread.
-  virtual void ring(std::int32_t peer) noexcept { static_cast<void>(peer); }
+  virtual void wake(std::int32_t peer) noexcept { static_cast<void>(peer); }
 
   /// Announces that this rank is about to sleep. After arm() returns, any signal() or arriving put
   /// either is visible to a check made now, or will ring. Calls nest (progress thread and

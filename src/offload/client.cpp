@@ -190,7 +190,7 @@ Status Client::send(const Request& request, const void* data, std::size_t bytes)
     auto* const line = reinterpret_cast<RequestLine*>(memory + at);
     line->request = request;
     fabric_.signal(processor_, line->flag, number + 1);
-    if (fabric_.sleepers()) fabric_.ring(processor_);
+    if (fabric_.sleepers()) fabric_.wake(processor_);
     ++sent_;
     return Status::success();
   }

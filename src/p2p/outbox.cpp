@@ -86,7 +86,7 @@ void Outbox::finish(Peer& peer, std::uint32_t transfer, Status status) noexcept 
   header.kind = PacketKind::finished;
   header.detail = static_cast<std::uint8_t>(status.code);
   post(peer, header, nullptr);
-  if (peer.accepted()) peer.tell_credits();
+  if (peer.accepted()) peer.send_credits();
 }
 
 bool Outbox::take_back(Peer& peer, const Transfer& send) noexcept {

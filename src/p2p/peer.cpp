@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kRing = kSlots * kSlotBytes;  // where the byte ring begins in an area
 // What the other side does not know yet of what has been taken. Together with what it has under way
 // there is always room left, so nobody waits for what will never be told.
-constexpr std::uint64_t kUntoldPackets = kSlots / 4;
+constexpr std::uint64_t kUnacknowledgedPackets = kSlots / 4;
 /// Maps the pages of a ring at once: its memory is reserved, but a first lap would fault on each of
 /// them, at both ends. Only a matter of speed, so a kernel that cannot (before 5.14) is let be.
 void map_pages(std::byte* begin, std::size_t bytes) noexcept {
@@ -32,7 +32,7 @@ void map_pages(std::byte* begin, std::size_t bytes) noexcept {
   static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, kPopulate));
 }
 
-constexpr std::uint64_t untold_bytes(std::size_t ring) noexcept { return ring / 4; }
+constexpr std::uint64_t unacknowledged_bytes(std::size_t ring) noexcept { return ring / 4; }
 
 }  // namespace
 
@@ -148,7 +148,7 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts) n
   // needed.
   TUTTI_TRY(site.fabric.put(arena, area_there + place.begin, mirror + place.begin,
                             place.end - place.begin, &tail, nullptr));
-  if (interrupts) site.fabric.ring(rank);
+  if (interrupts) site.fabric.wake(rank);
   return Status::success();
 }
 
@@ -180,7 +180,7 @@ void Peer::wake(bool interrupts) noexcept {
         reinterpret_cast<const std::atomic<std::uint32_t>*>(mapped + site.table.attention());
     if (attention->load(std::memory_order_relaxed) == 0) return;
   }
-  site.fabric.ring(rank);
+  site.fabric.wake(rank);
 }
 
 Status Peer::accept() noexcept {
@@ -232,25 +232,28 @@ bool Peer::front(Packet* out) noexcept {
 
 void Peer::pop() noexcept {
   ++received;
-  if (received - told >= kUntoldPackets || ring_read - ring_told >= untold_bytes(ring))
-    tell_credits();
+  if (received - received_acknowledged >= kUnacknowledgedPackets ||
+      ring_read - ring_acknowledged >= unacknowledged_bytes(ring))
+    send_credits();
 }
 
 void Peer::deliver(std::size_t payload) noexcept {
   delivered += cost_of(payload);
-  if (delivered - told_delivered >= untold_bytes(kRingBytes)) tell_credits();
+  if (delivered - delivered_acknowledged >= unacknowledged_bytes(kRingBytes)) send_credits();
 }
 
-void Peer::tell_credits() noexcept {
+void Peer::send_credits() noexcept {
   if (!lost.ok()) return;
-  if (delivered != told_delivered) tell(credit_there + offsetof(CreditLine, delivered), delivered);
-  told_delivered = delivered;
-  if (received != told) tell(credit_there + offsetof(CreditLine, consumed), received);
-  told = received;
-  ring_told = ring_read;
+  if (delivered != delivered_acknowledged)
+    put_credit(credit_there + offsetof(CreditLine, delivered), delivered);
+  delivered_acknowledged = delivered;
+  if (received != received_acknowledged)
+    put_credit(credit_there + offsetof(CreditLine, consumed), received);
+  received_acknowledged = received;
+  ring_acknowledged = ring_read;
 }
 
-void Peer::tell(std::size_t word, std::uint64_t value) noexcept {
+void Peer::put_credit(std::size_t word, std::uint64_t value) noexcept {
   if (mapped != nullptr) {
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mapped + word), value);
     wake(streams != 0);  // whoever sends parts needs room to go on

@@ -105,7 +105,7 @@ struct Peer {
   /// A receive has taken an eager message.
   void deliver(std::size_t payload) noexcept;
   /// Tells the peer how far this side is, as far as it does not know yet.
-  void tell_credits() noexcept;
+  void send_credits() noexcept;
 
   /// Nobody waits for the peer at present, or somebody does.
   void add_open(Transfer& transfer) noexcept {
@@ -166,10 +166,10 @@ struct Peer {
   std::size_t credit_there = 0;   // offset of its credit line in its arena
   std::uint64_t received = 0;     // packets taken
   std::uint64_t ring_read = 0;
-  std::uint64_t ring_told = 0;
-  std::uint64_t told = 0;  // of these, it knows
+  std::uint64_t ring_acknowledged = 0;
+  std::uint64_t received_acknowledged = 0;  // of these, it knows
   std::uint64_t delivered = 0;
-  std::uint64_t told_delivered = 0;
+  std::uint64_t delivered_acknowledged = 0;
   std::uint32_t streams = 0;  // messages that come in parts at present
   bool heard_last = false;    // it sends no envelopes any more
 
@@ -182,7 +182,7 @@ struct Peer {
   };
   Place compose(const Header& header, const void* payload, std::size_t message) noexcept;
   void wake(bool interrupts) noexcept;
-  void tell(std::size_t word, std::uint64_t value) noexcept;
+  void put_credit(std::size_t word, std::uint64_t value) noexcept;
 };
 
 }  // namespace tutti::p2p

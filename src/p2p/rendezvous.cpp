@@ -37,7 +37,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   Header header = envelope(send, PacketKind::request_to_send, static_cast<std::uint8_t>(protocol));
   header.payload = send.exposed ? sizeof(Key) : 0;
   outbox_.post(peer, header, &send.region.key);
-  if (send.exposed && peer.mapped == nullptr) fabric_.attend();
+  if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();
 }
 
 void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,

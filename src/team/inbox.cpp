@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -78,7 +78,7 @@ int Inbox::reduce_blocks(int size) noexcept {
 }
 
 std::size_t Inbox::bytes(int size, bool elided, bool ring) noexcept {
-  return front_bytes(size, elided) + (ring ? Ring::bytes(size, elided) : 0) +
+  return front_bytes(size, elided) + (ring ? ReliableRing::bytes(size, elided) : 0) +
          table_bytes(size, elided);
 }
 
@@ -107,7 +107,7 @@ Status Inbox::open() noexcept {
   finished(team_.next_done_);
   if (team_.mapped_) {
     team_.fabric().signal(team_.job_rank(team_.rank()), team_.own_board_->inbox, offset_ + 1);
-    team_.ring_members();
+    team_.wake_members();
   }
   return Status::success();
 }
@@ -380,8 +380,8 @@ Task Inbox::meet() noexcept {
 
 /// A dissemination barrier: who has heard all rounds knows that every member has got here. A word
 /// comes behind all that its writer has put before, so it also ends what nobody has awaited: the
-/// puts to members 2^k places behind. Those to members before are the ring's (Ring::tell, report),
-/// and there the words go that way too.
+/// puts to members 2^k places behind. Those to members before are the ring's
+/// (ReliableRing::acknowledge, report), and there the words go that way too.
 bool Inbox::say_farewell() noexcept {
   if (met_.load(std::memory_order_relaxed) == 0) return !meeting_;  // nobody knows this inbox
   const int size = team_.size();

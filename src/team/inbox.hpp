@@ -49,7 +49,7 @@ class Inbox {
   /// members, and what a binomial tree does whose messages are cut into kBcastBlocks packets.
   static int reduce_blocks(int size) noexcept;
   /// Shared bytes of an inbox; without the blocks' data where the payload is elided, with the area
-  /// of the ring (team/ring.hpp) where the fabric has multicast.
+  /// of the ring (team/reliable_ring.hpp) where the fabric has multicast.
   static std::size_t bytes(int size, bool elided, bool ring) noexcept;
 
   /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free
@@ -102,7 +102,7 @@ class Inbox {
 
  private:
   friend class Team;
-  friend class Ring;
+  friend class ReliableRing;
   Status open() noexcept;
   Task wait_to_enter(const Ticket& ticket, bool synchronising) noexcept;
   void clear() noexcept;

@@ -73,7 +73,7 @@ void NodeSegment::say_written() noexcept {
   fabric.signal(leader_of(map_.my_node), written_word(local_), use_);
   if (!fabric.sleepers()) return;
   for (int i = 0; i < locals(); ++i) {
-    if (i != local_) fabric.ring(team_.job_rank(map_.member(map_.my_node, i)));
+    if (i != local_) fabric.wake(team_.job_rank(map_.member(map_.my_node, i)));
   }
 }
 
@@ -97,8 +97,9 @@ Status NodeSegment::put_from(int node, std::size_t offset, const void* source, s
   return team_.fabric().put(there, base + data_offset() + offset, source, bytes, nullptr, sent);
 }
 
-Status NodeSegment::put_and_tell(int node, int flag, std::uint64_t phase, std::size_t offset,
-                                 const void* source, std::size_t bytes, Completion* sent) noexcept {
+Status NodeSegment::put_and_signal(int node, int flag, std::uint64_t phase, std::size_t offset,
+                                   const void* source, std::size_t bytes,
+                                   Completion* sent) noexcept {
   Remote there;
   std::size_t base = 0;
   TUTTI_TRY(target(node, &there, &base));
@@ -107,7 +108,7 @@ Status NodeSegment::put_and_tell(int node, int flag, std::uint64_t phase, std::s
                             bytes == 0 ? nullptr : sent);
 }
 
-Engine::Reached NodeSegment::told(int flag, std::uint64_t phase, int from) noexcept {
+Engine::Reached NodeSegment::signalled(int flag, std::uint64_t phase, int from) noexcept {
   return team_.engine().reached(word(static_cast<std::size_t>(flag) * kCacheLine), value(phase),
                                 team_.membership(), team_.job_rank(from));
 }

@@ -80,10 +80,10 @@ class NodeSegment {
                   Completion* sent) noexcept;
   /// The same, and sets the flag `flag` of `node` to `phase` of this use, behind that and all that
   /// this rank has put there before.
-  Status put_and_tell(int node, int flag, std::uint64_t phase, std::size_t offset,
-                      const void* source, std::size_t bytes, Completion* sent) noexcept;
+  Status put_and_signal(int node, int flag, std::uint64_t phase, std::size_t offset,
+                        const void* source, std::size_t bytes, Completion* sent) noexcept;
   /// Awaits that. `from`: the member that does it.
-  Engine::Reached told(int flag, std::uint64_t phase, int from) noexcept;
+  Engine::Reached signalled(int flag, std::uint64_t phase, int from) noexcept;
 
   /// Flags: of step s, and of what comes from a node.
   static int flag_of_step(int step) noexcept { return step; }

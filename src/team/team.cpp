@@ -82,7 +82,7 @@ Status Team::announce_mapped() noexcept {
   }
   if (exists) return Status::error(Code::invalid_argument, "the team exists");
   if (declined_) resources_.directory.decline(id_, &entry_);
-  ring_members();
+  wake_members();
   if (!declined_) return Status::success();
   decliner_ = fabric().rank();
   return Status::error(Code::no_memory,
@@ -309,7 +309,7 @@ void Team::end_stream(std::uint64_t next) noexcept {
   }
   fabric().signal(job_rank(rank_), own_board_->drained, next);
   stream_turn_.store(next, std::memory_order_release);
-  ring_members();
+  wake_members();
 }
 
 void Team::note_finished(std::uint64_t epoch) noexcept {
@@ -329,7 +329,7 @@ void Team::note_finished(std::uint64_t epoch) noexcept {
 
 void Team::ring_all() noexcept {
   for (int member = 0; member < size_; ++member) {
-    if (member != rank_) fabric().ring(job_rank(member));
+    if (member != rank_) fabric().wake(job_rank(member));
   }
 }
 

@@ -34,7 +34,7 @@
 #include "team/multicast.hpp"
 #include "team/node_map.hpp"
 #include "team/node_segment.hpp"
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 
 namespace tutti {
 
@@ -227,7 +227,7 @@ class Team : public InFramePool {
   Status take_scratch(std::byte** memory, Piece* piece) noexcept;
   void give_scratch(const Piece& piece) noexcept;
   /// Wakes members that sleep. Costs one load when none does.
-  void ring_members() noexcept {
+  void wake_members() noexcept {
     if (fabric().sleepers()) ring_all();
   }
 
@@ -283,7 +283,7 @@ class Team : public InFramePool {
     }
     if (mapped_) {
       fabric().signal(job_rank(rank_), own_board_->done, next_done_);
-      ring_members();
+      wake_members();
     }
     if (inbox_in_use_) inbox_.finished(next_done_);
     if (layers_) layers_turn_.store(next_done_, std::memory_order_release);

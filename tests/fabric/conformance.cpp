@@ -694,7 +694,7 @@ Task signals(Node& n) {
     std::memcpy(at + kCacheLine, &value, sizeof value);
     n.fabric.signal(peer, *reinterpret_cast<Word*>(at), value);
     if (n.fabric.sleepers()) {
-      for (int rank = 0; rank < n.size(); ++rank) n.fabric.ring(rank);
+      for (int rank = 0; rank < n.size(); ++rank) n.fabric.wake(rank);
     }
   };
   for (std::uint64_t round = 1; round <= 100; ++round) {
@@ -776,7 +776,7 @@ Task wake_ups(Node& n) {
         n.fabric.signal(remote.peer,
                         *reinterpret_cast<Word*>(static_cast<std::byte*>(remote.mapped) + kData),
                         round);
-        if (n.fabric.sleepers()) n.fabric.ring(remote.peer);
+        if (n.fabric.sleepers()) n.fabric.wake(remote.peer);
       }
     } else {
       linger(generator);
@@ -804,14 +804,14 @@ Task bells(Node& n) {
   for (const int nested : {0, 1, 2}) {
     for (int i = 0; i < nested; ++i) n.fabric.arm();
     ticket = n.fabric.arm();
-    n.fabric.ring(n.rank());
+    n.fabric.wake(n.rank());
     before = n.fabric.now_ns();
     n.fabric.sleep(ticket, kLong);
     EXPECT_LT(n.fabric.now_ns() - before, kLong / 2);
     for (int i = 0; i <= nested; ++i) n.fabric.disarm();
   }
   // Rings for nobody: for those who do not sleep, and for ranks that do not exist.
-  for (const int rank : {-1, 0, 1, n.size(), 1 << 20}) n.fabric.ring(rank);
+  for (const int rank : {-1, 0, 1, n.size(), 1 << 20}) n.fabric.wake(rank);
   co_await n.barrier();
   co_return Status::success();
 }
@@ -910,7 +910,7 @@ Task survivors(Node& n) {
                 Code::peer_lost);
     }
   }
-  n.fabric.ring(2);
+  n.fabric.wake(2);
 
   // The two that are left.
   Remote peer;

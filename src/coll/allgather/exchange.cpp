@@ -26,7 +26,7 @@ Task exchange(Collective& c) noexcept {
   c.place(destination(me), c.call.send, blocks.bytes(me));
   for (int i = c.size() - 1; i > 0; --i) {  // who begins with this one first
     const int member = member_after(c, i);
-    co_await heard(c, member, 1);
+    co_await signalled(c, member, 1);
     c.place(destination(member), c.team.segment().data(blocks.begin(member)), blocks.bytes(member));
   }
   co_await c.completed(sent);

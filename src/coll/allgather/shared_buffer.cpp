@@ -47,7 +47,7 @@ class SharedBuffer {
       if (segment_.driver(map_.my_node, step, drivers_) == c_.rank()) co_await send(step);
       if (overlap_) copy_out(had_before(step));
       const int from = segment_.driver(steps_.from(step), step, drivers_);
-      co_await segment_.told(NodeSegment::flag_of_step(step), 1, from);
+      co_await segment_.signalled(NodeSegment::flag_of_step(step), 1, from);
     }
     if (overlap_) {
       copy_out(had_before(steps_.steps()));
@@ -79,8 +79,8 @@ class SharedBuffer {
     const int around = range.first + range.count - last;  // nodes from 0 on
     const std::size_t begin = begin_of(range.first), end = begin_of(last);
     if (around != 0) TUTTI_TRY(segment_.put(steps_.to(step), 0, begin_of(around), &sent_));
-    return segment_.put_and_tell(steps_.to(step), NodeSegment::flag_of_step(step), 1, begin,
-                                 segment_.data(begin), end - begin, &sent_);
+    return segment_.put_and_signal(steps_.to(step), NodeSegment::flag_of_step(step), 1, begin,
+                                   segment_.data(begin), end - begin, &sent_);
   }
 
   void copy_out(Range range) noexcept {

@@ -26,7 +26,7 @@ Task fold_slots(Collective& c, std::size_t slot, const void* own, void* out,
                 std::size_t bytes) noexcept {
   Folder fold(c, out, bytes);
   for (int member = 0; member < c.size(); ++member) {
-    if (member != c.rank()) co_await heard(c, member, kOperands);
+    if (member != c.rank()) co_await signalled(c, member, kOperands);
     fold(member == c.rank() ? own : c.team.segment().data(static_cast<std::size_t>(member) * slot));
   }
   fold.finish();
@@ -65,9 +65,9 @@ Task allreduce_two_shot(Collective& c) {
   NodeSegment& segment = c.team.segment();
   for (int i = 1; i < size; ++i) {
     const int to = member_after(c, i);
-    co_await segment.put_and_tell(to, NodeSegment::flag_of_node(me), kOperands,
-                                  static_cast<std::size_t>(me) * slot,
-                                  at(c.call.send, parts.begin(to)), parts.bytes(to), &sent);
+    co_await segment.put_and_signal(to, NodeSegment::flag_of_node(me), kOperands,
+                                    static_cast<std::size_t>(me) * slot,
+                                    at(c.call.send, parts.begin(to)), parts.bytes(to), &sent);
   }
   std::byte* const mine = segment.data(result + parts.begin(me));
   co_await fold_slots(c, slot, at(c.call.send, parts.begin(me)), mine, parts.bytes(me));
@@ -77,7 +77,7 @@ Task allreduce_two_shot(Collective& c) {
   c.place(at(c.call.recv, parts.begin(me)), mine, parts.bytes(me));
   for (int i = size - 1; i > 0; --i) {
     const int member = member_after(c, i);
-    co_await heard(c, member, kResult);
+    co_await signalled(c, member, kResult);
     c.place(at(c.call.recv, parts.begin(member)), segment.data(result + parts.begin(member)),
             parts.bytes(member));
   }

@@ -17,7 +17,7 @@
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"
 #include "team/multicast.hpp"
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 
 namespace tutti {
 namespace {
@@ -33,16 +33,16 @@ class Broadcast {
       : c_(c),
         multicast_(c.team.multicast()),
         ring_(c.team),
-        chords_(static_cast<int>(std::min<std::int64_t>(chords, Ring::chords(c.size())))),
+        chords_(static_cast<int>(std::min<std::int64_t>(chords, ReliableRing::chords(c.size())))),
         place_((c.rank() - c.call.root + c.size()) % c.size()),
         fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),
-                           Ring::kSlotBytes)),
+                           ReliableRing::kSlotBytes)),
         fragments_(static_cast<int>(chunks(c.call.bytes, fragment_))) {}
 
   bool complete() const noexcept { return had_ == (std::uint64_t{1} << fragments_) - 1; }
   bool is_root() const noexcept { return place_ == 0; }
   Multicast& multicast() noexcept { return multicast_; }
-  Ring& ring() noexcept { return ring_; }
+  ReliableRing& ring() noexcept { return ring_; }
   Completion& sent() noexcept { return sent_; }
 
   /// Stage 1 of the root.
@@ -63,7 +63,7 @@ class Broadcast {
     }
     if (had_ != before && c_.call.bytes >= kToldFrom && !ring_.arrived(c_.ticket(), 0, 0) &&
         place_ > 1)
-      return ring_.tell(c_.ticket(), had_);
+      return ring_.acknowledge(c_.ticket(), had_);
     return Status::success();
   }
 
@@ -91,7 +91,7 @@ class Broadcast {
   /// behind it. Around the ring always, so that everybody is served whatever was lost.
   Status have(int i, int chord) noexcept {
     had_ |= std::uint64_t{1} << i;
-    if ((ring_.told(c_.ticket()) >> i & 1) == 0) TUTTI_TRY(forward(i, 0));
+    if ((ring_.acknowledged(c_.ticket()) >> i & 1) == 0) TUTTI_TRY(forward(i, 0));
     if (chord < 0) return Status::success();
     // What came by the ring starts a tree; what came by a chord goes on in that tree.
     const int height = chord == 0 ? chords_ : chord;
@@ -105,7 +105,7 @@ class Broadcast {
 
   Collective& c_;
   Multicast& multicast_;
-  Ring ring_;
+  ReliableRing ring_;
   const int chords_;
   const int place_;  // in the ring, counted from the root
   const std::size_t fragment_;
@@ -132,7 +132,7 @@ Task bcast_multicast(Collective& c, RepairRing p) {
   while (!broadcast.complete()) {
     // Read before looking: what comes after the look makes them grow.
     const std::uint64_t arrivals = broadcast.multicast().arrivals().load(std::memory_order_acquire);
-    Ring& ring = broadcast.ring();
+    ReliableRing& ring = broadcast.ring();
     const std::uint64_t sum = ring.sum(c.ticket());
     co_await broadcast.take_casts();
     co_await broadcast.take_puts();

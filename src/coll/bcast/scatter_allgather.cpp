@@ -48,8 +48,8 @@ class ScatterAllgather {
     return {first, std::min(block_, end - first)};
   }
   Status put(int to, std::uint64_t i, Piece what, const void* source) noexcept {
-    return segment_.put_and_tell(to, NodeSegment::flag_of_node(c_.rank()), i, what.begin, source,
-                                 what.bytes, &sent_);
+    return segment_.put_and_signal(to, NodeSegment::flag_of_node(c_.rank()), i, what.begin, source,
+                                   what.bytes, &sent_);
   }
 
   Task scatter() noexcept {
@@ -61,13 +61,13 @@ class ScatterAllgather {
       }
     }
     for (int after = 1; after < c_.size(); ++after)
-      co_await heard(c_, member_after(c_, after), blocks_);
+      co_await signalled(c_, member_after(c_, after), blocks_);
     co_return Status::success();
   }
 
   Task pass_on() noexcept {
     for (std::uint64_t i = 1; i <= blocks_; ++i) {
-      co_await heard(c_, c_.call.root, i);
+      co_await signalled(c_, c_.call.root, i);
       const Piece what = piece(c_.rank(), i);
       for (int after = 1; after < c_.size(); ++after) {
         const int to = member_after(c_, after);
@@ -80,7 +80,7 @@ class ScatterAllgather {
       for (int after = c_.size() - 1; after > 0; --after) {
         const int from = member_after(c_, after);
         if (from == c_.call.root) continue;
-        co_await heard(c_, from, i);
+        co_await signalled(c_, from, i);
         copy_out(piece(from, i));
       }
     }

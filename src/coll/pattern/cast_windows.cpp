@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kOrdered = 2;
 
 std::uint64_t groups_of_block(std::size_t bytes, std::size_t fragment) noexcept {
-  return chunks(chunks(bytes, fragment), Ring::kGroup);
+  return chunks(chunks(bytes, fragment), ReliableRing::kGroup);
 }
 
 std::uint64_t groups_of(std::size_t block, std::size_t total, std::size_t fragment) noexcept {
@@ -37,20 +37,20 @@ CastWindows::CastWindows(Collective& c, const CastBlocks& blocks, Pacing p) noex
       ring_(c.team),
       fragment_(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes)),
       block_fragments_(chunks(blocks.bytes, fragment_)),
-      block_groups_(chunks(block_fragments_, Ring::kGroup)),
+      block_groups_(chunks(block_fragments_, ReliableRing::kGroup)),
       groups_(groups_of(blocks.bytes, blocks.total, fragment_)),
       own_begin_(std::min(
           groups_,
           block_groups_ * static_cast<Group>((c.rank() - blocks.root + c.size()) % c.size()))),
       own_end_(std::min(own_begin_ + block_groups_, groups_)),
-      window_(static_cast<Group>(std::max<std::int64_t>(p.window / Ring::kGroup, 1))),
+      window_(static_cast<Group>(std::max<std::int64_t>(p.window / ReliableRing::kGroup, 1))),
       quarter_(std::max<Group>(window_ / 4, 1)),
       pace_(p.pace),
       patience_ns_(static_cast<std::uint64_t>(p.patience) * 1000),
       cast_(own_begin_),
       next_report_(1) {
-  multicast_.deepen(static_cast<int>((window_ + quarter_) * Ring::kGroup));
-  const Group room = multicast_.room() / Ring::kGroup;
+  multicast_.deepen(static_cast<int>((window_ + quarter_) * ReliableRing::kGroup));
+  const Group room = multicast_.room() / ReliableRing::kGroup;
   ahead_ = std::clamp<Group>(room, quarter_, window_ + quarter_ - 1) - (quarter_ - 1);
 }
 
@@ -70,19 +70,19 @@ std::size_t CastWindows::end_of_block(std::uint64_t block) const noexcept {
 }
 
 std::uint64_t CastWindows::fragments_of(Group g) const noexcept {
-  return std::min<std::uint64_t>(Ring::kGroup,
+  return std::min<std::uint64_t>(ReliableRing::kGroup,
                                  chunks(end_of_block(g / block_groups_) - offset(g, 0), fragment_));
 }
 
 /// Fragments are counted over all blocks.
 std::uint64_t CastWindows::first_fragment(Group g) const noexcept {
-  return g / block_groups_ * block_fragments_ + g % block_groups_ * Ring::kGroup;
+  return g / block_groups_ * block_fragments_ + g % block_groups_ * ReliableRing::kGroup;
 }
 
 /// In the blocks.
 std::size_t CastWindows::offset(Group g, int fragment) const noexcept {
   const std::uint64_t in_block =
-      g % block_groups_ * Ring::kGroup + static_cast<std::uint64_t>(fragment);
+      g % block_groups_ * ReliableRing::kGroup + static_cast<std::uint64_t>(fragment);
   return g / block_groups_ * blocks_.bytes + in_block * fragment_;
 }
 
@@ -152,8 +152,8 @@ void CastWindows::accept(const MulticastPacket& packet) noexcept {
                  static_cast<std::int32_t>(packet.sequence - static_cast<std::uint32_t>(near))));
   const std::uint64_t block = number / block_fragments_;
   const std::uint64_t in_block = number % block_fragments_;
-  const Group begin = block * block_groups_, g = begin + in_block / Ring::kGroup;
-  const auto fragment = static_cast<int>(in_block % Ring::kGroup);
+  const Group begin = block * block_groups_, g = begin + in_block / ReliableRing::kGroup;
+  const auto fragment = static_cast<int>(in_block % ReliableRing::kGroup);
   if (g >= groups_ || static_cast<unsigned>(fragment) >= fragments_of(g) ||
       packet.bytes != bytes(g, fragment, 1) ||
       packet.sender != static_cast<std::uint32_t>(root_of(g))) {
@@ -227,9 +227,10 @@ void CastWindows::take_puts() noexcept {
     const Bits wanted = wanted_[g % kGroups] & ~had_[g % kGroups];
     if (wanted == 0) continue;
     Bits put = 0;
-    const Ring::Told told = ring_.granted(number(g), &put);
-    if (told == Ring::Told::nothing) continue;
-    if (told == Ring::Told::more) put = wanted;  // its word is used again when all has been put
+    const ReliableRing::GroupWord told = ring_.granted(number(g), &put);
+    if (told == ReliableRing::GroupWord::nothing) continue;
+    if (told == ReliableRing::GroupWord::more)
+      put = wanted;  // its word is used again when all has been put
     had_[g % kGroups] |= wanted & put;
     multicast_.counts().repaired += static_cast<unsigned>(std::popcount(wanted & put));
   }
@@ -264,8 +265,8 @@ Status CastWindows::serve_group(Group g, bool* served) noexcept {
     return Status::success();
   }
   Bits asked = 0;
-  const Ring::Told told = ring_.asked(number(g), &asked);
-  if (told == Ring::Told::nothing) {
+  const ReliableRing::GroupWord told = ring_.asked(number(g), &asked);
+  if (told == ReliableRing::GroupWord::nothing) {
     // A root lets its datagrams arrive before it says that they should have.
     const bool arriving = own(g) && g + 1 == cast_ && cast_ != own_end_ && !stalled_;
     if (g != told_ || g >= settled_ || arriving) return Status::success();
@@ -274,11 +275,11 @@ Status CastWindows::serve_group(Group g, bool* served) noexcept {
     return ring_.grant(number(g), 0);
   }
   if (g == told_) ++told_;
-  if (told == Ring::Told::bits) {
+  if (told == ReliableRing::GroupWord::bits) {
     const Bits now = asked & ~given_[g % kGroups] & had(g);
     if (now != 0) TUTTI_TRY(put(g, now));
   }
-  *served = told == Ring::Told::more || (asked & ~given_[g % kGroups]) == 0;
+  *served = told == ReliableRing::GroupWord::more || (asked & ~given_[g % kGroups]) == 0;
   return Status::success();
 }
 
@@ -307,7 +308,8 @@ int CastWindows::reader_of(Group settled) const noexcept {
 /// `place`: of this rank in the tree. True also where those that have not reported are given up.
 bool CastWindows::children_have_settled(int place, Group settled) noexcept {
   const std::uint64_t wanted = number(settled);
-  const int branches = place == 0 ? Ring::chords(c_.size()) : std::countr_zero(unsigned(place));
+  const int branches =
+      place == 0 ? ReliableRing::chords(c_.size()) : std::countr_zero(unsigned(place));
   const auto missing = [&](int chord) {
     const std::uint64_t count = ring_.reported(chord);
     return count < wanted && given_up_[chord] != count + 1;
@@ -367,7 +369,7 @@ Engine::Reached CastWindows::news(std::uint64_t told, std::uint64_t arrivals) no
   const bool timed = deadline_ns_ != 0;
   const Word& other = timed ? engine.clock() : multicast_.arrivals();
   const std::uint64_t value = timed ? deadline_ns_ : settled_ == groups_ ? kNever : arrivals + 1;
-  return engine.reached_either(ring_.first_told(), ring_.told_span(), ring_.stride(), told + 1,
+  return engine.reached_either(ring_.first_notice(), ring_.notice_span(), ring_.stride(), told + 1,
                                other, value, c_.team.membership());
 }
 
@@ -376,7 +378,7 @@ Task CastWindows::run() noexcept {
   while (!over()) {
     // Read before looking: what comes after the look makes them grow.
     const std::uint64_t arrivals = multicast_.arrivals().load(std::memory_order_acquire);
-    const std::uint64_t told = ring_.told_sum(), moves = moves_;
+    const std::uint64_t told = ring_.notice_sum(), moves = moves_;
     co_await step();
     if (moves_ == moves && !over()) co_await news(told, arrivals);
   }

@@ -1,7 +1,7 @@
 // Large messages by multicast, which MCAST-2007 leaves open: windows of datagrams, repaired
 // one-sided around the paper's ring.
 //
-// A message is cast in groups of Ring::kGroup fragments. Per group a member
+// A message is cast in groups of ReliableRing::kGroup fragments. Per group a member
 //
 //   settles  it when no datagram of it can still come: it has all of them; or it has seen one of a
 //            group further on, or the last one; or the member before it says so;
@@ -29,7 +29,7 @@
 
 #include "coll/algorithm.hpp"
 #include "team/multicast.hpp"
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 
 namespace tutti {
 
@@ -44,7 +44,7 @@ struct CastBlocks {
 
 class CastWindows {
  public:
-  static constexpr int kMostWindow = 12 * Ring::kGroup;  // datagrams
+  static constexpr int kMostWindow = 12 * ReliableRing::kGroup;  // datagrams
   /// The parameters of every algorithm that casts in windows.
   struct Pacing {
     std::int64_t window = 192;       // datagrams under way
@@ -72,7 +72,7 @@ class CastWindows {
   /// Groups are counted from 0 within the message.
   using Group = std::uint64_t;
   using Bits = std::uint32_t;  // fragments of a group
-  static constexpr Group kGroups = Ring::kGroups;
+  static constexpr Group kGroups = ReliableRing::kGroups;
 
   // ---- what a message consists of
   Group number(Group g) const noexcept { return c_.ticket().first_item + g; }
@@ -114,7 +114,7 @@ class CastWindows {
   Collective& c_;
   const CastBlocks& blocks_;
   Multicast& multicast_;
-  Ring ring_;
+  ReliableRing ring_;
   const std::size_t fragment_;
   const std::uint64_t block_fragments_;
   const Group block_groups_;
@@ -152,8 +152,8 @@ class CastWindows {
 };
 
 inline constexpr ParameterList CastWindows::kPacing = parameters_of<CastWindows::Pacing>(
-    {{&CastWindows::Pacing::window, "window", "datagrams", Ring::kGroup, CastWindows::kMostWindow,
-      "window: 24 to 288 datagrams"},
+    {{&CastWindows::Pacing::window, "window", "datagrams", ReliableRing::kGroup,
+      CastWindows::kMostWindow, "window: 24 to 288 datagrams"},
      {&CastWindows::Pacing::pace, "pace", "MB/s", 0, 1'000'000, "pace: 1 to 1000000 MB/s"},
      {&CastWindows::Pacing::patience, "patience", "us", 0, 60'000'000,
       "patience: 1 to 60000000 us"}});

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "coll/pattern/published.hpp"
-#include "team/ring.hpp"
+#include "team/reliable_ring.hpp"
 
 namespace tutti {
 
@@ -12,7 +12,7 @@ Casts::Casts(Collective& c) noexcept
       multicast_(c.team.multicast()),
       place_((c.rank() - c.call.root + c.size()) % c.size()),
       fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),
-                         Ring::kSlotBytes)),
+                         ReliableRing::kSlotBytes)),
       fragments_(static_cast<int>(chunks(c.call.bytes, fragment_))) {
   if (place_ == 0) had_ = (std::uint64_t{1} << fragments_) - 1;
 }

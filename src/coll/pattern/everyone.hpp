@@ -17,14 +17,14 @@ inline Status put_to_everyone(Collective& c, std::uint64_t phase, std::size_t of
   NodeSegment& segment = c.team.segment();
   const int mine = NodeSegment::flag_of_node(c.rank());
   for (int i = 1; i < c.size(); ++i) {
-    TUTTI_TRY(segment.put_and_tell(member_after(c, i), mine, phase, offset, source, bytes, sent));
+    TUTTI_TRY(segment.put_and_signal(member_after(c, i), mine, phase, offset, source, bytes, sent));
   }
   return Status::success();
 }
 
 /// Awaits what `member` has put here in `phase`.
-inline Engine::Reached heard(Collective& c, int member, std::uint64_t phase) noexcept {
-  return c.team.segment().told(NodeSegment::flag_of_node(member), phase, member);
+inline Engine::Reached signalled(Collective& c, int member, std::uint64_t phase) noexcept {
+  return c.team.segment().signalled(NodeSegment::flag_of_node(member), phase, member);
 }
 
 }  // namespace tutti

@@ -15,29 +15,29 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
 
 }  // namespace
 
-std::uint64_t NodesFabric::check_of(const Told& told) noexcept {
-  std::uint64_t hash = mix(mix(1, told.team[0]), told.team[1]);
-  hash = mix(hash, static_cast<std::uint64_t>(static_cast<std::uint32_t>(told.sender)) << 32 |
-                       static_cast<std::uint32_t>(told.rank));
-  hash = mix(hash, static_cast<std::uint32_t>(told.teller));
-  return mix(hash, static_cast<std::uint64_t>(told.number) << 32 | told.code) | 1;
+std::uint64_t NodesFabric::check_of(const BreakageNotice& notice) noexcept {
+  std::uint64_t hash = mix(mix(1, notice.team[0]), notice.team[1]);
+  hash = mix(hash, static_cast<std::uint64_t>(static_cast<std::uint32_t>(notice.sender)) << 32 |
+                       static_cast<std::uint32_t>(notice.rank));
+  hash = mix(hash, static_cast<std::uint32_t>(notice.teller));
+  return mix(hash, static_cast<std::uint64_t>(notice.number) << 32 | notice.code) | 1;
 }
 
 void NodesFabric::tell_broken(std::int32_t peer, const Breakage& breakage) noexcept {
-  Told told{{breakage.team[0], breakage.team[1]},
-            rank_,
-            breakage.rank,
-            breakage.teller,
-            ++peer_at(peer).told,
-            static_cast<std::uint32_t>(breakage.code),
-            0,
-            0};
-  told.check = check_of(told);
+  BreakageNotice notice{{breakage.team[0], breakage.team[1]},
+                        rank_,
+                        breakage.rank,
+                        breakage.teller,
+                        ++peer_at(peer).notices_sent,
+                        static_cast<std::uint32_t>(breakage.code),
+                        0,
+                        0};
+  notice.check = check_of(notice);
   NetworkTarget place = arena_target(peer);
-  place.address += arena_.bytes + told_place(rank_, told.number);
+  place.address += arena_.bytes + notice_place(rank_, notice.number);
   if (!introduce(peer).ok()) return;
-  static_cast<void>(network_->put(place, &told, sizeof told, nullptr, 0, nullptr));
-  tell(peer, kBroken, rank_);
+  static_cast<void>(network_->put(place, &notice, sizeof notice, nullptr, 0, nullptr));
+  notify(peer, kBroken, rank_);
 }
 
 void NodesFabric::tell_broken(const Breakage& breakage, const std::int32_t* members,
@@ -73,13 +73,17 @@ void NodesFabric::repeat_breakages(std::int32_t peer) noexcept {
 /// One notice, one record: where that has been overwritten, all that the sender takes part in
 /// counts as broken.
 void NodesFabric::hear_broken(std::int32_t sender) noexcept {
-  const std::uint32_t number = peer_at(sender).heard.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint32_t number =
+      peer_at(sender).notices_received.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::byte* box = static_cast<const std::byte*>(arena_.base) + arena_.bytes;
-  Told told;
-  std::memcpy(&told, box + told_place(sender, number), sizeof told);
-  Breakage breakage{
-      {told.team[0], told.team[1]}, told.rank, told.teller, static_cast<Code>(told.code), false};
-  if (told.sender != sender || told.check != check_of(told))
+  BreakageNotice notice;
+  std::memcpy(&notice, box + notice_place(sender, number), sizeof notice);
+  Breakage breakage{{notice.team[0], notice.team[1]},
+                    notice.rank,
+                    notice.teller,
+                    static_cast<Code>(notice.code),
+                    false};
+  if (notice.sender != sender || notice.check != check_of(notice))
     breakage = Breakage{{0, 0}, sender, sender, Code::internal, true};
   shm_->tell_broken(breakage, nullptr, 0);
 }

@@ -51,7 +51,7 @@ NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm,
                          std::unique_ptr<Network> network) noexcept
     : Fabric(shm->rank(), shm->size()), shm_(std::move(shm)), network_(std::move(network)) {
   // Where ranks sleep often, each of them would interrupt all processors each time.
-  if (more_ranks_than_processors(*shm_)) shm_->add_before_ring();
+  if (more_ranks_than_processors(*shm_)) shm_->add_before_wake();
   mirror(*shm_);
   arena_ = shm_->arena();
   arena_.bytes -= kBoxBytes;

@@ -129,7 +129,7 @@ Status NodesFabric::check_range(const Remote& remote, std::size_t offset,
   return Status::success();
 }
 
-void NodesFabric::tell(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept {
+void NodesFabric::notify(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept {
   static_cast<void>(network_->notify(arena_target(peer), notice(kind, subject)));
 }
 
@@ -266,14 +266,14 @@ void NodesFabric::lose(std::int32_t peer, const char* why, bool pass_on_locally)
   for (std::int32_t other = 0; other < size_; ++other) {
     if (!is_remote(other) || !peer_at(other).introduced.load(std::memory_order_relaxed)) continue;
     if (peer_at(other).state.load(std::memory_order_acquire) != kPresent) continue;
-    tell(other, kLostRank, peer);
+    notify(other, kLostRank, peer);
   }
 }
 
 bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept {
   if (probe.asking && probe.completion.over()) {
     probe.asking = false;
-    probe.heard_ns = now;
+    probe.answered_ns = now;
     lifelines_.release(peer);
     if (!probe.completion.status().ok()) return false;
   }
@@ -295,7 +295,7 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
     return false;
   }
   // Only who communicates with it asks: health is no reason to connect everybody with everybody.
-  if (now - probe.heard_ns < kQuiet || !peer_at(peer).introduced.load(std::memory_order_relaxed))
+  if (now - probe.answered_ns < kQuiet || !peer_at(peer).introduced.load(std::memory_order_relaxed))
     return true;
   probe.asked_ns = now;
   probe.asking = true;

@@ -71,9 +71,9 @@ class NodesFabric final : public Fabric {
              Completion* completion) noexcept override;
   void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
-  void attend() noexcept override;
+  void expect_reads() noexcept override;
 
-  void ring(std::int32_t peer) noexcept override { shm_->ring(peer); }
+  void wake(std::int32_t peer) noexcept override { shm_->wake(peer); }
   std::uint32_t arm() noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
   void disarm() noexcept override;
@@ -92,7 +92,7 @@ class NodesFabric final : public Fabric {
 
  private:
   /// A notice is a kind and the rank that it is about: the sender, except where a rank is lost.
-  /// kBroken: the sender has put a Told into the own box.
+  /// kBroken: the sender has put a BreakageNotice into the own box.
   enum NoticeKind : std::uint32_t { kHello, kGoodbye, kLostRank, kBroken };
   enum State : std::uint8_t { kPresent, kLeft, kLost };
 
@@ -102,35 +102,35 @@ class NodesFabric final : public Fabric {
     std::uint64_t address = 0;  // of its arena, as the network wants it
     std::uint64_t key = 0;
     std::atomic<std::uint8_t> state{kPresent};
-    std::atomic<bool> introduced{false};  // knows, or is known to know, of this rank
-    std::atomic<std::uint32_t> heard{0};  // notices kBroken that have come from it
-    std::uint32_t told = 0;               // that have gone to it; under the engine's lock
+    std::atomic<bool> introduced{false};             // knows, or is known to know, of this rank
+    std::atomic<std::uint32_t> notices_received{0};  // notices kBroken that have come from it
+    std::uint32_t notices_sent = 0;  // that have gone to it; under the engine's lock
   };
   /// A question whether a peer still answers: a read of its memory.
   struct Probe {
     Completion completion;
     std::uint64_t word = 0;
     std::uint64_t asked_ns = 0;
-    std::uint64_t heard_ns = 0;
+    std::uint64_t answered_ns = 0;
     std::uint64_t stood_ns = 0;  // when its machine last knew its process
     bool asking = false;
   };
   /// A breakage as a rank of another node puts it into the box at the end of the arena, in the
   /// place that its rank and number give. Two ranks that meet in one place are found out by
   /// `check`, or by the number that is missing.
-  struct Told {
+  struct BreakageNotice {
     std::uint64_t team[2] = {0, 0};
     std::int32_t sender = -1, rank = -1, teller = -1;
     std::uint32_t number = 0, code = 0;  // number: from 1
     std::uint32_t unused = 0;
     std::uint64_t check = 0;
   };
-  static constexpr std::size_t kToldPlaces = 64, kToldBytes = 64;
-  static constexpr std::size_t kBoxBytes = kToldPlaces * kToldBytes;
-  static std::size_t told_place(std::int32_t sender, std::uint32_t number) noexcept {
-    return (static_cast<std::size_t>(sender) + number) % kToldPlaces * kToldBytes;
+  static constexpr std::size_t kNoticePlaces = 64, kNoticeBytes = 64;
+  static constexpr std::size_t kBoxBytes = kNoticePlaces * kNoticeBytes;
+  static std::size_t notice_place(std::int32_t sender, std::uint32_t number) noexcept {
+    return (static_cast<std::size_t>(sender) + number) % kNoticePlaces * kNoticeBytes;
   }
-  static std::uint64_t check_of(const Told& told) noexcept;
+  static std::uint64_t check_of(const BreakageNotice& notice) noexcept;
   struct Introduction;
 
   NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept;
@@ -156,7 +156,7 @@ class NodesFabric final : public Fabric {
   void hear_last_words() noexcept;
   void hear_broken(std::int32_t sender) noexcept;
   void lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept;
-  void tell(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
+  void notify(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
 
   // The thread.
@@ -190,12 +190,12 @@ class NodesFabric final : public Fabric {
   std::thread thread_;
   int event_ = -1;  // wakes the thread
   std::atomic<bool> stop_{false};
-  std::atomic<bool> parked_{false};      // the thread keeps away, because the application polls
-  std::atomic<bool> attends_{false};     // it must not keep away until it has looked
-  std::atomic<std::uint32_t> armed_{0};  // threads of this rank that are about to sleep
-  std::atomic<bool> watched_{false};     // one of them sleeps on the network's descriptor
-  std::vector<int> doorbells_;           // of the neighbours, the own one too
-  int doorbell_ = -1;                    // the own one
+  std::atomic<bool> parked_{false};         // the thread keeps away, because the application polls
+  std::atomic<bool> expects_reads_{false};  // it must not keep away until it has looked
+  std::atomic<std::uint32_t> armed_{0};     // threads of this rank that are about to sleep
+  std::atomic<bool> watched_{false};        // one of them sleeps on the network's descriptor
+  std::vector<int> doorbells_;              // of the neighbours, the own one too
+  int doorbell_ = -1;                       // the own one
   bool watches_ =
       false;  // every rank of this node has all doorbells; else nobody sleeps on descriptors
   std::atomic<std::uint64_t> calls_{

@@ -54,7 +54,7 @@ void NodesFabric::say_goodbye() noexcept {
     if (!is_remote(peer) || !peer_at(peer).introduced.load(std::memory_order_relaxed)) continue;
     if (peer_at(peer).state.load(std::memory_order_relaxed) != kPresent) continue;
     repeat_breakages(peer);
-    tell(peer, kGoodbye, rank_);
+    notify(peer, kGoodbye, rank_);
   }
   while (network_->pending() != 0 && now_ns() < until) {
     if (!network_->progress(true)) usleep(50);
@@ -108,9 +108,9 @@ void NodesFabric::run() noexcept {
   int pause = kParked;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
-    const bool attends = attends_.exchange(false, std::memory_order_seq_cst);
+    const bool expected = expects_reads_.exchange(false, std::memory_order_seq_cst);
     if (watched_.load(std::memory_order_acquire) ||
-        (calls != seen && armed_.load(std::memory_order_acquire) == 0 && !attends)) {
+        (calls != seen && armed_.load(std::memory_order_acquire) == 0 && !expected)) {
       seen = calls;
       wait_for_call(pause);
       pause = std::min(2 * pause, kParkedLongest);
@@ -122,15 +122,16 @@ void NodesFabric::run() noexcept {
   }
 }
 
-void NodesFabric::attend() noexcept {
-  attends_.store(true, std::memory_order_seq_cst);
+void NodesFabric::expect_reads() noexcept {
+  expects_reads_.store(true, std::memory_order_seq_cst);
   if (parked_.load(std::memory_order_seq_cst)) wake_thread();
 }
 
 /// The application polls: keep away until it has not for a while, or is about to sleep.
 void NodesFabric::wait_for_call(int milliseconds) noexcept {
   parked_.store(true, std::memory_order_seq_cst);
-  if ((armed_.load(std::memory_order_seq_cst) == 0 && !attends_.load(std::memory_order_seq_cst)) ||
+  if ((armed_.load(std::memory_order_seq_cst) == 0 &&
+       !expects_reads_.load(std::memory_order_seq_cst)) ||
       watched_.load(std::memory_order_seq_cst)) {
     pollfd event{event_, POLLIN, 0};
     poll(&event, 1, milliseconds);
@@ -165,7 +166,7 @@ void NodesFabric::wait_for_network() noexcept {
 /// After memory has been written: pairs with arm(), which counts before its caller looks.
 void NodesFabric::ring_sleepers() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const std::int32_t neighbour : shm_->neighbours()) shm_->ring(neighbour);
+  for (const std::int32_t neighbour : shm_->neighbours()) shm_->wake(neighbour);
 }
 
 std::uint32_t NodesFabric::arm() noexcept { return shm_->arm(); }

@@ -72,7 +72,7 @@ ShmFabric::~ShmFabric() {
 void ShmFabric::go(std::uint32_t how) noexcept {
   slot_->gone.store(how, std::memory_order_release);
   if (segment_->header().sleepers.load(std::memory_order_seq_cst) == 0) return;
-  for (const std::int32_t peer : neighbours_) ring(peer);
+  for (const std::int32_t peer : neighbours_) wake(peer);
 }
 
 void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noexcept {
@@ -242,7 +242,7 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
       reinterpret_cast<Word*>(there + tail->offset)->store(tail->value, std::memory_order_release);
     }
   }
-  if (tail != nullptr && sleepers()) ring(target.peer);
+  if (tail != nullptr && sleepers()) wake(target.peer);
   finished(completion);
   return Status::success();
 }
@@ -264,7 +264,7 @@ Status ShmFabric::get(const Remote& source, std::size_t offset, void* destinatio
   return Status::success();
 }
 
-void ShmFabric::ring(std::int32_t peer) noexcept {
+void ShmFabric::wake(std::int32_t peer) noexcept {
   const int local = local_index(peer);
   if (local < 0) return;
   NodeSlot& slot = segment_->slot(local);
@@ -374,7 +374,7 @@ void ShmFabric::tell_broken(const Breakage& breakage, const std::int32_t*, int) 
                       std::memory_order_release);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const std::int32_t peer : neighbours_) ring(peer);
+  for (const std::int32_t peer : neighbours_) wake(peer);
 }
 
 bool ShmFabric::left(std::int32_t peer) noexcept {

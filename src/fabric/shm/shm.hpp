@@ -101,7 +101,7 @@ class ShmFabric final : public Fabric {
   std::uint32_t armed() const noexcept { return slot_->armed.load(std::memory_order_relaxed); }
   /// From now on signallers look for sleepers with an addition instead of sleepers interrupting
   /// their processors. By all ranks of a node or by none, before anybody sleeps.
-  void add_before_ring() noexcept { use_barrier(false); }
+  void add_before_wake() noexcept { use_barrier(false); }
 
   /// A rank of another node is lost: says so to the ranks of this node / what they have said. Any
   /// thread.
@@ -130,7 +130,7 @@ class ShmFabric final : public Fabric {
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
 
-  void ring(std::int32_t peer) noexcept override;
+  void wake(std::int32_t peer) noexcept override;
   std::uint32_t arm() noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
   void disarm() noexcept override;

@@ -107,7 +107,7 @@ bool SimFabric::maps(std::int32_t peer) const noexcept {
   return peer >= 0 && peer < size_ && world_.node_of(peer) == world_.node_of(rank_);
 }
 
-void SimFabric::ring(std::int32_t peer) noexcept {
+void SimFabric::wake(std::int32_t peer) noexcept {
   if (last_put_ != nullptr && last_put_event_ == world_.events() && last_put_->to == peer)
     last_put_->rings = true;
 }

@@ -34,7 +34,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
              Completion* completion) noexcept override;
 
   /// The put before it, to the same peer on another node, is one that interrupts (solicited event).
-  void ring(std::int32_t peer) noexcept override;
+  void wake(std::int32_t peer) noexcept override;
 
   bool alive(std::int32_t peer) noexcept override;
   /// Made with the first call.
@@ -52,7 +52,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   /// The application computes. What becomes ready meanwhile is looked at afterwards; with
   /// `foreground` (the word that the application itself will wait for) an interrupt runs it at once
   /// instead, for Ti each, and the computation takes longer by that. foreground == nullptr ends it.
-  /// `selective`: only puts that were followed by ring() interrupt.
+  /// `selective`: only puts that were followed by wake() interrupt.
   void compute(Time duration, const Word* foreground = nullptr, bool selective = false) noexcept {
     handlers_free_ = clock_;
     occupy(duration);

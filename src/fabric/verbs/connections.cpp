@@ -36,8 +36,8 @@ Status VerbsNetwork::reach(std::int32_t rank) noexcept {
   if (peer.link == Link::broken) {
     // Nobody was told while nothing was under way: the peer may have left in good order.
     const Status status = Status::peer_lost(rank, kBroken);
-    if (!peer.told) finished_.push_back({nullptr, status});
-    peer.told = true;
+    if (!peer.loss_reported) finished_.push_back({nullptr, status});
+    peer.loss_reported = true;
     return status;
   }
   if (peer.link != Link::none) return Status::success();

@@ -50,7 +50,7 @@ class VerbsNetwork final : public QueuedNetwork {
     rdma_cm_id* id = nullptr;
     std::uint32_t taken = 0;  // places of the send queue
     Link link = Link::none;
-    bool told = false;  // that it is lost
+    bool loss_reported = false;  // that it is lost
   };
 
   VerbsNetwork() = default;

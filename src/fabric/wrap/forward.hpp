@@ -43,8 +43,8 @@ class Forward : public Fabric {
     return inner_->get(source, offset, destination, bytes, completion);
   }
   void progress() noexcept override { inner_->progress(); }
-  void attend() noexcept override { inner_->attend(); }
-  void ring(std::int32_t peer) noexcept override { inner_->ring(peer); }
+  void expect_reads() noexcept override { inner_->expect_reads(); }
+  void wake(std::int32_t peer) noexcept override { inner_->wake(peer); }
   std::uint32_t arm() noexcept override { return inner_->arm(); }
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
     inner_->sleep(ticket, timeout_ns);

@@ -21,12 +21,12 @@ namespace tutti {
 class Team;
 struct Ticket;
 
-class Ring {
+class ReliableRing {
  public:
   static constexpr int kFragments = 4;             // of a message that goes through slots
   static constexpr std::size_t kSlotBytes = 2048;  // largest of them
 
-  explicit Ring(Team& team) noexcept : team_(team) {}
+  explicit ReliableRing(Team& team) noexcept : team_(team) {}
 
   /// Chords of a ring of `size` members, the ring itself included: the smallest n with 2^n >= size.
   static int chords(int size) noexcept;
@@ -50,9 +50,9 @@ class Ring {
   std::uint64_t sum(const Ticket& ticket) noexcept;
 
   /// Tells the member before which fragments this one has, so that it need not put them.
-  Status tell(const Ticket& ticket, std::uint64_t fragments) noexcept;
+  Status acknowledge(const Ticket& ticket, std::uint64_t fragments) noexcept;
   /// What the member behind has told of this epoch.
-  std::uint64_t told(const Ticket& ticket) noexcept;
+  std::uint64_t acknowledged(const Ticket& ticket) noexcept;
 
   // ---- large messages: what neighbours tell each other of groups of fragments, one word for each
   // group that is under way. Groups are counted over all large messages of the team, and a group's
@@ -63,14 +63,14 @@ class Ring {
 
   /// What a word says of a group: of an earlier one than was asked for, of this one, of a later
   /// one.
-  enum class Told : std::uint8_t { nothing, bits, more };
+  enum class GroupWord : std::uint8_t { nothing, bits, more };
 
   /// Tells the member before which fragments of a group are to be put to the own memory; `window`:
   /// its key, or nullptr if the member before has it already.
   Status ask(const Ticket& ticket, std::uint64_t group, std::uint32_t fragments,
              const Key* window) noexcept;
   /// What the member behind has asked for.
-  Told asked(std::uint64_t group, std::uint32_t* fragments) noexcept;
+  GroupWord asked(std::uint64_t group, std::uint32_t* fragments) noexcept;
   const Key& window_of_behind(const Ticket& ticket) noexcept;
   /// Puts `bytes` to `offset` of the window of the member behind.
   Status repair(const Remote& window, std::size_t offset, const void* data, std::size_t bytes,
@@ -78,7 +78,7 @@ class Ring {
   /// Tells the member behind that fragments of the group, and all before it, will come by puts
   /// only, and which of them have.
   Status grant(std::uint64_t group, std::uint32_t fragments) noexcept;
-  Told granted(std::uint64_t group, std::uint32_t* fragments) noexcept;
+  GroupWord granted(std::uint64_t group, std::uint32_t* fragments) noexcept;
   /// Of all groups that the member before has granted, the last one's number, and one; 0: none.
   std::uint64_t granted_before() noexcept;
 
@@ -87,9 +87,9 @@ class Ring {
   std::uint64_t reported(int chord) noexcept;
 
   /// All of these words, as first(), span() and sum() above; stride() holds here too.
-  const Word* first_told() noexcept { return &word(group_place(false, 0)); }
-  std::uint32_t told_span() const noexcept;
-  std::uint64_t told_sum() noexcept;
+  const Word* first_notice() noexcept { return &word(group_place(false, 0)); }
+  std::uint32_t notice_span() const noexcept;
+  std::uint64_t notice_sum() noexcept;
 
  private:
   int member(int distance) const noexcept;
@@ -104,7 +104,7 @@ class Ring {
   std::byte* own(std::size_t place) noexcept;
   Status write(int member, std::size_t place, const void* data, std::size_t bytes,
                std::size_t word_place, std::uint64_t value, Completion* completion) noexcept;
-  static Told read(std::uint64_t word, std::uint64_t group, std::uint32_t* fragments) noexcept;
+  static GroupWord read(std::uint64_t word, std::uint64_t group, std::uint32_t* fragments) noexcept;
   std::uint64_t sum_of(const Word* words, std::uint32_t count) const noexcept;
 
   Team& team_;
