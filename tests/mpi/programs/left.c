@@ -4,7 +4,18 @@
 #include "check.h"
 
 enum { kSteps = 300, kWindow = 7, kKept = 6, kMost = 6000 };
-enum Kind { kBarrier, kBcast, kAllreduce, kReduce, kAllgather, kGather, kScatter, kAlltoall, kScattered, kKinds };
+enum Kind {
+  kBarrier,
+  kBcast,
+  kAllreduce,
+  kReduce,
+  kAllgather,
+  kGather,
+  kScatter,
+  kAlltoall,
+  kScattered,
+  kKinds
+};
 enum Form { kBlocking, kNonblocking, kPersistent };
 
 /* One collective, and what must come out of it. */
@@ -35,7 +46,9 @@ static void add_ints(void* in, void* out, int* count, MPI_Datatype* type) {
 }
 
 /* Mostly small ones; never nothing. */
-static int draw_count(void) { return 1 + (int)draw(&common, 1u + draw(&common, 2) * 300u + (draw(&common, 9) == 0) * kMost); }
+static int draw_count(void) {
+  return 1 + (int)draw(&common, 1u + draw(&common, 2) * 300u + (draw(&common, 9) == 0) * kMost);
+}
 
 static void draw_item(struct Item* item, int number, int form) {
   item->number = number;
@@ -62,7 +75,8 @@ static void fill(struct Item* item, int round) {
   const int n = item->count, apart = item->apart;
   memset(item->out, 0xff, sizeof(int) * (size_t)(n * item->members * apart));
   for (int b = 0; b < item->members; b++)
-    for (int i = 0; i < n; i++) item->in[(b * n + i) * apart] = value_of(item, round, item->me, b, i);
+    for (int i = 0; i < n; i++)
+      item->in[(b * n + i) * apart] = value_of(item, round, item->me, b, i);
   if (item->kind == kBcast && item->me == item->root)
     for (int i = 0; i < n; i++) item->out[i * apart] = value_of(item, round, item->me, 0, i);
 }
@@ -92,9 +106,10 @@ static void verify(const struct Item* item, int round) {
   const int blocks = kind == kAllgather || kind == kGather || kind == kAlltoall ? item->members : 1;
   for (int b = 0; b < blocks; b++) {
     for (int i = 0; i < item->count; i++) {
-      const int got = item->out[(b * item->count + i) * item->apart], wanted = expected(item, round, b, i);
-      CHECK(got == wanted, "call %d (kind %d, %d ints), block %d, element %d: %d, not %d", item->number,
-            kind, item->count, b, i, got, wanted);
+      const int got = item->out[(b * item->count + i) * item->apart],
+                wanted = expected(item, round, b, i);
+      CHECK(got == wanted, "call %d (kind %d, %d ints), block %d, element %d: %d, not %d",
+            item->number, kind, item->count, b, i, got, wanted);
       sum = sum * 31 + (unsigned)got;
       if (got != wanted) return;
     }
@@ -104,15 +119,32 @@ static void verify(const struct Item* item, int round) {
 static void run_blocking(struct Item* c) {
   MPI_Datatype t = c->apart == 2 ? spaced : MPI_INT;
   switch (c->kind) {
-    case kBarrier: MPI_Barrier(c->comm); break;
-    case kBcast: MPI_Bcast(c->out, c->count, t, c->root, c->comm); break;
-    case kAllreduce: MPI_Allreduce(c->in, c->out, c->count, t, c->op, c->comm); break;
-    case kReduce: MPI_Reduce(c->in, c->out, c->count, t, c->op, c->root, c->comm); break;
-    case kAllgather: MPI_Allgather(c->in, c->count, t, c->out, c->count, t, c->comm); break;
-    case kGather: MPI_Gather(c->in, c->count, t, c->out, c->count, t, c->root, c->comm); break;
-    case kScatter: MPI_Scatter(c->in, c->count, t, c->out, c->count, t, c->root, c->comm); break;
-    case kAlltoall: MPI_Alltoall(c->in, c->count, t, c->out, c->count, t, c->comm); break;
-    default: MPI_Reduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm);
+    case kBarrier:
+      MPI_Barrier(c->comm);
+      break;
+    case kBcast:
+      MPI_Bcast(c->out, c->count, t, c->root, c->comm);
+      break;
+    case kAllreduce:
+      MPI_Allreduce(c->in, c->out, c->count, t, c->op, c->comm);
+      break;
+    case kReduce:
+      MPI_Reduce(c->in, c->out, c->count, t, c->op, c->root, c->comm);
+      break;
+    case kAllgather:
+      MPI_Allgather(c->in, c->count, t, c->out, c->count, t, c->comm);
+      break;
+    case kGather:
+      MPI_Gather(c->in, c->count, t, c->out, c->count, t, c->root, c->comm);
+      break;
+    case kScatter:
+      MPI_Scatter(c->in, c->count, t, c->out, c->count, t, c->root, c->comm);
+      break;
+    case kAlltoall:
+      MPI_Alltoall(c->in, c->count, t, c->out, c->count, t, c->comm);
+      break;
+    default:
+      MPI_Reduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm);
   }
 }
 
@@ -120,15 +152,32 @@ static void start(struct Item* c) {
   MPI_Datatype t = c->apart == 2 ? spaced : MPI_INT;
   MPI_Request* r = &c->request;
   switch (c->kind) {
-    case kBarrier: MPI_Ibarrier(c->comm, r); break;
-    case kBcast: MPI_Ibcast(c->out, c->count, t, c->root, c->comm, r); break;
-    case kAllreduce: MPI_Iallreduce(c->in, c->out, c->count, t, c->op, c->comm, r); break;
-    case kReduce: MPI_Ireduce(c->in, c->out, c->count, t, c->op, c->root, c->comm, r); break;
-    case kAllgather: MPI_Iallgather(c->in, c->count, t, c->out, c->count, t, c->comm, r); break;
-    case kGather: MPI_Igather(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, r); break;
-    case kScatter: MPI_Iscatter(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, r); break;
-    case kAlltoall: MPI_Ialltoall(c->in, c->count, t, c->out, c->count, t, c->comm, r); break;
-    default: MPI_Ireduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm, r);
+    case kBarrier:
+      MPI_Ibarrier(c->comm, r);
+      break;
+    case kBcast:
+      MPI_Ibcast(c->out, c->count, t, c->root, c->comm, r);
+      break;
+    case kAllreduce:
+      MPI_Iallreduce(c->in, c->out, c->count, t, c->op, c->comm, r);
+      break;
+    case kReduce:
+      MPI_Ireduce(c->in, c->out, c->count, t, c->op, c->root, c->comm, r);
+      break;
+    case kAllgather:
+      MPI_Iallgather(c->in, c->count, t, c->out, c->count, t, c->comm, r);
+      break;
+    case kGather:
+      MPI_Igather(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, r);
+      break;
+    case kScatter:
+      MPI_Iscatter(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, r);
+      break;
+    case kAlltoall:
+      MPI_Ialltoall(c->in, c->count, t, c->out, c->count, t, c->comm, r);
+      break;
+    default:
+      MPI_Ireduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm, r);
   }
 }
 
@@ -138,15 +187,32 @@ static void make(struct Item* c) {
   MPI_Request* r = &c->request;
   MPI_Info info = MPI_INFO_NULL;
   switch (c->kind) {
-    case kBarrier: MPI_Barrier_init(c->comm, info, r); break;
-    case kBcast: MPI_Bcast_init(c->out, c->count, t, c->root, c->comm, info, r); break;
-    case kAllreduce: MPI_Allreduce_init(c->in, c->out, c->count, t, c->op, c->comm, info, r); break;
-    case kReduce: MPI_Reduce_init(c->in, c->out, c->count, t, c->op, c->root, c->comm, info, r); break;
-    case kAllgather: MPI_Allgather_init(c->in, c->count, t, c->out, c->count, t, c->comm, info, r); break;
-    case kGather: MPI_Gather_init(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, info, r); break;
-    case kScatter: MPI_Scatter_init(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, info, r); break;
-    case kAlltoall: MPI_Alltoall_init(c->in, c->count, t, c->out, c->count, t, c->comm, info, r); break;
-    default: MPI_Reduce_scatter_block_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
+    case kBarrier:
+      MPI_Barrier_init(c->comm, info, r);
+      break;
+    case kBcast:
+      MPI_Bcast_init(c->out, c->count, t, c->root, c->comm, info, r);
+      break;
+    case kAllreduce:
+      MPI_Allreduce_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
+      break;
+    case kReduce:
+      MPI_Reduce_init(c->in, c->out, c->count, t, c->op, c->root, c->comm, info, r);
+      break;
+    case kAllgather:
+      MPI_Allgather_init(c->in, c->count, t, c->out, c->count, t, c->comm, info, r);
+      break;
+    case kGather:
+      MPI_Gather_init(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, info, r);
+      break;
+    case kScatter:
+      MPI_Scatter_init(c->in, c->count, t, c->out, c->count, t, c->root, c->comm, info, r);
+      break;
+    case kAlltoall:
+      MPI_Alltoall_init(c->in, c->count, t, c->out, c->count, t, c->comm, info, r);
+      break;
+    default:
+      MPI_Reduce_scatter_block_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
   }
 }
 #endif
@@ -162,7 +228,8 @@ static void complete(struct Item* items, int count) {
   MPI_Request requests[kWindow + kKept];
   for (int i = 0; i < count; i++) requests[i] = items[i].request;
   if (draw(&own, 2) == 0) {
-    for (int done = 0, index; done < count; done++) MPI_Waitany(count, requests, &index, MPI_STATUS_IGNORE);
+    for (int done = 0, index; done < count; done++)
+      MPI_Waitany(count, requests, &index, MPI_STATUS_IGNORE);
   } else {
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
   }
@@ -255,8 +322,7 @@ int main(int argc, char** argv) {
   for (int step = 0; step < steps; step++) step % 4 == 3 ? in_two_orders(step) : mix(step);
   MPI_Reduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_BXOR, 0, MPI_COMM_WORLD);
   if (rank == 0) printf("sum %llx\n", all);
-  for (int i = 1; i < 4; i++)
-    MPI_Comm_free(&comms[i]);
+  for (int i = 1; i < 4; i++) MPI_Comm_free(&comms[i]);
   MPI_Op_free(&add);
   MPI_Type_free(&spaced);
   return finish("left");
