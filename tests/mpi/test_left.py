@@ -84,9 +84,10 @@ def test_one_collective_of_many(program, libraries, threads):
 
 
 @pytest.mark.mpi
-def test_with_dedicated_processors(program, libraries):
-    settings = {"TUTTI_DCP": "1", "TUTTI_ALG": "allreduce=mpi,bcast=mpi"}
-    rows = run(program, "mpich", 3, ["3", STEPS], "", settings).rows()
+@pytest.mark.parametrize("where", [{}, {"TUTTI_DCP_FROM_JOB": "1"}], ids=["beside the job", "from the job"])
+def test_with_dedicated_processors(program, libraries, where):
+    settings = {"TUTTI_DCP": "1", "TUTTI_ALG": "allreduce=mpi,bcast=mpi", **where}
+    rows = run(program, "mpich", 3 + len(where), ["3", STEPS], "", settings).rows()
     assert ("MPI_Iallreduce", FORCED) in rows and ("MPI_Bcast", FORCED) in rows
     assert any(algorithm == "dcp" for _, algorithm in rows), rows
 
