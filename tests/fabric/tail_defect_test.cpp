@@ -39,7 +39,7 @@ class OneCopy final : public wrap::Forward {
     std::memcpy(block_ + bytes, &tail->value, sizeof tail->value);
     std::memcpy(static_cast<std::byte*>(target.mapped) + offset, block_,
                 bytes + sizeof tail->value);
-    inner().ring(target.peer);
+    inner().wake(target.peer);
     return inner().put(target, offset, nullptr, 0, nullptr, completion);
   }
 
