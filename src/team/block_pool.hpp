@@ -2,8 +2,9 @@
 // arena, from which pieces are cut one after the other.
 //
 // Memory that a peer has just read is slow to write again while it is still in that core's cache,
-// so pieces walk through the whole ring (1 MiB and more), whatever their size, and chunks come back
-// in the order in which they were given back (docs/decisions/0003-blocks.md).
+// so pieces walk through the whole ring (1 MiB and more), and chunks come back in the order in
+// which they were given back. Memory that was never used is slower still: for small pieces, which
+// gain little from a large ring, it grows slowly (docs/decisions/0003-blocks.md).
 #pragma once
 
 #include <cstddef>
@@ -38,12 +39,13 @@ class BlockPool {
 
   Status take(std::size_t bytes, Piece* out, Part part = Part::messages) noexcept {
     bytes = (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-    if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk(part));
+    if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk(bytes, part));
     Chunk& chunk = chunks_[current_];
     *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
     chunk.left -= bytes;
     ++chunk.pieces;
     ++lent_;
+    ++since_growth_;
     return Status::success();
   }
   /// True while pieces have been taken that may come back.
@@ -73,6 +75,12 @@ class BlockPool {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // Chunks at multiples of a power of two would all fall into the same sets of the caches.
   static constexpr std::size_t kStagger = 4096 + 2 * kCacheLine;
+  /// A ring of this size serves small pieces nearly as well as the whole one.
+  static constexpr std::size_t kFirstRing = std::size_t{128} << 10;
+  /// From here on a piece takes about as long to copy as its part of a new chunk to set up.
+  static constexpr std::size_t kLargePiece = std::size_t{8} << 10;
+  /// Smaller ones that pay for a chunk: it takes 11 us, they 0.25 and more each.
+  static constexpr std::uint64_t kPiecesPerChunk = 1024;
   /// The part of the arena that messages leave to what later communicators and requests need:
   /// blocks can be waited for, those cannot.
   static constexpr std::size_t kLeftPart = 4;
@@ -80,15 +88,23 @@ class BlockPool {
   std::size_t chunk_bytes() const noexcept { return block_bytes_ + kStagger; }
   std::size_t left_to_others() const noexcept { return heap_.capacity() / kLeftPart; }
 
-  Status next_chunk(Part part) noexcept {
+  bool grows(std::size_t piece) const noexcept {
+    if (first_free_ == kNone) return true;
+    if (chunks_.size() >= ring_chunks_) return false;
+    return piece >= kLargePiece || chunks_.size() * block_bytes_ < kFirstRing ||
+           since_growth_ >= kPiecesPerChunk;
+  }
+  /// For a piece of `bytes`.
+  Status next_chunk(std::size_t bytes, Part part) noexcept {
     const std::uint32_t before = current_;
     if (before != kNone && chunks_[before].pieces == 0) put_free(before);
-    if (chunks_.size() < ring_chunks_ || first_free_ == kNone) {
+    if (grows(bytes)) {
       std::size_t offset = 0;
       const Status status = allocate(part, &offset);
       if (status.ok()) {
         current_ = static_cast<std::uint32_t>(chunks_.size());
         chunks_.push_back({offset, block_bytes_, 0, kNone});
+        since_growth_ = 0;
         ++in_use_;
         return Status::success();
       }
@@ -119,7 +135,8 @@ class BlockPool {
   std::size_t ring_chunks_;
   std::size_t lent_ = 0;
   std::uint64_t given_ = 0;
-  std::size_t in_use_ = 0;  // chunks with pieces that are out, and the current one
+  std::uint64_t since_growth_ = 0;  // pieces taken
+  std::size_t in_use_ = 0;          // chunks with pieces that are out, and the current one
   std::uint32_t current_ = kNone;
   std::vector<Chunk> chunks_;
   std::uint32_t first_free_ = kNone;  // a list through Chunk::next_free
