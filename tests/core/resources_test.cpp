@@ -127,6 +127,28 @@ TEST(Resources, ARankThatCannotMapTheSegmentFailsTheJobForAll) {
 // ---- memory
 // --------------------------------------------------------------------------------------
 
+/// The ring of blocks grows by use: for many small messages slowly, for large ones at once.
+TEST(Resources, SmallMessagesTakeLittleOfTheRingOfBlocks) {
+  Settings settings;
+  settings.arena = 64 * kMiB;
+  settings.algorithm = "allreduce=blocks";
+  test::run_threads(2, settings, [](Rank& r) {
+    const Reduction reduction = sum();
+    const auto used = [&r] { return r.job.memory().segment_used; };
+    ASSERT_TRUE(allreduce(r.job, r.team, 256, reduction).ok());
+    const std::size_t at_first = used();
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(allreduce(r.job, r.team, 256, reduction).ok());
+    EXPECT_LT(used() - at_first, kMiB / 4) << "1,000 messages of 1 KiB";
+    for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(allreduce(r.job, r.team, 256, reduction).ok());
+    EXPECT_GT(used() - at_first, kMiB / 2) << "21,000 of them";
+  });
+  test::run_threads(2, settings, [](Rank& r) {
+    const Reduction reduction = sum();
+    for (int i = 0; i < 32; ++i) ASSERT_TRUE(allreduce(r.job, r.team, 16 * 1024, reduction).ok());
+    EXPECT_GT(r.job.memory().segment_used, kMiB) << "32 messages of 64 KiB";
+  });
+}
+
 TEST(Resources, AFullArenaIsAStatusAndReleasingHelps) {
   Settings settings;
   settings.arena = 16 * kMiB;
