@@ -189,6 +189,13 @@ void JobImpl::release_team(Team* team) noexcept {
   sweep();
 }
 
+void JobImpl::discard_team(Team* team) noexcept {
+  Engine::Guard guard(engine_);
+  team->set_unused();
+  retire(*team);
+  sweep();
+}
+
 /// This end is given up; its memory is kept until the other members have done so too.
 void JobImpl::retire(Team& team) noexcept {
   messages_.forget(team);
@@ -212,11 +219,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
     return Status::success();
   }
   Engine::Guard guard(engine_);
-  if (engine_.broken(team.membership())) [[unlikely]]
-    return team.membership().broken;
   const Choice& choice = Dispatcher::choice(team, call);
+  // First: what the others have left to the host is the host's here too, whatever is broken.
   if (!Dispatcher::runs(choice)) [[unlikely]]
     return Dispatcher::not_run(choice);
+  if (engine_.broken(team.membership())) [[unlikely]]
+    return team.membership().broken;
   Collective collective(team, call);
   Dispatcher::take_place(collective, choice);
   const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);

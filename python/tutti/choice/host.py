@@ -12,12 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from tutti.bench import coll, peers, rounds
+from tutti.bench import coll, peers, program, rounds
 from tutti.bench.rounds import Launch, Plan
 from tutti.choice.choices import CLEARLY, Point, rules
 from tutti.host.mpis import Mpi
 
 NAME = "mpi"
+SOURCE = "coll.c"
 ROUNDS = 5
 
 Cells = dict[tuple[str, int], float]  # microseconds by (operation, bytes)
@@ -42,12 +43,17 @@ def _cells(lines: list[dict[str, Any]]) -> Cells:
     return {cell: statistics.median(values) for cell, values in found.items()}
 
 
+def check(mpi: Mpi) -> None:
+    """Raises Failure where measure() could not build its program."""
+    program.compile_for(mpi, program.source(SOURCE))
+
+
 def measure(points: list[Point], mpi: Mpi, ranks: int, console: Console) -> list[Point]:
     """Of one number of ranks on this node, interleaved: once by these rules, once left to the MPI, through tutti in both
     cases, with the MPI as it is set up. Raises Failure, UserError."""
     ops, sizes = list(dict.fromkeys(point.op for point in points)), sorted({point.size for point in points})
     forced = ",".join(f"{op}={NAME}" for op in ops)
-    plan = Plan("coll.c", ["--ops", ",".join(ops), "--sizes", ",".join(map(str, sizes)), "--time-ms", str(coll.TIME_MS)],
+    plan = Plan(SOURCE, ["--ops", ",".join(ops), "--sizes", ",".join(map(str, sizes)), "--time-ms", str(coll.TIME_MS)],
                 len(ops) * len(sizes), coll.TIME_MS * 1e-3, ROUNDS, random.SystemRandom().randrange(10**6))
     settings = peers.Settings(why="as the program will find it")
     with tempfile.TemporaryDirectory(prefix="tutti-tune-") as folder:

@@ -56,18 +56,29 @@ def _against(mpi: Mpi, points: list[choices.Point]) -> list[choices.Point]:
     return decided
 
 
+def _write(path: Path, points: list[choices.Point], mpi: Mpi | None) -> list[str]:
+    lines = choices.rules(points)
+    when = time.strftime("%Y-%m-%d", time.gmtime())
+    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}"]
+    if mpi is not None:
+        head += [f"# Where it says mpi: {mpi.product} {mpi.version}, by its blocking collectives. Such a rule holds for",
+                 "# non-blocking and persistent ones, too, and for buffers on GPUs: they are as good as that MPI's own."]
+    write_text(path, "\n".join([*head, "", *lines]) + "\n")
+    return lines
+
+
 def _choose(path: Path, ranks: str, nodes: str, net: str, mpi: Mpi | None) -> None:
     usable = machine.cpus().usable
     on_node = numbers(ranks, "np") if ranks else [usable] if usable > 1 else []
     between = numbers(nodes, "nodes") if nodes else []
+    if mpi is not None:
+        host.check(mpi)  # before minutes of measuring
     points = choices.tune(on_node, between, net)
     if not points:
         raise Failure("there is nothing to choose: one processor, and no --nodes")
-    lines = choices.rules(points if mpi is None else _against(mpi, points))
-    when = time.strftime("%Y-%m-%d", time.gmtime())
-    head = [f"# Written by tutti tune on {when}. All ranks must be given the same: TUTTI_CHOICES={path.name}",
-            *([f"# Where it says mpi: {mpi.product} {mpi.version}."] if mpi is not None else []), ""]
-    write_text(path, "\n".join([*head, *lines]) + "\n")
+    lines = _write(path, points, None)
+    if mpi is not None:  # what was measured so far stays if this fails
+        lines = _write(path, _against(mpi, points), mpi)
     rules = [line for line in lines if "#" in line]
     changed = sum("built-in, " not in line for line in rules)
     print(f"{len(rules)} rules written to {path}, {changed} of them other than built in; TUTTI_CHOICES={path} uses them")

@@ -27,6 +27,11 @@ Reason plan_call(const Args& args, const Comm* comm, bool blocking, Plan* plan) 
 
 constexpr int kLeft = INT_MIN;  // no MPI has such an error: the core leaves the call to the MPI
 
+// Why the core has left a call, for the report: another look at the rules.
+[[gnu::cold]] Reason reason_left(const Team& team, const Call& call) {
+  return state.report ? left(team, call) : Reason::built_in;
+}
+
 // What is not a success.
 [[gnu::cold]] int end_badly(const char* call, Comm& comm, const Status& status) {
   return status.code == Code::left_to_host ? kLeft : raise(comm, call, status);
@@ -67,7 +72,7 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     const int code = run_plan(call, *comm, plan);
     if (code != kLeft) [[likely]]
       return code;
-    reason = left(*comm->team, plan.call);
+    reason = reason_left(*comm->team, plan.call);
   }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
@@ -127,7 +132,8 @@ int end_unstarted(Request* request, const Status& status, NativeFunction&& call_
   Comm& comm = *request->comm;
   const char* const call = request->call;
   NotTaken why{Reason::none, request->plan.call.bytes};
-  if (status.code == Code::left_to_host) why.reason = left(*comm.nonblocking, request->plan.call);
+  if (status.code == Code::left_to_host)
+    why.reason = reason_left(*comm.nonblocking, request->plan.call);
   free_unstarted(request);
   if (why.reason != Reason::none) return pass(call, why.reason, call_native, why.bytes);
   return raise(comm, call, status);
