@@ -164,9 +164,10 @@ void wait_for(Request& request) {
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
 }
 
-// Before the MPI is asked about requests of its own: programs poll, and messages must move on.
-void progress_messages() {
-  if (state.messages != nullptr) state.job->progress();
+// Before the MPI is asked about requests of its own: programs poll, and what tutti has under way
+// must move on.
+void progress_own() {
+  if (state.job != nullptr) state.job->progress();
 }
 
 // Whether an own request is over. Progresses both engines when it is not: programs poll.
@@ -190,7 +191,7 @@ int handle_Wait(MPI_Request* request, MPI_Status* status) {
 
 int handle_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   if (!points_to_own(request)) {
-    progress_messages();
+    progress_own();
     return native.Test(request, flag, status);
   }
   *flag = look(*request);
@@ -242,7 +243,7 @@ int handle_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
 
 int handle_Testall(int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
   if (!any_own(count, requests)) {
-    progress_messages();
+    progress_own();
     return native.Testall(count, requests, flag, statuses);
   }
   state.job->progress();
@@ -317,7 +318,7 @@ int handle_Waitany(int count, MPI_Request* requests, int* index, MPI_Status* sta
 
 int handle_Testany(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
   if (!any_own(count, requests)) {
-    progress_messages();
+    progress_own();
     return native.Testany(count, requests, index, flag, status);
   }
   NativePart part(count, requests);
@@ -380,7 +381,7 @@ int handle_Waitsome(int count, MPI_Request* requests, int* outcount, int* indice
 int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indices,
                     MPI_Status* statuses) {
   if (!any_own(count, requests)) {
-    progress_messages();
+    progress_own();
     return native.Testsome(count, requests, outcount, indices, statuses);
   }
   NativePart part(count, requests);
@@ -422,9 +423,12 @@ int handle_Request_get_status_all(int count, const MPI_Request* requests, int* f
   return MPI_SUCCESS;
 }
 
-bool is_inactive(MPI_Request request) {
-  return request == MPI_REQUEST_NULL || (is_own(request) && !request_of(request)->started);
+// The MPI's requests of an array that is only looked at.
+NativePart native_part(int count, const MPI_Request* requests) {
+  return {count, const_cast<MPI_Request*>(requests)};
 }
+
+bool is_active_own(MPI_Request request) { return is_own(request) && request_of(request)->started; }
 
 int handle_Request_get_status_any(int count, const MPI_Request* requests, int* index, int* flag,
                                   MPI_Status* status) {
@@ -433,14 +437,24 @@ int handle_Request_get_status_any(int count, const MPI_Request* requests, int* i
   }
   bool live = false;
   for (int i = 0; i < count; ++i) {
-    if (is_inactive(requests[i])) continue;
+    if (!is_active_own(requests[i])) continue;
     live = true;
     const int code = handle_Request_get_status(requests[i], flag, status);
-    if (code != MPI_SUCCESS) return code;
-    if (*flag) {
-      *index = i;
-      return MPI_SUCCESS;
+    if (code == MPI_SUCCESS && !*flag) continue;
+    *index = i;
+    return code;
+  }
+  // Which of the MPI's are inactive only the MPI can say.
+  NativePart part = native_part(count, requests);
+  if (part.count() > 0) {
+    int mine = MPI_UNDEFINED;
+    const int code =
+        native.Request_get_status_any(part.count(), part.requests(), &mine, flag, status);
+    if (code != MPI_SUCCESS || (*flag && mine != MPI_UNDEFINED)) {
+      *index = mine == MPI_UNDEFINED ? MPI_UNDEFINED : part.index(mine);
+      return code;
     }
+    if (!*flag) live = true;
   }
   *index = MPI_UNDEFINED;
   *flag = !live;
@@ -456,12 +470,25 @@ int handle_Request_get_status_some(int count, const MPI_Request* requests, int* 
   bool live = false;
   *outcount = 0;
   for (int i = 0; i < count; ++i) {
-    if (is_inactive(requests[i])) continue;
+    if (!is_active_own(requests[i])) continue;
     live = true;
     int flag = 0;
     const int code = handle_Request_get_status(requests[i], &flag, at(statuses, *outcount));
     if (code != MPI_SUCCESS) return code;
     if (flag) indices[(*outcount)++] = i;
+  }
+  NativePart part = native_part(count, requests);
+  if (part.count() > 0) {
+    int theirs = 0;
+    std::vector<int> mine(static_cast<std::size_t>(part.count()));
+    const int code = native.Request_get_status_some(part.count(), part.requests(), &theirs,
+                                                    mine.data(), part.statuses());
+    if (code != MPI_SUCCESS) return code;
+    if (theirs != MPI_UNDEFINED) live = true;
+    for (int i = 0; i < theirs; ++i) {
+      part.copy_status(i, at(statuses, *outcount));
+      indices[(*outcount)++] = part.index(mine[static_cast<std::size_t>(i)]);
+    }
   }
   if (!live) *outcount = MPI_UNDEFINED;
   return MPI_SUCCESS;

@@ -251,6 +251,35 @@ static void test_persistent(void) {
 }
 #endif
 
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+#define HAVE_LOOKS_AT_SEVERAL
+/* An inactive request of the MPI's beside one of tutti's: no look may take it for complete. */
+static void test_looks_at_several(void) {
+  int mine = 1, sum = 0, in = -1, flag = 0, index = -1, count = 0, indices[2];
+  const int previous = (rank + size - 1) % size, next = (rank + 1) % size;
+  MPI_Request requests[2];
+  MPI_Status status, statuses[2];
+  MPI_Recv_init(&in, 1, MPI_INT, previous, 5, MPI_COMM_WORLD, &requests[0]);
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+  while (!flag) MPI_Request_get_status_any(2, requests, &index, &flag, &status);
+  CHECK(index == 1, "any: request %d", index);
+  MPI_Request_get_status_some(2, requests, &count, indices, statuses);
+  CHECK(count == 1 && indices[0] == 1, "some: %d, first %d", count, indices[0]);
+  MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  CHECK(sum == size, "sum %d", sum);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+  MPI_Start(&requests[0]);
+  MPI_Send(&rank, 1, MPI_INT, next, 5, MPI_COMM_WORLD);
+  for (count = 0; count != 2;) MPI_Request_get_status_some(2, requests, &count, indices, statuses);
+  CHECK(indices[0] + indices[1] == 1, "both: %d and %d", indices[0], indices[1]);
+  CHECK(statuses[indices[0] == 0 ? 0 : 1].MPI_SOURCE == previous, "the status of the message");
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  CHECK(in == previous, "message %d", in);
+  MPI_Request_free(&requests[0]);
+}
+#endif
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -267,6 +296,9 @@ int main(int argc, char** argv) {
   test_conversions();
 #ifdef HAVE_PERSISTENT_COLLECTIVES
   test_persistent();
+#endif
+#ifdef HAVE_LOOKS_AT_SEVERAL
+  test_looks_at_several();
 #endif
   return finish("requests");
 }
