@@ -109,6 +109,9 @@ class Job {
   /// Gives the local end back, when all its operations have completed locally. Local; the memory
   /// is reused once every member has released it.
   virtual void release_team(Team* team) noexcept = 0;
+  /// The same for a team that no member has used, as all of them have agreed: its memory is free at
+  /// once, also where somebody has said that it could not be made.
+  virtual void discard_team(Team* team) noexcept = 0;
 
   /// Runs a collective to its end. Collective over the team. Progresses the other pending
   /// operations of this process too. Where it fails on one member it fails on all, and so do all

@@ -110,15 +110,10 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   std::string message;
   const Status loaded = load_settings(&settings, &message);
   log_setup(settings.log, host.rank);
-  if (!loaded.ok()) {
-    log(LogLevel::error, "%s", message.c_str());
-    // The others wait in connect's first exchange: it is entered all the same, and fails for all.
-    settings.arena = 0;
-  }
+  if (!loaded.ok()) log(LogLevel::error, "%s", message.c_str());
   std::unique_ptr<shm::ShmFabric> fabric;
-  const Status connected = shm::ShmFabric::connect(bootstrap, settings, &fabric);
-  if (!loaded.ok()) return loaded;
-  TUTTI_TRY(connected);
+  // The others wait in its first exchange: it is entered in any case, and fails for all.
+  TUTTI_TRY(shm::ShmFabric::connect(bootstrap, settings, &fabric, loaded));
   if (host.rank == 0) say_losses(fabric->losses(), settings);
   const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();

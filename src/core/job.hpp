@@ -40,6 +40,7 @@ class JobImpl final : public Job {
   bool shares_memory(const std::int32_t* members, int size) const noexcept override;
   Status meet(Team& team) noexcept override;
   void release_team(Team* team) noexcept override;
+  void discard_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
   Status fail(Team& team, const Status& why) noexcept override;
   Status fail(Operation& operation, const Status& why) noexcept override;

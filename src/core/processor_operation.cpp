@@ -34,7 +34,7 @@ void ProcessorOperation::give_task() noexcept {
   if (!alone_.load(std::memory_order_relaxed)) return;
   taskless_.remove(*this);
   alone_.store(false, std::memory_order_release);
-  if (const Status status = run(await_answer()); !status.ok()) ends(status);
+  if (const Status status = run(await_answer()); !status.ok()) ends_with(status);
 }
 
 Task ProcessorOperation::await_answer() noexcept {

@@ -343,7 +343,7 @@ bool Team::try_reclaim() noexcept {
   if (entry_ == nullptr) return true;  // symmetric
   // Where a collective has failed, somebody may not have awaited what was put to it. The memory is
   // kept for good.
-  if (engine_.broken(membership_)) {
+  if (!unused_ && engine_.broken(membership_)) {
     multicast_.reset();
     return false;
   }

@@ -185,6 +185,8 @@ class Team : public InFramePool {
 
   /// True once this end has been given up by everybody.
   bool try_reclaim() noexcept;
+  /// No member has used it, nor will: nothing may still come to its memory.
+  void set_unused() noexcept { unused_ = true; }
 
   const std::uint64_t* id() const noexcept { return id_; }
   /// The id of the next team that is made of this one's members. All members ask in one order.
@@ -305,6 +307,7 @@ class Team : public InFramePool {
   const int size_;
   bool mapped_ = false;
   bool elided_ = false;
+  bool unused_ = false;
   bool symmetric_ = false;
   bool connected_ = false;
   bool declined_ = false;

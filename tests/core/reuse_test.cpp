@@ -120,6 +120,29 @@ TEST_P(Reuse, AWordThatIsLateDoesNoHarm) {
 INSTANTIATE_TEST_SUITE_P(All, Reuse, ::testing::Values(4, 7, 10),
                          [](const auto& one) { return std::to_string(one.param) + "Ranks"; });
 
+// A communicator that one member could not join is nobody's: its memory is there for the next one.
+TEST(ReusedMemory, IsThatOfATeamThatNobodyUsed) {
+  Meeting all(2);
+  test::run_nodes({0, 1}, settings_of("", ""), [&](Rank& r) {
+    const std::size_t used = r.job.memory().segment_used;
+    for (std::uint64_t turn = 1; turn <= 4; ++turn) {
+      Team* const team = make_team(r, turn);
+      EXPECT_GT(r.job.memory().segment_used, used);
+      all.meet(r);
+      if (r.rank == 0) {
+        const Status why = Status::error(Code::no_memory, "as this test wants it");
+        EXPECT_FALSE(r.job.fail(*team, why).ok());
+      }
+      sweep(r, 20);  // rank 1 hears of it
+      all.meet(r);
+      r.job.discard_team(team);
+      sweep(r, 1);
+      EXPECT_EQ(r.job.memory().segment_used, used) << "turn " << turn;
+      all.meet(r);
+    }
+  });
+}
+
 // What is put to a member that has given up is awaited by nobody.
 TEST(ReusedMemory, IsNotThatOfABrokenTeam) {
   Meeting all(3);

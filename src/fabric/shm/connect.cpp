@@ -86,10 +86,10 @@ Introduction introduce(const Settings& settings, int core_limit) {
 
 /// Who is there: what every rank says of itself. Fails on all of them where one cannot take part.
 Status introduce_all(Bootstrap& bootstrap, const Settings& settings, const std::uint64_t* probe,
-                     Meeting& meeting, std::vector<Introduction>* out) {
+                     Meeting& meeting, Status status, std::vector<Introduction>* out) {
   Introduction me = introduce(settings, available_cores());
   me.probe = reinterpret_cast<std::uint64_t>(probe);
-  Status status = bootstrap.rank() == 0 ? draw_secret(&me.secret) : Status::success();
+  if (status.ok() && bootstrap.rank() == 0) status = draw_secret(&me.secret);
   if (status.ok()) status = meeting.open(&me.listens_at);
   me.code = static_cast<std::uint8_t>(status.code);
   std::vector<Introduction> all(static_cast<std::size_t>(bootstrap.size()));
@@ -263,14 +263,14 @@ Status ShmFabric::join_segment(const Settings& settings, Meeting& meeting) {
 }
 
 Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
-                          std::unique_ptr<ShmFabric>* out) {
+                          std::unique_ptr<ShmFabric>* out, Status ready) {
   std::unique_ptr<ShmFabric> fabric(new (std::nothrow)
                                         ShmFabric(bootstrap.rank(), bootstrap.size()));
   if (!fabric) return Status::error(Code::no_memory, "out of memory");
   Meeting meeting(bootstrap.rank());
   std::vector<Introduction> all;
   const std::uint64_t probe = probe_of(static_cast<std::size_t>(bootstrap.rank()));
-  TUTTI_TRY(introduce_all(bootstrap, settings, &probe, meeting, &all));
+  TUTTI_TRY(introduce_all(bootstrap, settings, &probe, meeting, ready, &all));
   fabric->secret_ = all.front().secret;  // of all ranks, the first one's
   meeting.adopt(fabric->secret_);
   TUTTI_TRY(fabric->find_neighbours(bootstrap, meeting, settings, all));

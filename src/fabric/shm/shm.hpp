@@ -55,9 +55,10 @@ class ShmFabric final : public Fabric {
 
   /// One process per rank. Collective over the bootstrap. Ranks of other nodes are not reachable.
   /// Where there are several nodes, every rank gets a failure when any has one. On one node a rank
-  /// may fail alone, and others may still join: before it is used the ranks must agree().
+  /// may fail alone, and others may still join: before it is used the ranks must agree(). `ready`:
+  /// what this rank brings along; a failure is one on all.
   static Status connect(Bootstrap& bootstrap, const Settings& settings,
-                        std::unique_ptr<ShmFabric>* out);
+                        std::unique_ptr<ShmFabric>* out, Status ready = Status::success());
 
   /// All ranks as threads of this process: one fabric for each. `(*out)[i]` belongs to rank i's
   /// thread.

@@ -170,9 +170,12 @@ bool create_job(const std::string& folder) {
   if (split_off()) status = join_processors(&host, &message);
   if (!split_off() && !state.settings.dcp.empty())
     status = start_processors(&host, folder, &message);
-  if (status.ok()) status = Job::create(host, state.threads, &state.job);
+  // What only a processor of the job is asked, Job::create's exchanges must not wait for.
+  const bool joined = !split_off() || all_ranks(status.ok());
+  if (joined && status.ok()) status = Job::create(host, state.threads, &state.job);
   // Job::create() fails everywhere, but a dedicated processor can be lost to one rank alone.
-  const bool created = state.settings.dcp.empty() ? status.ok() : all_ranks(status.ok());
+  const bool created =
+      joined && (state.settings.dcp.empty() ? status.ok() : all_ranks(status.ok()));
   if (!created) {
     if (message.empty()) message = status.detail != nullptr ? status.detail : name(status.code);
     say_once(!status.ok(), ("cannot start: " + message).c_str());

@@ -61,7 +61,7 @@ Status create_everywhere(const Comm& comm, const std::vector<std::int32_t>& memb
   if (served) return Status::success();
   log(LogLevel::info, "a communicator of %d ranks stays with the MPI: %s", comm.size,
       status.detail != nullptr ? status.detail : "a member has no room for it");
-  if (*team != nullptr) state.job->release_team(*team);
+  if (*team != nullptr) state.job->discard_team(*team);
   *team = nullptr;
   return Status::success();
 }
