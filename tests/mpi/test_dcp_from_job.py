@@ -151,6 +151,17 @@ def test_mpi4py(libraries, suite, tmp_path, mpi):  # noqa: F811
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_a_processor_that_cannot_start_is_said_to_all(program, libraries, mpi):
+    """Only the dedicated one reads its list of cpus: the others must not wait for it."""
+    description = mpis.MPIS[mpi]
+    settings = {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1", "TUTTI_DCP_CPUS": "4000"}
+    result = mpis.start(description, 3, [program(description, "collectives.c"), "17", "native"], True, settings, limit_s=60)
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "cannot start" in result.text and "TUTTI_DCP_CPUS" in result.text, result.text[-3000:]
+
+
+@pytest.mark.mpi
 def test_it_needs_a_number(program, libraries):
     mpi = mpis.MPIS["openmpi"]
     result = start(mpi, 2, [program(mpi, "world.c"), "2"], "")
