@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "fabric/conformance.hpp"
+#include "fabric/nodes/nodes.hpp"
 #include "fabric/nodes_world.hpp"
 #include "fabric/wrap/forward.hpp"
 
@@ -64,6 +68,85 @@ TEST(TailDefect, IsSeenOverTheNetwork) {
     });
   }
   EXPECT_GT(violations, 0u);
+}
+
+/// A network that cannot take the addresses of its peers on rank 1; it is asked nothing else.
+class Lonely final : public Network {
+ public:
+  explicit Lonely(int rank) : rank_(rank) {}
+  Status meet(const NetworkAddress*, int, int, const Secret&) noexcept override {
+    return rank_ == 1 ? Status::error(Code::no_memory, "no room for addresses") : Status::success();
+  }
+  Status expose(void*, std::size_t, NetworkMemory* out) noexcept override {
+    *out = NetworkMemory{};
+    return Status::success();
+  }
+  void withdraw(const NetworkMemory&) noexcept override {}
+  const char* name() const noexcept override { return "lonely"; }
+  bool bypasses_kernel() const noexcept override { return false; }
+  std::uint32_t version() const noexcept override { return 1; }
+  const NetworkAddress& address() const noexcept override { return address_; }
+  Status put(const NetworkTarget&, const void*, std::size_t, const NetworkTarget*, std::uint64_t,
+             Completion*) noexcept override {
+    return Status::error(Code::internal);
+  }
+  Status get(const NetworkTarget&, void*, std::size_t, Completion*) noexcept override {
+    return Status::error(Code::internal);
+  }
+  Status notify(const NetworkTarget&, std::uint32_t) noexcept override {
+    return Status::error(Code::internal);
+  }
+  bool progress(bool) noexcept override { return false; }
+  std::size_t finished(NetworkFinished*, std::size_t) noexcept override { return 0; }
+  std::size_t notices(std::uint32_t*, std::size_t) noexcept override { return 0; }
+  std::size_t forget(Completion*) noexcept override { return 0; }
+  std::size_t pending() noexcept override { return 0; }
+  void drop(std::int32_t) noexcept override {}
+  int descriptor() const noexcept override { return -1; }
+  bool may_sleep() noexcept override { return true; }
+  bool blocked() noexcept override { return false; }
+  NetworkUse use() noexcept override { return {}; }
+  void abort() noexcept override {}
+
+ private:
+  int rank_;
+  NetworkAddress address_{};
+};
+
+// One rank that fails after the introductions must not leave the others in the later exchanges;
+// all keep the memory of their node and can do without a network.
+TEST(NodesConnect, ARankThatCannotMeetItsPeersIsKnownToAll) {
+  constexpr int kRanks = 4;
+  auto bootstraps = thread_bootstraps(kRanks);
+  Status statuses[kRanks];
+  bool kept[kRanks] = {};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Bootstrap& bootstrap = *bootstraps[static_cast<std::size_t>(rank)];
+      Settings settings;
+      settings.arena = std::size_t{16} << 20;
+      settings.node = std::to_string(rank / 2);
+      std::unique_ptr<shm::ShmFabric> shm;
+      ASSERT_TRUE(shm::ShmFabric::connect(bootstrap, settings, &shm).ok());
+      std::unique_ptr<nodes::NodesFabric> fabric;
+      std::string message;
+      statuses[rank] = nodes::NodesFabric::connect(
+          bootstrap, settings, &shm, std::make_unique<Lonely>(rank), &fabric, &message);
+      kept[rank] = shm != nullptr;
+      EXPECT_EQ(fabric, nullptr);
+      std::byte meet{}, all[kRanks];
+      EXPECT_TRUE(bootstrap.allgather(&meet, all, 1).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(statuses[rank].code, Code::no_memory) << rank;
+    if (rank != 1) {
+      EXPECT_EQ(statuses[rank].peer, 1) << rank;
+    }
+    EXPECT_TRUE(kept[rank]) << rank;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "fabric/agree.hpp"
 #include "fabric/key.hpp"
 #include "fabric/nodes/nodes.hpp"
 
@@ -105,15 +106,30 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   }
   std::vector<NetworkAddress> addresses(size);
   for (std::size_t rank = 0; rank < size; ++rank) addresses[rank] = all[rank].address;
-  TUTTI_TRY(
-      network->meet(addresses.data(), static_cast<int>(size), bootstrap.rank(), (*shm)->secret()));
-  std::unique_ptr<NodesFabric> fabric(new (std::nothrow)
-                                          NodesFabric(std::move(*shm), std::move(network)));
-  if (!fabric) return Status::error(Code::no_memory, "out of memory");
+  status =
+      network->meet(addresses.data(), static_cast<int>(size), bootstrap.rank(), (*shm)->secret());
+  const std::vector<std::int32_t> neighbours = (*shm)->neighbours();
+  Doorbells doorbells;
+  const Status gathered = gather_doorbells(bootstrap, **shm, &doorbells);
+  std::unique_ptr<NodesFabric> fabric;
+  if (status.ok()) {
+    fabric.reset(new (std::nothrow) NodesFabric(std::move(*shm), std::move(network)));
+    if (!fabric) status = Status::error(Code::no_memory, "out of memory");
+  }
+  if (!gathered.ok()) status = gathered;
+  status = conclude(bootstrap, status, neighbours, &doorbells);
+  if (!status.ok()) {
+    doorbells.close_all();
+    if (fabric) {
+      fabric->dead_ = true;
+      *shm = std::move(fabric->shm_);
+    }
+    return status;
+  }
   fabric->arena_memory_ = memory;
   fabric->adopt(all, settings);
+  fabric->adopt(doorbells);
   fabric->throw_lifelines(addresses);
-  TUTTI_TRY(fabric->exchange_doorbells(bootstrap));
   fabric->start_thread();
   *out = std::move(fabric);
   return Status::success();
@@ -121,37 +137,64 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
 
 /// Every rank gets the doorbells of its node's ranks, from their processes. Where the kernel does
 /// not give them (as it refuses cross-memory attach) the ranks of that node sleep without.
-Status NodesFabric::exchange_doorbells(Bootstrap& bootstrap) noexcept {
+Status NodesFabric::gather_doorbells(Bootstrap& bootstrap, const shm::ShmFabric& shm,
+                                     Doorbells* out) noexcept {
   struct Offer {
     std::int32_t pid, descriptor;
   };
-  doorbell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  const Offer mine{getpid(), doorbell_};
-  std::vector<Offer> offers(static_cast<std::size_t>(size_));
+  out->own = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const Offer mine{getpid(), out->own};
+  std::vector<Offer> offers(static_cast<std::size_t>(bootstrap.size()));
   TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
-  std::uint8_t complete = doorbell_ >= 0;
-  for (const std::int32_t peer : shm_->neighbours()) {
+  out->complete = out->own >= 0;
+  for (const std::int32_t peer : shm.neighbours()) {
     const Offer& offer = offers[static_cast<std::size_t>(peer)];
     int doorbell = -1;
-    if (peer == rank_) {
-      doorbell = doorbell_;
-    } else if (offer.descriptor < 0 || !shm_->shares_processes(peer)) {
+    if (peer == bootstrap.rank()) {
+      doorbell = out->own;
+    } else if (offer.descriptor < 0 || !shm.shares_processes(peer)) {
     } else if (offer.pid == mine.pid) {  // a thread
       doorbell = fcntl(offer.descriptor, F_DUPFD_CLOEXEC, 0);
     } else if (const long process = syscall(SYS_pidfd_open, offer.pid, 0); process >= 0) {
       doorbell = static_cast<int>(syscall(SYS_pidfd_getfd, process, offer.descriptor, 0));
       close(static_cast<int>(process));
     }
-    doorbells_.push_back(doorbell);
-    if (doorbell < 0) complete = 0;
+    out->all.push_back(doorbell);
+    if (doorbell < 0) out->complete = false;
   }
-  std::vector<std::uint8_t> all(static_cast<std::size_t>(size_));
-  TUTTI_TRY(bootstrap.allgather(&complete, all.data(), sizeof complete));
-  for (const std::int32_t peer : shm_->neighbours())
-    complete = complete != 0 && all[static_cast<std::size_t>(peer)] != 0;
-  if (complete != 0) shm_->adopt_doorbells(doorbells_);
-  watches_ = complete != 0;
   return Status::success();
+}
+
+/// The last exchange: an error on all ranks where one of them has one, and doorbells only where all
+/// ranks of the node have all of them.
+Status NodesFabric::conclude(Bootstrap& bootstrap, const Status& mine,
+                             const std::vector<std::int32_t>& neighbours,
+                             Doorbells* doorbells) noexcept {
+  struct Answer {
+    Code code;
+    bool complete;
+  };
+  const Answer answer{mine.code, doorbells->complete};
+  std::vector<Answer> answers(static_cast<std::size_t>(bootstrap.size()));
+  TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), sizeof answer));
+  for (const std::int32_t peer : neighbours)
+    doorbells->complete = doorbells->complete && answers[static_cast<std::size_t>(peer)].complete;
+  std::vector<Code> codes;
+  for (const Answer& one : answers) codes.push_back(one.code);
+  return agreed(codes, mine);
+}
+
+void NodesFabric::Doorbells::close_all() noexcept {
+  for (const int doorbell : all) {
+    if (doorbell >= 0) close(doorbell);
+  }
+}
+
+void NodesFabric::adopt(Doorbells& doorbells) noexcept {
+  doorbell_ = doorbells.own;
+  doorbells_ = std::move(doorbells.all);
+  watches_ = doorbells.complete;
+  if (watches_) shm_->adopt_doorbells(doorbells_);
 }
 
 /// Of every rank of another node, where the network gives a port that can be asked.

@@ -132,6 +132,14 @@ class NodesFabric final : public Fabric {
   }
   static std::uint64_t check_of(const BreakageNotice& notice) noexcept;
   struct Introduction;
+  /// What wakes the ranks of this node, while they are met.
+  struct Doorbells {
+    int own = -1;
+    std::vector<int> all;  // in the order of the neighbours; -1 where the kernel gives none
+    bool complete = false;
+
+    void close_all() noexcept;
+  };
 
   NodesFabric(std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Network> network) noexcept;
   void throw_lifelines(const std::vector<NetworkAddress>& addresses);
@@ -166,7 +174,12 @@ class NodesFabric final : public Fabric {
   void wait_for_network() noexcept;
   void wait_for_call(int milliseconds) noexcept;
   bool watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept;
-  Status exchange_doorbells(Bootstrap& bootstrap) noexcept;
+  static Status gather_doorbells(Bootstrap& bootstrap, const shm::ShmFabric& shm,
+                                 Doorbells* out) noexcept;
+  static Status conclude(Bootstrap& bootstrap, const Status& mine,
+                         const std::vector<std::int32_t>& neighbours,
+                         Doorbells* doorbells) noexcept;
+  void adopt(Doorbells& doorbells) noexcept;
   void wake_thread() noexcept;
   void ring_sleepers() noexcept;
   void say_goodbye() noexcept;
