@@ -17,10 +17,10 @@
 namespace tutti {
 namespace {
 
-using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
-                            std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
-                            WaitMode Settings::*, Switch Settings::*, SegmentKind Settings::*,
-                            Rendezvous Settings::*, Choosing Settings::*>;
+using Member =
+    std::variant<bool Settings::*, int Settings::*, double Settings::*, std::size_t Settings::*,
+                 std::string Settings::*, LogLevel Settings::*, WaitMode Settings::*,
+                 Switch Settings::*, SegmentKind Settings::*, Rendezvous Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.
@@ -49,9 +49,6 @@ constexpr std::array kRows = {
         "file of rules which algorithm runs where, as tutti tune --choices writes it; they come "
         "before "
         "the built-in ones"},
-    Row{"CHOICE", &Settings::choice, Scope::equal,
-        "online: blocking collectives are left to the MPI where that is faster, as trials in the "
-        "program show; static: no trials"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,
@@ -154,8 +151,6 @@ constexpr std::array<std::string_view, 3> kWords<Switch> = {"auto", "on", "off"}
 template <>
 constexpr std::array<std::string_view, 4> kWords<Rendezvous> = {"auto", "write", "read",
                                                                 "read_interrupt"};
-template <>
-constexpr std::array<std::string_view, 2> kWords<Choosing> = {"online", "static"};
 template <>
 constexpr std::array<std::string_view, 2> kWords<SegmentKind> = {"memfd", "posix"};
 

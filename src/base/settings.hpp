@@ -16,8 +16,6 @@ enum class Switch : std::uint8_t { automatic, on, off };
 enum class LogLevel : std::uint8_t { quiet, error, warn, info, debug };
 /// How large messages move (RNDV-2006); automatic: read_interrupt.
 enum class Rendezvous : std::uint8_t { automatic, write, read, read_interrupt };
-/// online: what no rule of the user's decides is measured in the program, against the MPI's own.
-enum class Choosing : std::uint8_t { online, fixed };
 enum class SegmentKind : std::uint8_t { memfd, posix };
 
 /// Every setting of tutti with its default. Loaded once per job and immutable afterwards.
@@ -25,7 +23,6 @@ struct Settings {
   bool disable = false;                 // TUTTI_DISABLE: leave everything to the MPI
   std::string algorithm;                // TUTTI_ALG: OP=NAME[:KEY=VALUE...][,OP=NAME...]
   std::string choices;                  // TUTTI_CHOICES: file of tutti tune --choices
-  Choosing choice = Choosing::online;   // TUTTI_CHOICE: whether the MPI is tried in the program
   std::string report;                   // TUTTI_REPORT: "1" for standard error, or a path
   std::string report_json;              // TUTTI_REPORT_JSON: path
   LogLevel log = LogLevel::warn;        // TUTTI_LOG

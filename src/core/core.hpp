@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/reduction.hpp"
 #include "base/status.hpp"
@@ -59,27 +58,7 @@ struct TeamSpec {
 };
 
 /// Whether a collective is left to the host, and who has decided so.
-enum class Left : std::uint8_t {
-  no,
-  forced,    // TUTTI_ALG
-  site,      // TUTTI_CHOICES
-  built_in,  // the built-in rules
-  measured,  // it was faster in this program
-  on_trial   // to see whether it is
-};
-
-/// Who runs one kind of call of teams of one shape, as the last trial on such a team that this
-/// process is a member of has shown (select/online.hpp).
-struct Learnt {
-  Coll coll = Coll::barrier;
-  int size = 0;                     // members
-  bool one_node = true;             // they share memory
-  std::size_t least = 0, most = 0;  // Call::bytes
-  bool host = false;                // who runs it
-  const char* algorithm = "";       // of tutti's, there. Static string
-  double ratio = 0;                 // the other's time by that one's
-  int trials = 0;
-};
+enum class Left : std::uint8_t { no, forced, site, built_in };  // TUTTI_ALG, TUTTI_CHOICES
 
 /// Statistics of one process, for `tutti run --report` and `tutti info`.
 struct MemoryUse {
@@ -139,14 +118,6 @@ class Job {
   /// later ones of the team. On a hosted team it may give left_to_host, on all members: nothing has
   /// been done, and the host is to run this collective. So may start() and prepare().
   virtual Status run(Team& team, const Call& call) noexcept = 0;
-
-  /// Whether the call that run() has just left to the host is on trial: then host_ended() must be
-  /// told how long it took, in nanoseconds, before the next collective of the team. Collective over
-  /// the team; fails as run() does.
-  virtual bool awaits_host(const Team& team) const noexcept = 0;
-  virtual Status host_ended(Team& team, std::uint64_t ns) noexcept = 0;
-  /// What trials have shown so far.
-  virtual std::vector<Learnt> learnt() const = 0;
 
   /// The host cannot take part in a collective of the team that the others may have begun: they are
   /// told, and the team is of no use from now on. Gives the failure that all members report.

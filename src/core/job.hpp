@@ -17,7 +17,6 @@
 #include "offload/client.hpp"
 #include "offload/server.hpp"
 #include "p2p/messages.hpp"
-#include "select/online.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -63,9 +62,6 @@ class JobImpl final : public Job {
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
-  bool awaits_host(const Team& team) const noexcept override;
-  Status host_ended(Team& team, std::uint64_t ns) noexcept override;
-  std::vector<Learnt> learnt() const override;
   Left left(const Team& team, const Call& call) noexcept override;
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
@@ -85,18 +81,6 @@ class JobImpl final : public Job {
   Status make_team_of(Team& team, Team** out);
   Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
-  Status run_chosen(Team& team, const Call& call, const Choice& choice,
-                    Engine::Guard& guard) noexcept;
-  // The choice on line (measured.cpp).
-  bool begin_measuring(Team& team) noexcept;
-  void end_measuring(Team& team) noexcept;
-  bool may_try(const Team& team, const Call& call) const noexcept;
-  Status run_attended(Team& team, const Call& call, Online::Cell* cell,
-                      Engine::Guard& guard) noexcept;
-  Status end_turn(Team& team, const Call& call, std::uint64_t ns, Engine::Guard& guard) noexcept;
-  Status sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept;
-  void note(const Team& team, const Call& call, const Verdict& verdict);
-  const Online::Cell* cell_of(const Team& team, const Call& call) const noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
   Operation* make_kind(Team& team, const Call& call, const Choice& choice) noexcept;
   void destroy(Operation* operation) noexcept;
@@ -119,28 +103,10 @@ class JobImpl final : public Job {
   BlockPool blocks_;
   TeamResources resources_;
   Teams teams_{*fabric_};
-  std::vector<std::unique_ptr<Online>> online_;    // of the teams that measure
-  static constexpr std::size_t kMostLearnt = 512;  // what comes later is not reported
-  std::vector<Learnt> learnt_;
   std::vector<Operation*> orphans_;          // released while active
   Taskless taskless_;                        // requests to dedicated processors
   std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
   std::unique_ptr<offload::Server> server_;  // on a dedicated processor
 };
-
-// In the header, since every blocking call passes through it, from two files.
-[[gnu::always_inline]] inline Status JobImpl::run_chosen(Team& team, const Call& call,
-                                                         const Choice& choice,
-                                                         Engine::Guard& guard) noexcept {
-  // First: what the others have left to the host is the host's here too, whatever is broken.
-  if (!Dispatcher::runs(choice)) [[unlikely]]
-    return Dispatcher::not_run(choice);
-  if (engine_.broken(team.membership())) [[unlikely]]
-    return team.membership().broken;
-  Collective collective(team, call);
-  Dispatcher::take_place(collective, choice);
-  const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
-  return status.ok() ? status : tell_failure(team, status);
-}
 
 }  // namespace tutti

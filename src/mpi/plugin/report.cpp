@@ -27,8 +27,6 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (TUTTI_ALG)",
                                         "MPI (TUTTI_CHOICES)",
                                         "MPI (built-in choices)",
-                                        "MPI (measured)",
-                                        "MPI (on trial)",
                                         "MPI (nobody)",
                                         "MPI (arguments)",
                                         "MPI (memory)",
@@ -248,46 +246,6 @@ std::string wait_table(const Totals& totals) {
   return text;
 }
 
-// What trials in the program have shown (src/select/online.hpp), as rank 0 has seen them.
-std::string trials_table() {
-  const std::vector<Learnt> all = state.job ? state.job->learnt() : std::vector<Learnt>{};
-  if (all.empty()) return "";
-  char line[320];
-  std::snprintf(line, sizeof line, "trials\n%-20s %6s %-6s %25s  %-24s %s\n", "collective", "ranks",
-                "on", "bytes", "taken", "against");
-  std::string text = line;
-  for (const Learnt& one : all) {
-    const char* const taken = one.host ? "mpi" : one.algorithm;
-    const char* const other = one.host ? one.algorithm : "mpi";
-    const std::string bytes = std::to_string(one.least) + ".." + std::to_string(one.most);
-    std::snprintf(line, sizeof line,
-                  "%-20s %6d %-6s %25s  %-24s %s, which took %.2f times as long "
-                  "(trials: %d)\n",
-                  name(one.coll), one.size, one.one_node ? "node" : "nodes", bytes.c_str(), taken,
-                  other, one.ratio, one.trials);
-    text += line;
-  }
-  return text;
-}
-
-std::string trials_json() {
-  std::string text = ", \"trials\": [";
-  const char* separator = "\n  ";
-  char line[320];
-  for (const Learnt& one : state.job ? state.job->learnt() : std::vector<Learnt>{}) {
-    std::snprintf(line, sizeof line,
-                  "{\"collective\": \"%s\", \"ranks\": %d, \"one_node\": %s, \"least_bytes\": %zu, "
-                  "\"most_bytes\": %zu, \"mpi\": %s, \"algorithm\": \"%s\", \"ratio\": %.4g, "
-                  "\"trials\": %d}",
-                  name(one.coll), one.size, one.one_node ? "true" : "false", one.least, one.most,
-                  one.host ? "true" : "false", one.algorithm, one.ratio, one.trials);
-    text += separator;
-    text += line;
-    separator = ",\n  ";
-  }
-  return text + "]";
-}
-
 std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
   char line[256];
   std::snprintf(line, sizeof line,
@@ -305,7 +263,7 @@ std::string table(const Totals& totals, const std::vector<ProcessorCounts>& proc
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text + trials_table() + wait_table(totals) + processors_table(totals, processors);
+  return text + wait_table(totals) + processors_table(totals, processors);
 }
 
 std::string quoted(const std::string& text) {
@@ -350,7 +308,6 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
     separator = ",\n  ";
   }
   text += "]";
-  text += trials_json();
   if (!processors.empty()) text += processors_json(processors);
   return text + "}\n";
 }
