@@ -185,6 +185,7 @@ Status NodesFabric::conclude(Bootstrap& bootstrap, const Status& mine,
 }
 
 void NodesFabric::Doorbells::close_all() noexcept {
+  if (all.empty() && own >= 0) close(own);  // they were not gathered
   for (const int doorbell : all) {
     if (doorbell >= 0) close(doorbell);
   }
