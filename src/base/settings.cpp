@@ -49,6 +49,11 @@ constexpr std::array kRows = {
         "file of rules which algorithm runs where, as tutti tune --choices writes it; they come "
         "before "
         "the built-in ones"},
+    Row{"CHOICE", &Settings::choice, Scope::equal,
+        "online: blocking collectives are left to the MPI where that is faster, as trials in the "
+        "program show; static: no trials; the path of a file, with a /: online, and what was "
+        "learnt "
+        "is kept there for the next run"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,

@@ -23,6 +23,7 @@ struct Settings {
   bool disable = false;                 // TUTTI_DISABLE: leave everything to the MPI
   std::string algorithm;                // TUTTI_ALG: OP=NAME[:KEY=VALUE...][,OP=NAME...]
   std::string choices;                  // TUTTI_CHOICES: file of tutti tune --choices
+  std::string choice = "online";        // TUTTI_CHOICE: "online", "static", or a path
   std::string report;                   // TUTTI_REPORT: "1" for standard error, or a path
   std::string report_json;              // TUTTI_REPORT_JSON: path
   LogLevel log = LogLevel::warn;        // TUTTI_LOG

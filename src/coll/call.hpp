@@ -33,6 +33,7 @@ const char* name(Coll coll) noexcept;
 /// scatter (root): recv == send + own offset; alltoall: send == recv.
 struct Call {
   Coll coll = Coll::barrier;
+  bool copied = false;  // the host copies before and after: it says what a trial took (Job::took)
   std::int32_t root = 0;
   const void* send = nullptr;
   void* recv = nullptr;

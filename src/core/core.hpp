@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/reduction.hpp"
 #include "base/status.hpp"
@@ -17,6 +19,7 @@ namespace p2p {
 class Messages;  // point-to-point messages of a job (src/p2p/messages.hpp)
 }
 class Team;       // a group of ranks with its own state (src/team/team.hpp)
+struct Learnt;    // what a trial has shown (src/select/kept.hpp)
 class Operation;  // a collective in flight, or a persistent one between two starts
 
 /// What the host runtime supplies. All functions are called on the thread that created the job,
@@ -43,6 +46,11 @@ struct Host {
   /// The program's host can run collectives itself, so some may be left to it (TeamSpec::hosted).
   /// Without, a job in which TUTTI_ALG demands that is not created. The same on all ranks.
   bool has_collectives = false;
+  /// Buffers may lie in the memory of a GPU, which is copied for tutti, but not for the host: so
+  /// none is tried there, on any rank.
+  bool may_have_gpus = false;
+  /// Its name and version ("MPICH 5.0.2"), for what is kept from run to run. May be empty.
+  std::string version;
 };
 
 /// What a team is made of. `id` must be the same on all members and different for every team of
@@ -55,10 +63,20 @@ struct TeamSpec {
   /// Whoever calls run(), start() and prepare() of this team runs what they leave to the host. The
   /// same on all members.
   bool hosted = false;
+  /// run() may leave a call to the host to see whether it is faster, if it is `hosted`: then
+  /// start() and prepare() are not for this team. The same on all members.
+  bool tries = false;
 };
 
 /// Whether a collective is left to the host, and who has decided so.
-enum class Left : std::uint8_t { no, forced, site, built_in };  // TUTTI_ALG, TUTTI_CHOICES
+enum class Left : std::uint8_t {
+  no,
+  forced,    // TUTTI_ALG
+  site,      // TUTTI_CHOICES
+  built_in,  // the built-in rules
+  measured,  // it was faster in this program
+  on_trial   // to see whether it is
+};
 
 /// Statistics of one process, for `tutti run --report` and `tutti info`.
 struct MemoryUse {
@@ -118,6 +136,16 @@ class Job {
   /// later ones of the team. On a hosted team it may give left_to_host, on all members: nothing has
   /// been done, and the host is to run this collective. So may start() and prepare().
   virtual Status run(Team& team, const Call& call) noexcept = 0;
+
+  /// Whether the call that run() has just left to the host, or has just run for a host that copies
+  /// (Call::copied), is on trial: then took() must be told how long all of it took, in nanoseconds,
+  /// before the next collective of the team. Collective over the team; fails as run() does.
+  virtual bool awaits_time(const Team& team) const noexcept = 0;
+  virtual Status took(Team& team, std::uint64_t ns) noexcept = 0;
+  /// What trials have shown so far, on teams that this process is a member of.
+  virtual const std::vector<Learnt>& learnt() const noexcept = 0;
+  /// Keeps it for the next run, where the settings say so. Local; for one rank of the job.
+  virtual void keep_learnt() const = 0;
 
   /// The host cannot take part in a collective of the team that the others may have begun: they are
   /// told, and the team is of no use from now on. Gives the failure that all members report.

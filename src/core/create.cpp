@@ -1,6 +1,7 @@
 // Job::create: settings, fabric, decorators, engine, and the agreement that all ranks have them.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -129,6 +130,7 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
                             HostPump{host.self, host.pump, host.host_pending, host.host_serves},
                             threads, &job));
   TUTTI_TRY(check_forced(job->dispatcher().policy().forced, host));
+  job->remember(host);
   *out = std::move(job);
   return Status::success();
 }
@@ -142,12 +144,15 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   // Nobody may use tutti unless all can: the last word on what each rank has reached, and on
   // whether all would choose the same algorithms.
   struct Reached {
-    std::uint64_t choices;
+    std::uint64_t choices, kept;
     std::int32_t pid;
     Code code;
+    bool tries, scarce;
   };
   std::vector<Reached> all(static_cast<std::size_t>(host.size));
-  const Reached reached{mine.ok() ? job->choices_hash() : 0, getpid(), mine.code};
+  const Reached reached{
+      mine.ok() ? job->choices_hash() : 0, mine.ok() ? job->kept_hash() : 0, getpid(), mine.code,
+      mine.ok() && job->can_try(host),     mine.ok() && job->scarce()};
   TUTTI_TRY(bootstrap.allgather(&reached, all.data(), sizeof reached));
   std::vector<Code> codes;
   for (const Reached& other : all) codes.push_back(other.code);
@@ -158,6 +163,15 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
       log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all the same");
     return Status::error(Code::invalid_argument, "the ranks have different TUTTI_CHOICES");
   }
+  const auto same = [&all](const Reached& other) { return other.kept == all.front().kept; };
+  const bool same_kept = std::ranges::all_of(all, same);
+  if (!same_kept && host.rank == 0)
+    log(LogLevel::warn,
+        "TUTTI_CHOICE: the ranks have read different files (is it on a disk that all nodes "
+        "share?); "
+        "this run begins anew");
+  job->agree_on_trials(std::ranges::all_of(all, &Reached::tries),
+                       std::ranges::any_of(all, &Reached::scarce), same_kept);
   std::vector<std::int32_t> pids;
   for (const Reached& other : all) pids.push_back(other.pid);
   job->know_processes(std::move(pids));

@@ -43,6 +43,13 @@ Status read_policy(const Settings& settings, Policy* out) {
       return site;
     }
   }
+  if (settings.choice != "online" && settings.choice != "static" &&
+      settings.choice.find('/') == std::string::npos) {
+    log(LogLevel::error,
+        "TUTTI_CHOICE: '%s' is neither online nor static, nor a path with a / (./%s would be one)",
+        settings.choice.c_str(), settings.choice.c_str());
+    return Status::error(Code::invalid_argument, "TUTTI_CHOICE is wrong");
+  }
   out->fixed_order = settings.fixed_order;
   return Status::success();
 }
@@ -77,6 +84,8 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
   TUTTI_TRY(Directory::create(*job->fabric_, &job->directory_));
   TUTTI_TRY(job->messages_.open());
   job->messages_.answer();
+  job->learnt_.reserve(kMostLearnt);
+  job->scarce_ = node_ranks > cores || job->fabric_->traits().scarce;
   job->engine_.set_progress_thread(settings.progress_thread != Switch::off, settings.progress_cpu);
   *out = std::move(job);
   return Status::success();
@@ -107,13 +116,15 @@ Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
   if (client_ && spec.size > 1 && !team.declined()) {
     if (const Status served = client_->add(team); !served.ok()) team.decline();
   }
+  team.hosted = spec.hosted;
+  if (spec.hosted && spec.tries && !begin_measuring(team)) team.decline();
   if (const Status announced = team.announce(); !announced.ok()) {
     if (client_) client_->remove(team);
+    end_measuring(team);
     // Members on this node learn it from the directory, and are told when it is released.
     if (announced.code != Code::invalid_argument) teams_.release(std::move(made));
     return tell_missing(spec, announced);
   }
-  team.hosted = spec.hosted;
   choose_algorithms(team);
   *out = &team;
   teams_.add(std::move(made));
@@ -200,6 +211,7 @@ void JobImpl::discard_team(Team* team) noexcept {
 void JobImpl::retire(Team& team) noexcept {
   messages_.forget(team);
   if (client_) client_->remove(team);
+  end_measuring(team);
   teams_.release(team);
 }
 
@@ -220,15 +232,12 @@ Status JobImpl::run(Team& team, const Call& call) noexcept {
   }
   Engine::Guard guard(engine_);
   const Choice& choice = Dispatcher::choice(team, call);
-  // First: what the others have left to the host is the host's here too, whatever is broken.
-  if (!Dispatcher::runs(choice)) [[unlikely]]
-    return Dispatcher::not_run(choice);
-  if (engine_.broken(team.membership())) [[unlikely]]
-    return team.membership().broken;
-  Collective collective(team, call);
-  Dispatcher::take_place(collective, choice);
-  const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
-  return status.ok() ? status : tell_failure(team, status);
+  if (is_tried(team, call, choice)) [[likely]] {
+    Online::Cell* const cell = cell_of(team, call);
+    if (cell == nullptr || team.online->take(*cell)) [[unlikely]]
+      return run_attended(team, call, cell, guard);
+  }
+  return run_chosen(team, call, choice, guard);
 }
 
 Status JobImpl::fail(Team& team, const Status& why) noexcept {
@@ -361,6 +370,8 @@ Left JobImpl::left(const Team& team, const Call& call) noexcept {
   if (team.size() == 1 || moves_nothing(call)) return Left::no;
   Engine::Guard guard(engine_);
   const Choice& choice = Dispatcher::choice(team, call);
+  bool on_trial = false;
+  if (is_on_host(team, call, &on_trial)) return on_trial ? Left::on_trial : Left::measured;
   if (choice.algorithm == nullptr || !choice.algorithm->left_to_host()) return Left::no;
   const Choice* const forced = dispatcher_.policy().forced.of(call.coll);
   if (forced != nullptr && forced->algorithm->left_to_host()) return Left::forced;
@@ -371,6 +382,8 @@ Left JobImpl::left(const Team& team, const Call& call) noexcept {
 const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
   if (team.size() == 1 || moves_nothing(call)) return "local";
   Engine::Guard guard(engine_);
+  bool on_trial = false;
+  if (is_on_host(team, call, &on_trial)) return host_algorithm(call.coll).name;
   const Choice& choice = Dispatcher::choice(team, call);
   return choice.algorithm == nullptr ? "none" : choice.algorithm->name;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -17,6 +18,8 @@
 #include "offload/client.hpp"
 #include "offload/server.hpp"
 #include "p2p/messages.hpp"
+#include "select/kept.hpp"
+#include "select/online.hpp"
 #include "team/team.hpp"
 
 namespace tutti {
@@ -62,12 +65,35 @@ class JobImpl final : public Job {
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
+  bool awaits_time(const Team& team) const noexcept override {
+    return team.online != nullptr && team.online->awaits_time;
+  }
+  Status took(Team& team, std::uint64_t ns) noexcept override;
+  const std::vector<Learnt>& learnt() const noexcept override { return learnt_; }
+  void keep_learnt() const override;
   Left left(const Team& team, const Call& call) noexcept override;
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
   std::uint64_t choices_hash() const noexcept { return dispatcher_.policy().site.hash(); }
+  /// Of what is kept from earlier runs, and whether this rank can try the host: while a call is
+  /// that's, nothing but the progress thread moves what is under way here, and no deadline counts.
+  std::uint64_t kept_hash() const noexcept { return kept_.hash(); }
+  bool can_try(const Host& host) const noexcept {
+    return settings_.choice != "static" && settings_.progress_thread != Switch::off &&
+           settings_.deadline_s == 0 && !host.may_have_gpus;
+  }
+  /// Ranks share processors.
+  bool scarce() const noexcept { return scarce_; }
+  /// What the ranks have agreed on. Once, before any team is created.
+  void agree_on_trials(bool try_host, bool scarce, bool same_kept) noexcept {
+    tries_ = try_host;
+    scarce_ = scarce;
+    if (!same_kept) kept_ = Rules{};
+  }
+  /// Reads what was kept. Before that.
+  void remember(const Host& host);
 
   FramePool& frames() noexcept { return engine_.frames(); }
   Fabric& fabric() noexcept { return *fabric_; }
@@ -81,6 +107,29 @@ class JobImpl final : public Job {
   Status make_team_of(Team& team, Team** out);
   Status tell_missing(const TeamSpec& spec, const Status& why) noexcept;
   void retire(Team& team) noexcept;
+  Status run_chosen(Team& team, const Call& call, const Choice& choice,
+                    Engine::Guard& guard) noexcept;
+  // The choice on line (measured.cpp).
+  bool begin_measuring(Team& team);
+  void end_measuring(Team& team) noexcept;
+  /// Whether trials decide who runs the call: the same on all members. Operators that are not
+  /// commutative show in which order somebody folds.
+  static bool is_tried(const Team& team, const Call& call, const Choice& choice) noexcept {
+    return team.online != nullptr && choice.open &&
+           (call.reduction == nullptr || call.reduction->commutative);
+  }
+  bool ran_on_host(const Team& team, Call call, std::size_t bytes) const noexcept;
+  Online::Cell* cell_of(Team& team, const Call& call) const noexcept {
+    return team.online->cell(
+        call.coll, class_of(call), call.bytes,
+        [this, &team, &call](std::size_t bytes) { return ran_on_host(team, call, bytes); });
+  }
+  Status run_attended(Team& team, const Call& call, Online::Cell* cell,
+                      Engine::Guard& guard) noexcept;
+  Status end_turn(Team& team, std::uint64_t ns, Engine::Guard& guard) noexcept;
+  Status sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept;
+  void note(const Team& team, const Call& call, const Verdict& verdict);
+  bool is_on_host(const Team& team, const Call& call, bool* on_trial) const noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
   Operation* make_kind(Team& team, const Call& call, const Choice& choice) noexcept;
   void destroy(Operation* operation) noexcept;
@@ -103,10 +152,32 @@ class JobImpl final : public Job {
   BlockPool blocks_;
   TeamResources resources_;
   Teams teams_{*fabric_};
+  std::unordered_map<const Team*, std::unique_ptr<Online>> online_;  // of the teams that measure
+  static constexpr std::size_t kMostLearnt = 512;  // what comes later is not reported
+  std::vector<Learnt> learnt_;
+  Rules kept_;                               // what earlier runs have learnt
+  std::string host_;                         // Host::version
+  bool tries_ = false;                       // the same on all ranks
+  bool scarce_ = false;                      // likewise, once they have agreed
   std::vector<Operation*> orphans_;          // released while active
   Taskless taskless_;                        // requests to dedicated processors
   std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank
   std::unique_ptr<offload::Server> server_;  // on a dedicated processor
 };
+
+// In the header, since every blocking call passes through it, from two files.
+[[gnu::always_inline]] inline Status JobImpl::run_chosen(Team& team, const Call& call,
+                                                         const Choice& choice,
+                                                         Engine::Guard& guard) noexcept {
+  // First: what the others have left to the host is the host's here too, whatever is broken.
+  if (!Dispatcher::runs(choice)) [[unlikely]]
+    return Dispatcher::not_run(choice);
+  if (engine_.broken(team.membership())) [[unlikely]]
+    return team.membership().broken;
+  Collective collective(team, call);
+  Dispatcher::take_place(collective, choice);
+  const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
+  return status.ok() ? status : tell_failure(team, status);
+}
 
 }  // namespace tutti

@@ -12,7 +12,7 @@ Task Dispatcher::connect_and_run(Collective& collective, const Choice& choice) n
 
 Status Dispatcher::not_run(const Choice& choice) noexcept {
   return choice.algorithm == nullptr ? Status::error(Code::unsupported, "no algorithm can run here")
-                                     : Status::error(Code::left_to_host, "the host is to run it");
+                                     : left_to_host();
 }
 
 Task Dispatcher::run_chosen(Team& team, const Call& call, const Choice& choice) noexcept {

@@ -48,6 +48,9 @@ class Dispatcher final : public CollectiveRunner {
   static bool runs(const Choice& choice) noexcept {
     return choice.algorithm != nullptr && !choice.algorithm->left_to_host();
   }
+  static Status left_to_host() noexcept {
+    return Status::error(Code::left_to_host, "the host is to run it");
+  }
   /// What there is to say where it is not.
   static Status not_run(const Choice& choice) noexcept;
   /// Stream items that it uses. After choices(team).

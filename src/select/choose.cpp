@@ -11,12 +11,19 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
   if (const Choice* wanted = forced.of(shape.coll)) {
     if (wanted->algorithm->restriction(shape, wanted->parameters) == nullptr) return *wanted;
   }
-  for (const Rules* rules : {site, &Rules::built_in()}) {
-    if (rules == nullptr) continue;
-    if (const Rule* rule = rules->of(shape)) return rule->choice;
+  if (site != nullptr) {
+    if (const Rule* rule = site->of(shape)) return rule->choice;
   }
   const Algorithm& host = host_algorithm(shape.coll);
-  return host.restriction(shape, {}) == nullptr ? Choice{&host, {}} : Choice{};
+  const bool host_can = host.restriction(shape, {}) == nullptr;
+  if (const Rule* rule = Rules::built_in().of(shape)) {
+    Choice choice = rule->choice;
+    // Who wants dedicated processors wants them, whether they are faster or not.
+    choice.open = host_can && forced.of(shape.coll) == nullptr && !choice.algorithm->offloaded &&
+                  !choice.algorithm->left_to_host();
+    return choice;
+  }
+  return host_can ? Choice{&host, {}} : Choice{};
 }
 
 namespace {
@@ -34,7 +41,7 @@ std::vector<std::size_t> sizes_of_interest(const Shape& shape, const Rules* site
 }
 
 bool same(const Choice& a, const Choice& b) noexcept {
-  return a.algorithm == b.algorithm &&
+  return a.algorithm == b.algorithm && a.open == b.open &&
          std::equal(a.parameters.value, a.parameters.value + Parameters::kMost, b.parameters.value);
 }
 

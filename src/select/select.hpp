@@ -22,6 +22,7 @@ namespace tutti {
 struct Choice {
   const Algorithm* algorithm = nullptr;
   Parameters parameters;
+  bool open = false;  // nobody has asked for it, and the host could run the call as well
 };
 
 /// All algorithms of tutti's, grouped by collective. Static.

@@ -46,7 +46,8 @@ struct Ticket {
 };
 
 struct Call;
-class Choices;  // src/select
+class Choices;
+class Online;  // src/select
 class Team;
 namespace offload {
 struct Port;  // src/offload
@@ -196,6 +197,7 @@ class Team : public InFramePool {
   Choices* choices = nullptr;  // Dispatcher's, of all teams of its shape; once they are asked for
   offload::Port* port = nullptr;    // offload::Client's; nullptr: no dedicated processors serve it
   p2p::Context* context = nullptr;  // p2p::Contexts'; nullptr: it has had no messages here
+  Online* online = nullptr;         // JobImpl's; nullptr: nothing is tried
   bool hosted = false;              // JobImpl's, of TeamSpec; before its choices are asked for
 
  private:

@@ -107,8 +107,8 @@ TEST(Fault, GoodSpecificationsAreTaken) {
   for (const char* text :
        {"fail:op=put", "fail:op=get:at=3:code=timeout", "drop:op=signal:count=0",
         "duplicate:op=put:rank=1", "corrupt:op=put:at=2", "delay:op=put:us=100:count=0",
-        "delay:peer=5:op=put:rank=6:us=9", "drop:op=signal:peer=0", "fail:op=attach:peer=3",
-        "kill:op=any:at=100:rank=2", "deaf", "deaf:rank=1", "nocma",
+        "delay:peer=5:op=put:rank=6:us=9", "slow:op=put:us=500:every=3", "drop:op=signal:peer=0",
+        "fail:op=attach:peer=3", "kill:op=any:at=100:rank=2", "deaf", "deaf:rank=1", "nocma",
         "nocma,deaf,fail:op=reserve:at=2:count=0"}) {
     EXPECT_EQ(parse_error(text), "") << text;
   }
@@ -140,6 +140,8 @@ TEST(Fault, BadSpecificationsGetOneClearLine) {
       {"deaf:peer=1", "deaf takes rank"},
       {"delay:op=put", "delay needs us="},
       {"delay:op=put:us=0", "us must be"},
+      {"slow:op=put", "slow needs us="},
+      {"slow:op=get:us=3", "op must be one of put"},
       {"delay:op=put:us=99999999999", "us must be"},
       {"kill:op=put:rank=-2", "rank must be"},
       {"deaf:op=put", "deaf takes rank"},
@@ -261,6 +263,21 @@ TEST(Fault, OneConnectionHasFaultsOfItsOwn) {
     EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
   EXPECT_EQ(seen[1], (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(seen[2], (std::vector<std::uint64_t>{1, 0, 3, 4, 5}));
+}
+
+// Its sleeps can only take longer, on a machine however busy.
+TEST(Fault, ASlowRankWaitsBeforeItPuts) {
+  Settings settings = small_arenas();
+  settings.fault = "slow:op=put:us=10000:rank=0:count=5";
+  std::vector<std::uint64_t> seen[3];
+  const auto begin = std::chrono::steady_clock::now();
+  const auto outcomes = make_thread_world(settings, decorated(settings))->run(3, [&](Node& n) {
+    return five_puts_to_each(n, seen);
+  });
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(50));
+  for (const Outcome& outcome : outcomes)
+    EXPECT_TRUE(outcome.status.ok()) << name(outcome.status.code);
+  for (const int rank : {1, 2}) EXPECT_EQ(seen[rank], (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
 }
 
 Task exposes_and_gets(Node& n) {

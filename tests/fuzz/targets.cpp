@@ -306,7 +306,8 @@ void run_faults(const Bytes& input) {
 
 std::vector<Bytes> faults() {
   const std::string text =
-      "kill:op=signal:at=40:rank=1,delay:op=put:rank=6:peer=5:us=200:count=0,nocma";
+      "kill:op=signal:at=40:rank=1,delay:op=put:rank=6:peer=5:us=200:count=0,nocma,"
+      "slow:op=put:us=500:every=3";
   return {Bytes(text.begin(), text.end())};
 }
 

@@ -9,7 +9,8 @@ from tutti import native
 RULE = {row.name: row.ranks for row in native.settings()}
 # A value that is not the default, for each row; a new setting without one here fails the test.
 OTHER = {
-    "TUTTI_DISABLE": "1", "TUTTI_ALG": "allreduce=recursive_doubling", "TUTTI_CHOICES": "{folder}/choices", "TUTTI_REPORT": "{folder}/report",
+    "TUTTI_DISABLE": "1", "TUTTI_ALG": "allreduce=recursive_doubling", "TUTTI_CHOICES": "{folder}/choices",
+    "TUTTI_CHOICE": "static", "TUTTI_REPORT": "{folder}/report",
     "TUTTI_REPORT_JSON": "{folder}/report.json", "TUTTI_LOG": "error", "TUTTI_WAIT": "sleep", "TUTTI_SPIN_US": "3",
     "TUTTI_DEADLINE": "100", "TUTTI_CMA": "off", "TUTTI_SEGMENT": "posix", "TUTTI_ARENA": "256M", "TUTTI_RING": "2M",
     "TUTTI_BLOCK": "32K", "TUTTI_FIXED_ORDER": "1", "TUTTI_PROGRESS_THREAD": "off", "TUTTI_PROGRESS_CPU": "0",

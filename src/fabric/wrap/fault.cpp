@@ -4,7 +4,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "fabric/wrap/fault_datagrams.hpp"
 
@@ -105,6 +107,10 @@ Status Fault::get(const Remote& source, std::size_t offset, void* destination, s
 Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
                   const Tail* tail, Completion* completion) noexcept {
   const FaultRule* rule = next(FaultOp::put, target.peer);
+  if (rule != nullptr && rule->action == FaultAction::slow) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(rule->delay_ns));
+    rule = nullptr;
+  }
   if (rule == nullptr && !holds(target.peer))
     return inner().put(target, offset, source, bytes, tail, completion);
   const bool fails = rule != nullptr && rule->action == FaultAction::fail;
@@ -204,7 +210,8 @@ void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
   // A put that is due soon must not wait for the sleeper's next look. Other threads may add to
   // held_ meanwhile, so only the shortest delay of the rules is considered, not the list.
   for (const Counted& counted : rules_) {
-    if (counted.rule.delay_ns != 0) timeout_ns = std::min(timeout_ns, counted.rule.delay_ns);
+    if (counted.rule.delay_ns != 0 && counted.rule.action != FaultAction::slow)
+      timeout_ns = std::min(timeout_ns, counted.rule.delay_ns);
   }
   if (!deaf_) return inner().sleep(ticket, timeout_ns);
   const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000),

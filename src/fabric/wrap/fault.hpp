@@ -10,7 +10,9 @@
 //   duplicate:op=OP          it is done twice; OP: put cast
 //   corrupt:op=OP            one bit of the data is inverted on the way; OP: put cast receive
 //   delay:op=put:us=T        it is carried out T microseconds later, and whatever follows to the
-//                            same peer after it
+//                            same peer after it; by the rank's own polls, so not while its MPI
+//                            runs a call
+//   slow:op=put:us=T         the rank waits T microseconds before it
 //   kill:op=OP               the process is killed (SIGKILL) before the operation; OP: as above, or
 //                            any
 //   deaf                     sleepers do not hear the bell: every sleep takes its full time
@@ -58,6 +60,7 @@ enum class FaultAction : std::uint8_t {
   duplicate,
   corrupt,
   delay,
+  slow,
   kill,
   deaf,
   nocma,

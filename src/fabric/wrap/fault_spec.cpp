@@ -6,8 +6,8 @@
 namespace tutti::wrap {
 namespace {
 
-constexpr std::string_view kActions[] = {"fail",  "drop", "duplicate", "corrupt",
-                                         "delay", "kill", "deaf",      "nocma"};
+constexpr std::string_view kActions[] = {"fail", "drop", "duplicate", "corrupt", "delay",
+                                         "slow", "kill", "deaf",      "nocma"};
 constexpr std::string_view kOps[] = {"put",    "get",  "expose",  "attach", "reserve",
                                      "signal", "cast", "receive", "any"};
 constexpr std::string_view kCodes[] = {
@@ -29,6 +29,7 @@ constexpr unsigned kPossible[] = {kStatus,
                                   kPut | kSignal | kCast | kReceive,
                                   kPut | kCast,
                                   kPut | kCast | kReceive,
+                                  kPut,
                                   kPut,
                                   kStatus | kSignal | kCast | kReceive | bit(FaultOp::any),
                                   0,
@@ -53,6 +54,10 @@ std::string list(const std::string_view (&names)[N], unsigned mask = ~0u) {
     text += names[i];
   }
   return text;
+}
+
+bool waits(FaultAction action) {
+  return action == FaultAction::delay || action == FaultAction::slow;
 }
 
 bool number(std::string_view word, std::uint64_t* out) {
@@ -99,7 +104,7 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
     if (!find(kCodes, value, &index) || index == 0)
       return "code must be one of " + list(kCodes, ~1u);
     rule->code = static_cast<Code>(index);
-  } else if (key == "us" && (rule->action == FaultAction::delay ||
+  } else if (key == "us" && (waits(rule->action) ||
                              (rule->action == FaultAction::fail && rule->op == FaultOp::put))) {
     if (!number(value, &n) || n == 0 || n > 60'000'000)
       return "us must be a number from 1 to 60000000";
@@ -110,7 +115,7 @@ std::string set(std::string_view key, std::string_view value, FaultRule* rule) {
                                                            : "no key";
     if ((possible & kDirected) != 0) keys += ", peer";
     if (rule->action == FaultAction::fail) keys += ", code, and us after op=put";
-    if (rule->action == FaultAction::delay) keys += ", us";
+    if (waits(rule->action)) keys += ", us";
     return std::string(kActions[static_cast<std::size_t>(rule->action)]) + " takes " + keys;
   }
   return {};
@@ -129,7 +134,8 @@ std::string parse_rule(std::string_view text, FaultRule* rule) {
     if (std::string wrong = set(key, value, rule); !wrong.empty()) return wrong;
   }
   if (!has_op) return std::string(kActions[index]) + " needs op=";
-  if (rule->action == FaultAction::delay && rule->delay_ns == 0) return "delay needs us=";
+  if (waits(rule->action) && rule->delay_ns == 0)
+    return std::string(kActions[index]) + " needs us=";
   if (rule->peer >= 0 && (kDirected & bit(rule->op)) == 0)
     return "peer goes with op of " + list(kOps, kDirected);
   return {};

@@ -165,6 +165,8 @@ bool create_job(const std::string& folder) {
   host.pump = &host_pump;
   host.host_serves = &serves_others;
   host.has_collectives = true;
+  host.version = library_version();
+  host.may_have_gpus = may_get_spaces();
   std::string message;
   Status status;
   if (split_off()) status = join_processors(&host, &message);
@@ -220,6 +222,7 @@ void detach() {
   destroy_requests();
   forget_spaces();
   if (state.report) write_report();
+  if (state.job && state.rank == 0) state.job->keep_learnt();
   destroy_comms();
   destroy_types();
   state.messages = nullptr;

@@ -37,15 +37,24 @@ constexpr int kLeft = INT_MIN;  // no MPI has such an error: the core leaves the
   return status.code == Code::left_to_host ? kLeft : raise(comm, call, status);
 }
 
+std::uint64_t ns_since(double begin) noexcept {
+  return static_cast<std::uint64_t>((now() - begin) * 1e9);
+}
+
 // With copies before and after, or in the report.
 int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
-  const double begin = state.report ? now() : 0;
+  const double begin = now();
+  const char* const algorithm = state.report ? state.job->algorithm(*comm.team, plan.call) : "";
   if (const Status ready = plan.begin(); !ready.ok()) [[unlikely]]
     return refuse(comm, comm.team, call, ready);
-  Status status = state.job->run(*comm.team, plan.call);
+  Call the_call = plan.call;
+  the_call.copied = plan.staging != nullptr;
+  Status status = state.job->run(*comm.team, the_call);
   if (status.ok()) status = plan.finish();
+  if (status.ok() && state.job->awaits_time(*comm.team))
+    status = state.job->took(*comm.team, ns_since(begin));
   if (state.report && status.code != Code::left_to_host)
-    count_taken(call, state.job->algorithm(*comm.team, plan.call), plan.call.bytes, now() - begin);
+    count_taken(call, algorithm, plan.call.bytes, now() - begin);
   if (!status.ok()) return end_badly(call, comm, status);
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }
@@ -56,6 +65,19 @@ int run_plan(const char* call, Comm& comm, const Plan& plan) {
     return run_plan_attended(call, comm, plan);
   const Status status = state.job->run(*comm.team, plan.call);
   return status.ok() ? MPI_SUCCESS : end_badly(call, comm, status);
+}
+
+// Of a call that the core has left to the MPI; it wants to know how long one on trial takes. Apart,
+// so that the others save fewer registers.
+template <class NativeFunction>
+[[gnu::cold, gnu::noinline]] int run_left(const char* call, Comm& comm, const Plan& plan,
+                                          NativeFunction&& call_native) {
+  const Reason reason = reason_left(*comm.team, plan.call);
+  if (!state.job->awaits_time(*comm.team)) return pass(call, reason, call_native, plan.call.bytes);
+  const double begin = now();
+  const int code = pass(call, reason, call_native, plan.call.bytes);
+  const Status status = state.job->took(*comm.team, ns_since(begin));
+  return status.ok() ? code : raise(comm, call, status);
 }
 
 template <class Args, class NativeFunction>
@@ -72,7 +94,7 @@ int run_blocking(const char* call, const Args& args, NativeFunction&& call_nativ
     const int code = run_plan(call, *comm, plan);
     if (code != kLeft) [[likely]]
       return code;
-    reason = reason_left(*comm->team, plan.call);
+    return run_left(call, *comm, plan, call_native);
   }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);

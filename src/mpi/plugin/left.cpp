@@ -14,6 +14,10 @@ Reason left(const Team& team, const Call& call) noexcept {
       return Reason::site;
     case Left::built_in:
       return Reason::built_in;
+    case Left::measured:
+      return Reason::measured;
+    case Left::on_trial:
+      return Reason::on_trial;
   }
   return Reason::none;
 }

@@ -12,6 +12,8 @@ enum class Reason : unsigned char {
   forced,         // TUTTI_ALG says so
   site,           // TUTTI_CHOICES does
   built_in,       // the built-in choices do, or have no algorithm that can run
+  measured,       // it was faster in this program
+  on_trial,       // to see whether it is
   nobody,         // a message to or from MPI_PROC_NULL
   arguments,      // something is wrong with them, and the MPI shall say what
   no_memory,      // not passed on, for the other ranks would wait: an error of the call

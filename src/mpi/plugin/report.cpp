@@ -16,6 +16,7 @@
 #include "mpi/plugin/call_site.hpp"
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
+#include "select/kept.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -27,6 +28,8 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (TUTTI_ALG)",
                                         "MPI (TUTTI_CHOICES)",
                                         "MPI (built-in choices)",
+                                        "MPI (measured)",
+                                        "MPI (on trial)",
                                         "MPI (nobody)",
                                         "MPI (arguments)",
                                         "MPI (memory)",
@@ -207,16 +210,6 @@ std::string processors_json(const std::vector<ProcessorCounts>& all) {
   return text + "]";
 }
 
-std::string library_version() {
-  std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
-  int length = 0;
-  native.Get_library_version(text.data(), &length);
-  std::string version(text.data());
-  version = version.substr(0, version.find('\n'));
-  std::replace(version.begin(), version.end(), '\t', ' ');
-  return version.substr(0, version.find(','));
-}
-
 bool is_wait(const Key& key) { return key.second.front() == kWaitMark; }
 
 // The longest waits first.
@@ -246,6 +239,47 @@ std::string wait_table(const Totals& totals) {
   return text;
 }
 
+// What trials in the program have shown (src/select/online.hpp), as rank 0 has seen them.
+std::string trials_table() {
+  if (!state.job || state.job->learnt().empty()) return "";
+  char line[320];
+  std::snprintf(line, sizeof line, "trials\n%-20s %6s %-6s %25s  %-24s %s\n", "collective", "ranks",
+                "on", "bytes", "taken", "against");
+  std::string text = line;
+  for (const Learnt& one : state.job->learnt()) {
+    const char* const taken = one.host ? "mpi" : one.algorithm;
+    const char* const other = one.host ? one.algorithm : "mpi";
+    const std::string bytes = std::to_string(one.least) + ".." + std::to_string(one.most);
+    std::snprintf(line, sizeof line,
+                  "%-20s %6d %-6s %25s  %-24s %s, which took %.2f times as long "
+                  "(trials: %d)\n",
+                  name(one.coll), one.size, one.place == Where::Place::node ? "node" : "nodes",
+                  bytes.c_str(), taken, other, one.ratio, one.trials);
+    text += line;
+  }
+  return text;
+}
+
+std::string trials_json() {
+  std::string text = ", \"trials\": [";
+  const char* separator = "\n  ";
+  char line[320];
+  const std::vector<Learnt> none;
+  for (const Learnt& one : state.job ? state.job->learnt() : none) {
+    std::snprintf(line, sizeof line,
+                  "{\"collective\": \"%s\", \"ranks\": %d, \"one_node\": %s, \"least_bytes\": %zu, "
+                  "\"most_bytes\": %zu, \"mpi\": %s, \"algorithm\": \"%s\", \"ratio\": %.4g, "
+                  "\"trials\": %d}",
+                  name(one.coll), one.size, one.place == Where::Place::node ? "true" : "false",
+                  one.least, one.most, one.host ? "true" : "false", one.algorithm, one.ratio,
+                  one.trials);
+    text += separator;
+    text += line;
+    separator = ",\n  ";
+  }
+  return text + "]";
+}
+
 std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
   char line[256];
   std::snprintf(line, sizeof line,
@@ -263,7 +297,7 @@ std::string table(const Totals& totals, const std::vector<ProcessorCounts>& proc
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text + wait_table(totals) + processors_table(totals, processors);
+  return text + trials_table() + wait_table(totals) + processors_table(totals, processors);
 }
 
 std::string quoted(const std::string& text) {
@@ -308,6 +342,7 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
     separator = ",\n  ";
   }
   text += "]";
+  text += trials_json();
   if (!processors.empty()) text += processors_json(processors);
   return text + "}\n";
 }
@@ -322,6 +357,16 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+std::string library_version() {
+  std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1, '\0');
+  int length = 0;
+  native.Get_library_version(text.data(), &length);
+  std::string version(text.data());
+  version = version.substr(0, version.find('\n'));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  return version.substr(0, version.find(','));
+}
 
 double now() noexcept {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/core.hpp"
 #include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
+
+/// The MPI by name and version ("Open MPI v5.0.11").
+std::string library_version();
 
 /// Seconds on a clock that never goes back.
 double now() noexcept;

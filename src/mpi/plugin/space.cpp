@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdint>
@@ -202,6 +203,17 @@ const Space* find_space(const void* address) noexcept {
     if (const Space* const found = drivers[i]->find(address)) return found;
   }
   return nullptr;
+}
+
+bool may_get_spaces() noexcept {
+  // Of NVIDIA's driver, AMD's, any that renders (Intel's too), and Windows'.
+  for (const char* const file : {"/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg"}) {
+    if (access(file, F_OK) == 0) return true;
+  }
+  const std::lock_guard lock(mutex);
+  seen = {};
+  dl_iterate_phdr(&read_name, nullptr);
+  return std::ranges::any_of(seen.of_driver, [](const Name& name) { return name.text[0] != '\0'; });
 }
 
 void watch_spaces() noexcept {

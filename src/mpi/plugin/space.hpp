@@ -78,6 +78,10 @@ inline bool may_have_spaces() noexcept {
 /// Where `address` lies; nullptr: the processor reads it. Thread-safe.
 const Space* find_space(const void* address) noexcept;
 
+/// Whether this process may ever have a GPU's memory: the machine has one, or a library for one is
+/// loaded.
+bool may_get_spaces() noexcept;
+
 /// Inside MPI_Init and MPI_Finalize.
 void watch_spaces() noexcept;
 void forget_spaces() noexcept;

@@ -1,0 +1,162 @@
+// The choice on line: trials of the host against tutti's algorithms, in the calls of the program.
+#include <algorithm>
+#include <new>
+
+#include "base/log.hpp"
+#include "base/reduction.hpp"
+#include "core/job.hpp"
+
+namespace tutti {
+namespace {
+
+/// What carries the members' times: an algorithm of tutti's own, whatever the user has asked for.
+Choice carrier(const Team& team) {
+  Shape shape = team.choices->shape(Coll::allreduce, OperatorClass::divisible);
+  shape.hosted = shape.dedicated = shape.fixed_order = false;
+  shape.bytes = shape.element_bytes = sizeof(double);
+  return choose(shape, Forced{});
+}
+
+}  // namespace
+
+/// False where there is no memory for it.
+bool JobImpl::begin_measuring(Team& team) {
+  if (!tries_ || team.size() == 1) return true;
+  std::unique_ptr<Online> online(new (std::nothrow) Online(scarce_));
+  if (!online) return false;
+  team.online = online.get();
+  online_[&team] = std::move(online);
+  return true;
+}
+
+void JobImpl::end_measuring(Team& team) noexcept {
+  online_.erase(&team);
+  team.online = nullptr;
+}
+
+/// A call on trial, or one that is the host's since it has won.
+Status JobImpl::run_attended(Team& team, const Call& call, Online::Cell* cell,
+                             Engine::Guard& guard) noexcept {
+  if (cell == nullptr) {
+    return tell_failure(
+        team, engine_.fail(team.membership(), Status::error(Code::no_memory, "out of memory")));
+  }
+  Online& online = *team.online;
+  // On a broken team the members may not have counted alike: what is decided stays.
+  if (engine_.broken(team.membership()) || (cell->on_trial && !Dispatcher::runs(carrier(team))))
+    online.settle(*cell);
+  const Choice& own = Dispatcher::choice(team, call);
+  if (!cell->on_trial)
+    return cell->host ? Dispatcher::left_to_host() : run_chosen(team, call, own, guard);
+  online.waits_for = call;
+  if (online.on_host(*cell)) {
+    online.awaits_time = true;
+    return Dispatcher::left_to_host();
+  }
+  const std::uint64_t begin = fabric_->now_ns();
+  if (const Status status = run_chosen(team, call, own, guard); !status.ok()) {
+    online.give_up();
+    return status;
+  }
+  online.awaits_time = call.copied;
+  return call.copied ? Status::success() : end_turn(team, fabric_->now_ns() - begin, guard);
+}
+
+Status JobImpl::took(Team& team, std::uint64_t ns) noexcept {
+  Engine::Guard guard(engine_);
+  team.online->awaits_time = false;
+  return end_turn(team, ns, guard);
+}
+
+Status JobImpl::end_turn(Team& team, std::uint64_t ns, Engine::Guard& guard) noexcept {
+  Online& online = *team.online;
+  if (!online.ended(ns)) return Status::success();
+  // Whole numbers, so that their sum is the same in whatever order it is formed.
+  double time = online.block_time();
+  if (const Status status = sum_over_members(team, &time, guard); !status.ok()) {
+    online.give_up();
+    return status;
+  }
+  Verdict verdict;
+  if (online.conclude(time / team.size(), &verdict)) note(team, online.waits_for, verdict);
+  return Status::success();
+}
+
+Status JobImpl::sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept {
+  Reduction sum;
+  find_reduction(Op::sum, Type::f64, &sum);
+  Call call;
+  call.coll = Coll::allreduce;
+  call.send = call.recv = value;
+  call.bytes = sizeof *value;
+  call.reduction = &sum;
+  return run_chosen(team, call, carrier(team), guard);
+}
+
+void JobImpl::note(const Team& team, const Call& call, const Verdict& verdict) {
+  const std::size_t bit = Online::class_of(call.bytes);
+  Learnt now;
+  now.coll = call.coll;
+  now.size = team.size();
+  const Shape& shape = team.choices->shape();
+  now.place = shape.mapped         ? Where::Place::node
+              : shape.hierarchical ? Where::Place::layers
+                                   : Where::Place::nodes;
+  now.scarce = scarce_;
+  now.bypass = shape.bypass;
+  now.whole = class_of(call) == OperatorClass::whole;
+  now.least = bit == 0 ? 0 : std::size_t{1} << bit;
+  now.most = (std::size_t{2} << bit) - 1;
+  if (call.coll == Coll::barrier) now.most = 0;
+  now.host = verdict.host;
+  now.algorithm = Dispatcher::choice(team, call).algorithm->name;
+  now.ratio = verdict.ratio;
+  now.trials = 1;
+  const auto known = std::ranges::find_if(learnt_, [&now](const Learnt& one) {
+    return one.coll == now.coll && one.size == now.size && one.place == now.place &&
+           one.least == now.least && one.whole == now.whole;
+  });
+  if (known != learnt_.end()) {
+    now.trials += known->trials;
+    *known = now;
+  } else if (learnt_.size() < learnt_.capacity()) {
+    learnt_.push_back(now);
+  }
+}
+
+/// Who runs the next call of that kind on the team, where trials decide it.
+bool JobImpl::is_on_host(const Team& team, const Call& call, bool* on_trial) const noexcept {
+  if (!is_tried(team, call, Dispatcher::choice(team, call))) return false;
+  const Online::Cell* const cell = cell_of(const_cast<Team&>(team), call);
+  if (cell == nullptr || !team.online->on_host(*cell)) return false;
+  *on_trial = team.online->tries_host(*cell);
+  return true;
+}
+
+/// Whether the host has run such calls, of that many bytes, in earlier runs.
+bool JobImpl::ran_on_host(const Team& team, Call call, std::size_t bytes) const noexcept {
+  if (kept_.empty() || class_of(call) != OperatorClass::divisible) return false;
+  call.bytes = call.coll == Coll::barrier ? 0 : bytes;
+  Shape shape = team.choices->shape_of(call);
+  shape.scarce = scarce_;
+  const Rule* const rule = kept_.of(shape);
+  return rule != nullptr && rule->choice.algorithm->left_to_host();
+}
+
+void JobImpl::remember(const Host& host) {
+  host_ = host.version;
+  std::string message;
+  if (can_try(host) && settings_.choice != "online")
+    kept_ = read_kept(settings_.choice, host_, &message);
+  if (!message.empty() && host.rank == 0)
+    log(LogLevel::warn, "TUTTI_CHOICE: %s; this run begins anew", message.c_str());
+}
+
+void JobImpl::keep_learnt() const {
+  if (!tries_ || settings_.choice == "online" || learnt_.empty()) return;
+  std::string message;
+  if (!write_kept(settings_.choice, host_, learnt_, &message).ok())
+    log(LogLevel::warn, "TUTTI_CHOICE: what was learnt is not kept: %s", message.c_str());
+}
+
+}  // namespace tutti

@@ -1,0 +1,142 @@
+#include "select/online.hpp"
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+constexpr int kPatience = 8;  // times that other cells wait for a trial between two of its calls
+constexpr std::uint32_t kWait = 8;      // calls, each time
+constexpr std::uint32_t kConfirm = 64;  // calls until who has won must win again
+
+double median_of(double* first, double* last) noexcept {
+  std::sort(first, last);
+  const auto count = last - first;
+  return count % 2 != 0 ? first[count / 2] : (first[count / 2 - 1] + first[count / 2]) / 2;
+}
+
+std::uint32_t twice(std::uint32_t calls) noexcept {
+  return calls + std::min(calls, Online::kMostGap);
+}
+
+}  // namespace
+
+/// Every so many calls; every call where it is not simply tutti's.
+bool Online::look(Cell& cell) noexcept {
+  cell.calls = std::min(cell.calls + std::min(cell.period, kMostCalls), kMostCalls);
+  if (cell.calls == kMostCalls) cell.next = 0;
+  if (cell.next != 0 && cell.calls >= cell.next && !cell.on_trial) begin(cell);
+  plan(cell);
+  return cell.on_trial || cell.host;
+}
+
+/// When somebody is to look again.
+void Online::plan(Cell& cell) noexcept {
+  const std::uint32_t quiet = cell.next == 0 ? kMostCalls : cell.next - cell.calls;
+  cell.left = cell.period = cell.on_trial || cell.host ? 1 : quiet;
+}
+
+/// One trial at a time. A cell whose calls have ended in the middle of one must not stand in the
+/// way of the others for ever.
+void Online::begin(Cell& cell) noexcept {
+  if (trial_.cell != nullptr) {
+    if (++trial_.waited_for < kPatience) {
+      cell.next = cell.calls + kWait;
+      return;
+    }
+    trial_.cell->next = twice(trial_.cell->calls);
+    leave();
+  }
+  trial_ = Trial{};
+  trial_.cell = &cell;
+  cell.on_trial = true;
+}
+
+void Online::leave() noexcept {
+  trial_.cell->on_trial = false;
+  plan(*trial_.cell);
+  trial_.cell = nullptr;
+}
+
+void Online::settle(Cell& cell) noexcept {
+  cell.next = 0;
+  if (cell.on_trial) leave();
+  plan(cell);
+}
+
+bool Online::ended(std::uint64_t ns) noexcept {
+  trial_.waited_for = 0;
+  trial_.times[trial_.turn++] = static_cast<double>(ns);
+  if (trial_.turn < trial_.turns) return false;
+  const int untimed = trial_.turns > 1 ? 1 : 0;
+  trial_.median = median_of(trial_.times + untimed, trial_.times + trial_.turns);
+  return true;
+}
+
+void Online::turn_to(bool other) noexcept {
+  const int block = trial_.incumbent > kLongNs ? kLongTurns : kTurns;
+  trial_.other = other;
+  trial_.turn = 0;
+  trial_.turns = other && trial_.probing ? 1 : block;
+}
+
+bool Online::conclude(double mean_ns, Verdict* out) noexcept {
+  if (!trial_.other) return conclude_incumbent(mean_ns);
+  const double ratio = mean_ns / trial_.incumbent;
+  trial_.lost += std::max(0.0, mean_ns - trial_.incumbent) * trial_.turns;
+  if (trial_.probing) return conclude_probe(ratio, out);
+  trial_.ratios[trial_.pair++] = ratio;
+  if (trial_.pair < kPairs && (trial_.pair > 1 || ratio <= kFarBehind)) {
+    turn_to(false);
+    return false;
+  }
+  finish(median_of(trial_.ratios, trial_.ratios + trial_.pair), out);
+  return true;
+}
+
+/// Goes on only where there is something to win.
+bool Online::conclude_incumbent(double mean_ns) noexcept {
+  Cell& cell = *trial_.cell;
+  trial_.incumbent = std::max(mean_ns, 1.0);
+  if (static_cast<double>(cell.calls) * mean_ns < worth_ns_) {
+    cell.next = twice(cell.calls);
+    leave();
+  } else {
+    turn_to(true);
+  }
+  return false;
+}
+
+/// A second probe where the first may have paid for something else, unless that was too dear.
+bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
+  const double all = static_cast<double>(trial_.cell->calls) * trial_.incumbent;
+  if (ratio <= kFarBehind) {
+    trial_.probing = false;
+    turn_to(false);
+    return false;
+  }
+  if (++trial_.probes == 1 && trial_.lost <= kCost * all) {
+    turn_to(true);
+    return false;
+  }
+  finish(ratio, out);
+  return true;
+}
+
+/// `ratio`: the other's time by the incumbent's.
+void Online::finish(double ratio, Verdict* out) noexcept {
+  Cell& cell = *trial_.cell;
+  if (ratio < kBetter) {
+    cell.host = !cell.host;
+    cell.next = cell.calls + kConfirm;
+    ratio = 1 / ratio;
+  } else {
+    const double calls_lost = trial_.lost / trial_.incumbent;
+    const double gap = std::max(3.0 * static_cast<double>(cell.calls), calls_lost / kCost);
+    cell.next = cell.calls + static_cast<std::uint32_t>(std::min<double>(gap, kMostGap));
+  }
+  *out = {cell.host, ratio};
+  leave();
+}
+
+}  // namespace tutti
