@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 from tutti import sim
-from tutti.bench import coll, rounds
+from tutti.bench import coll, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.host import mpis
 from tutti.report.files import write_json
@@ -48,7 +48,7 @@ CLAIMS = [
 ]
 
 
-def measure(claim: Claim, mpi: str, lab: coll.LabRequest, number: int) -> list[float]:
+def measure(claim: Claim, mpi: str, lab: texts.LabRequest, number: int) -> list[float]:
     """Microseconds of ours and of the baseline."""
     time_ms = max(2 * coll.TIME_MS, lab.latency_ns * 1e-6 * coll.TIME_LATENCIES)
     arguments = ["--ops", claim.op, "--sizes", str(claim.size), "--time-ms", str(time_ms), "--sync", "barrier"]
@@ -84,7 +84,7 @@ def main() -> None:
         if not claim.name.startswith(tuple(options.only.split(","))):
             continue
         for latency in options.latency.split(","):
-            lab = coll.LabRequest.parse(claim.nodes, latency, options.rate)
+            lab = texts.LabRequest.parse(claim.nodes, latency, options.rate)
             assert lab is not None
             ours, baseline = measure(claim, options.mpi, lab, options.rounds)
             rows.append({"bench": "claims", "claim": claim.name, "op": claim.op, "bytes": claim.size, "np": claim.ranks,

@@ -1,8 +1,12 @@
 /* Times MPI collectives. A plain MPI program: it knows nothing of tutti, and the same binary runs
  * on an MPI alone and under `tutti run`.
  *
- *   coll --ops bcast,allreduce --sizes 4,4096 [--time-ms 20] [--batches 5] [--sync none|barrier]
- *        [--roots fixed|rotate] --out FILE
+ *   coll --ops bcast,iallreduce,allreduce_init --sizes 4,4096 [--time-ms 20] [--batches 5]
+ *        [--sync none|barrier] [--roots fixed|rotate] [--calls 1000 --warm-up 100] --out FILE
+ *
+ * NAME is blocking, iNAME begun and awaited at once, NAME_init started and awaited, of a request
+ * that is made once. With --calls each cell is measured once, by so many calls after so many to
+ * warm up, as other benchmarks do; --time-ms and --batches say nothing then.
  *
  * What is timed (docs: bench/README.md): batches of calls that follow each other. The time of a
  * batch is the maximum over the ranks of what each measured, divided by its calls. Before every
@@ -21,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { kMaxOps = 16, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
+enum { kMaxOps = 32, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
 
 typedef struct {
   int rank, size;
@@ -31,17 +35,19 @@ typedef struct {
   uint32_t* send;
   uint32_t* recv;
   int root;
+  MPI_Request* persistent; /* of the cell's persistent collective */
 } Cell;
 
 typedef struct {
   const char* name;
+  int is_bcast;                      /* one buffer, sent by the root and received by the others */
   int sends_blocks, receives_blocks; /* buffers of one block per rank */
-  int reduces;
-  void (*call)(const Cell*);
   /* What recv[word] must be after call number `turn`, when every rank sent value_of(rank, turn,
    * ..). */
   uint32_t (*expected)(const Cell*, uint32_t turn, size_t word);
   int everywhere; /* results arrive on all ranks; otherwise at the root only */
+  void (*call)(const Cell*);
+  void (*init)(const Cell*); /* of persistent ones: makes *cell->persistent */
 } Collective;
 
 static int g_errors = 0;
@@ -83,43 +89,74 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
  */
 
 #define N ((int)cell->words)
+#define WORD MPI_UINT32_T
 
-static void call_barrier(const Cell* cell) { MPI_Barrier(cell->comm); }
-static void call_bcast(const Cell* cell) {
-  MPI_Bcast(cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
+/* The forms of a collective from one list of arguments: blocking; begun and awaited at once
+ * (iNAME); started and awaited, of a request that is made once (NAME_init). */
+#define BLOCKING_FORMS(name, Blocking, Nonblocking, ...)                          \
+  static void call_##name(const Cell* cell) { Blocking(__VA_ARGS__ cell->comm); } \
+  static void call_i##name(const Cell* cell) {                                    \
+    MPI_Request request;                                                          \
+    Nonblocking(__VA_ARGS__ cell->comm, &request);                                \
+    MPI_Wait(&request, MPI_STATUS_IGNORE);                                        \
+  }
+#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
+#define ALL_FORMS(name, Blocking, Nonblocking, Persistent, ...)          \
+  BLOCKING_FORMS(name, Blocking, Nonblocking, __VA_ARGS__)               \
+  static void init_##name(const Cell* cell) {                            \
+    Persistent(__VA_ARGS__ cell->comm, MPI_INFO_NULL, cell->persistent); \
+  }
+#else
+#define ALL_FORMS(name, Blocking, Nonblocking, Persistent, ...) \
+  BLOCKING_FORMS(name, Blocking, Nonblocking, __VA_ARGS__)
+#define init_barrier NULL
+#define init_bcast NULL
+#define init_reduce NULL
+#define init_allreduce NULL
+#define init_allgather NULL
+#define init_gather NULL
+#define init_scatter NULL
+#define init_alltoall NULL
+#define init_reduce_scatter_block NULL
+#endif
+
+#define TO_ALL cell->send, N, WORD, cell->recv, N, WORD,
+#define ROOTED cell->send, N, WORD, cell->recv, N, WORD, cell->root,
+/* clang-format off: one collective a line. */
+ALL_FORMS(barrier, MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, )
+ALL_FORMS(bcast, MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, cell->recv, N, WORD, cell->root, )
+ALL_FORMS(reduce, MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, cell->send, cell->recv, N, WORD,
+          MPI_SUM, cell->root, )
+ALL_FORMS(allreduce, MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, cell->send, cell->recv, N,
+          WORD, MPI_SUM, )
+ALL_FORMS(allgather, MPI_Allgather, MPI_Iallgather, MPI_Allgather_init, TO_ALL)
+ALL_FORMS(gather, MPI_Gather, MPI_Igather, MPI_Gather_init, ROOTED)
+ALL_FORMS(scatter, MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, ROOTED)
+ALL_FORMS(alltoall, MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, TO_ALL)
+ALL_FORMS(reduce_scatter_block, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
+          MPI_Reduce_scatter_block_init, cell->send, cell->recv, N, WORD, MPI_SUM, )
+/* clang-format on */
+
+static void call_persistent(const Cell* cell) {
+  MPI_Start(cell->persistent);
+  MPI_Wait(cell->persistent, MPI_STATUS_IGNORE);
 }
-static void call_reduce(const Cell* cell) {
-  MPI_Reduce(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->root, cell->comm);
-}
-static void call_allreduce(const Cell* cell) {
-  MPI_Allreduce(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->comm);
-}
-static void call_allgather(const Cell* cell) {
-  MPI_Allgather(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->comm);
-}
-static void call_gather(const Cell* cell) {
-  MPI_Gather(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
-}
-static void call_scatter(const Cell* cell) {
-  MPI_Scatter(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);
-}
-static void call_alltoall(const Cell* cell) {
-  MPI_Alltoall(cell->send, N, MPI_UINT32_T, cell->recv, N, MPI_UINT32_T, cell->comm);
-}
-static void call_reduce_scatter_block(const Cell* cell) {
-  MPI_Reduce_scatter_block(cell->send, cell->recv, N, MPI_UINT32_T, MPI_SUM, cell->comm);
-}
+
+#define ROWS(name, ...)                                                                    \
+  {#name, __VA_ARGS__, call_##name, NULL}, {"i" #name, __VA_ARGS__, call_i##name, NULL}, { \
+#name "_init", __VA_ARGS__, call_persistent, init_##name                               \
+  }
 
 static const Collective kCollectives[] = {
-    {"barrier", 0, 0, 0, call_barrier, NULL, 1},
-    {"bcast", 0, 0, 0, call_bcast, expect_root, 1},
-    {"reduce", 0, 0, 1, call_reduce, expect_sum, 0},
-    {"allreduce", 0, 0, 1, call_allreduce, expect_sum, 1},
-    {"allgather", 0, 1, 0, call_allgather, expect_blocks, 1},
-    {"gather", 0, 1, 0, call_gather, expect_blocks, 0},
-    {"scatter", 1, 0, 0, call_scatter, expect_my_block, 1},
-    {"alltoall", 1, 1, 0, call_alltoall, expect_exchange, 1},
-    {"reduce_scatter_block", 1, 0, 1, call_reduce_scatter_block, expect_my_sum, 1},
+    ROWS(barrier, 0, 0, 0, NULL, 1),
+    ROWS(bcast, 1, 0, 0, expect_root, 1),
+    ROWS(reduce, 0, 0, 0, expect_sum, 0),
+    ROWS(allreduce, 0, 0, 0, expect_sum, 1),
+    ROWS(allgather, 0, 0, 1, expect_blocks, 1),
+    ROWS(gather, 0, 0, 1, expect_blocks, 0),
+    ROWS(scatter, 0, 1, 0, expect_my_block, 1),
+    ROWS(alltoall, 0, 1, 1, expect_exchange, 1),
+    ROWS(reduce_scatter_block, 0, 1, 0, expect_my_sum, 1),
 };
 
 /* ---- time ---------------------------------------------------------------------------------------
@@ -157,14 +194,12 @@ static size_t recv_words(const Collective* op, const Cell* cell) {
   return cell->words * (size_t)(op->receives_blocks ? cell->size : 1);
 }
 
-static int is_bcast(const Collective* op) { return op->call == call_bcast; }
-
 /* Rewrites the buffer that this rank sends; a broadcast's receivers put garbage into theirs. */
 static void fill(const Collective* op, const Cell* cell, uint32_t turn) {
-  uint32_t* buffer = is_bcast(op) ? cell->recv : cell->send;
+  uint32_t* buffer = op->is_bcast ? cell->recv : cell->send;
   const uint32_t base = value_of(cell->rank, turn, 0);
   const size_t words = send_words(op, cell);
-  if (is_bcast(op) && cell->rank != cell->root) {
+  if (op->is_bcast && cell->rank != cell->root) {
     for (size_t word = 0; word < words; ++word) buffer[word] = ~base;
   } else {
     for (size_t word = 0; word < words; ++word) buffer[word] = base ^ (uint32_t)word;
@@ -202,7 +237,7 @@ static void verify(const Collective* op, Cell* cell, uint32_t* turn, int rotate)
   for (int i = 0; i < 3; ++i, ++*turn) {
     cell->root = rotate ? (int)(*turn % (uint32_t)cell->size) : 0;
     fill(op, cell, *turn);
-    if (!is_bcast(op)) memset(cell->recv, 0xA5, recv_words(op, cell) * sizeof *cell->recv);
+    if (!op->is_bcast) memset(cell->recv, 0xA5, recv_words(op, cell) * sizeof *cell->recv);
     op->call(cell);
     check(op, cell, *turn, 1);
   }
@@ -216,7 +251,7 @@ typedef struct {
 /* The ticks of `calls` calls on this rank. Small messages: the loop is timed as a whole. */
 static uint64_t time_small(const Collective* op, Cell* cell, uint32_t* turn, long calls,
                            Mode mode) {
-  const int bcast = is_bcast(op);
+  const int bcast = op->is_bcast;
   const int checked = op->expected != NULL;
   const int blocks = op->sends_blocks ? cell->size : 1;
   uint32_t wrong = 0;
@@ -296,7 +331,11 @@ static void die(const char* message, const char* what) {
 
 static const Collective* find_collective(const char* name) {
   for (size_t i = 0; i < sizeof kCollectives / sizeof *kCollectives; ++i) {
-    if (strcmp(kCollectives[i].name, name) == 0) return &kCollectives[i];
+    const Collective* op = &kCollectives[i];
+    if (strcmp(op->name, name) != 0) continue;
+    if (op->call == call_persistent && !op->init)
+      die("this MPI has no persistent collectives: ", name);
+    return op;
   }
   die("unknown collective: ", name);
   return NULL;
@@ -306,6 +345,7 @@ typedef struct {
   const Collective* ops[kMaxOps];
   size_t sizes[kMaxSizes];
   int op_count, size_count, batches;
+  long calls, warm_up; /* calls > 0: cold */
   double time_ms;
   Mode mode;
   const char* out;
@@ -339,6 +379,10 @@ static Options parse(int argc, char** argv) {
       options.mode.barrier = strcmp(value, "barrier") == 0;
     } else if (strcmp(name, "--roots") == 0) {
       options.mode.rotate = strcmp(value, "rotate") == 0;
+    } else if (strcmp(name, "--calls") == 0) {
+      options.calls = atol(value);
+    } else if (strcmp(name, "--warm-up") == 0) {
+      options.warm_up = atol(value);
     } else if (strcmp(name, "--out") == 0) {
       options.out = value;
     } else {
@@ -348,6 +392,10 @@ static Options parse(int argc, char** argv) {
   if (argc % 2 == 0) die("an option without a value: ", argv[argc - 1]);
   if (!options.op_count || !options.size_count || !options.out)
     die("--ops, --sizes and --out are needed", "");
+  for (int i = 0; i < options.op_count; ++i) {
+    if (options.mode.rotate && options.ops[i]->init)
+      die("a persistent one has one root: ", options.ops[i]->name);
+  }
   if (options.batches < 1 || options.batches > kMaxBatches) die("--batches: 1 to 100", "");
   return options;
 }
@@ -359,9 +407,11 @@ typedef struct {
   long calls; /* in a batch */
   double us[kMaxBatches], spent_us;
   int batches;
+  MPI_Request persistent;
 } Record;
 
-static void enter(const Record* record, Cell* cell) {
+static void enter(Record* record, Cell* cell) {
+  cell->persistent = &record->persistent;
   cell->bytes = record->bytes;
   cell->words = record->bytes ? record->bytes / 4 : 1;
   cell->root = 0;
@@ -372,6 +422,8 @@ static void prepare(Record* record, Cell* cell, const Options* options, uint32_t
                     double tick) {
   const Collective* op = record->op;
   enter(record, cell);
+  if (op->init) op->init(cell);
+  if (options->calls > 0) return;
   memset(cell->send, 0, send_words(op, cell) * sizeof *cell->send);
   verify(op, cell, turn, options->mode.rotate);
   enter(record, cell);
@@ -394,6 +446,17 @@ static void time_batch(Record* record, Cell* cell, const Options* options, uint3
   record->spent_us += us * (double)record->calls;
 }
 
+/* As other benchmarks do: few calls to warm up, and the mean of the next ones. */
+static void time_cold(Record* record, Cell* cell, const Options* options, uint32_t* turn,
+                      double tick) {
+  prepare(record, cell, options, turn, tick);
+  if (options->warm_up > 0) batch_us(record->op, cell, turn, options->warm_up, options->mode, tick);
+  record->calls = options->calls;
+  record->us[record->batches++] =
+      batch_us(record->op, cell, turn, record->calls, options->mode, tick);
+  verify(record->op, cell, turn, options->mode.rotate);
+}
+
 static void write_record(const Record* record, FILE* out) {
   fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", record->op->name,
           record->bytes, record->calls);
@@ -408,6 +471,10 @@ static void write_record(const Record* record, FILE* out) {
 static void measure_all(Record* records, int count, Cell* cell, const Options* options,
                         double tick) {
   uint32_t turn = 1;
+  if (options->calls > 0) {
+    for (int i = 0; i < count; ++i) time_cold(&records[i], cell, options, &turn, tick);
+    return;
+  }
   for (int i = 0; i < count; ++i) prepare(&records[i], cell, options, &turn, tick);
   for (int sweep = 0; sweep < options->batches; ++sweep) {
     for (int i = 0; i < count; ++i) time_batch(&records[i], cell, options, &turn, tick);
@@ -452,7 +519,10 @@ int main(int argc, char** argv) {
   static Record records[kMaxOps * kMaxSizes];
   const int count = list_cells(&options, records);
   measure_all(records, count, &cell, &options, tick);
-  for (int i = 0; out && i < count; ++i) write_record(&records[i], out);
+  for (int i = 0; i < count; ++i) {
+    if (records[i].op->init) MPI_Request_free(&records[i].persistent);
+    if (out) write_record(&records[i], out);
+  }
   if (out) fclose(out);
 
   int errors = 0;

@@ -15,13 +15,13 @@ import statistics
 from pathlib import Path
 
 from rich.console import Console
-from tutti.bench import coll, rounds
+from tutti.bench import rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.host import mpis
 from tutti.report.files import write_json
 
 
-def launches(mpi: mpis.Mpi, ranks: int, ratios: list[str], lab: coll.LabRequest) -> list[Launch]:
+def launches(mpi: mpis.Mpi, ranks: int, ratios: list[str], lab: texts.LabRequest) -> list[Launch]:
     settings = rounds.settings_for(mpi, ranks, lab)
     return [Launch(mpi, ranks, False, "alone", settings),
             Launch(mpi, ranks, True, "tutti", settings, {"TUTTI_NET": "on"}),
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    lab = coll.LabRequest.parse(options.nodes, options.latency, "0")
+    lab = texts.LabRequest.parse(options.nodes, options.latency, "0")
     mpi, sizes, computes = mpis.find(options.mpi), options.sizes.split(","), ["0", *options.compute.split(",")]
     rows = []
     for ranks in (int(word) for word in options.np.split(",")):

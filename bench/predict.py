@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 from tutti import sim
-from tutti.bench import coll, rounds
+from tutti.bench import coll, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
 from tutti.host import mpis
@@ -25,7 +25,7 @@ FORCED = ({"barrier": "dissemination", "allreduce": "recursive_doubling", "allga
 REPEAT = 8  # simulated calls in a row
 
 
-def measure(lab: coll.LabRequest, mpi: str, forced: dict[str, str], sizes: list[int],
+def measure(lab: texts.LabRequest, mpi: str, forced: dict[str, str], sizes: list[int],
             number: int) -> dict[tuple[str, int], float]:
     """Microseconds by (operation, bytes)."""
     time_ms = max(5 * coll.TIME_MS, lab.latency_ns * 1e-6 * coll.TIME_LATENCIES)
@@ -51,10 +51,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for nodes in map(int, options.nodes.split(",")):
-        lab = coll.LabRequest.parse(nodes, options.latency, options.rate)
+        lab = texts.LabRequest.parse(nodes, options.latency, options.rate)
         assert lab is not None
         for forced in FORCED:
-            for (op, size), us in measure(lab, options.mpi, forced, coll._sizes(options.sizes), options.rounds).items():
+            for (op, size), us in measure(lab, options.mpi, forced, texts.sizes(options.sizes), options.rounds).items():
                 try:
                     predicted = sim.simulate(op, forced[op], str(options.profile), nodes, size=size, repeat=REPEAT)["us"]
                 except UserError as error:  # so the measurement was another algorithm's

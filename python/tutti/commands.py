@@ -95,7 +95,8 @@ def bench_coll(
     np: Annotated[str, typer.Option("--np", metavar="LIST", help="Numbers of ranks.")] = "2",
     op: Annotated[str, typer.Option(
         metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
-        "alltoall, reduce_scatter_block.")] = "bcast,allreduce,allgather,barrier",
+        "alltoall, reduce_scatter_block; ibcast and so on: begun and awaited at once; bcast_init and so on: started "
+        "and awaited.")] = "bcast,allreduce,allgather,barrier",
     sizes: Annotated[str, typer.Option(
         metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",
     rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,
@@ -110,6 +111,13 @@ def bench_coll(
         min=1, metavar="NODES", help="Measure in a cluster in a box of so many nodes (see tutti lab).")] = None,
     latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
     rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
+    against: Annotated[str, typer.Option(
+        metavar="peers|own", help="peers: the best of the MPIs alone; own: each MPI with tutti against itself, as it "
+        "comes and at its best settings; what falls below 0.97 is measured again.")] = "peers",
+    cold: Annotated[bool, typer.Option(
+        "--cold", help="As other benchmarks measure: each size in a start of its own, 100 calls to warm up, the mean of "
+        "1,000 (a tenth of both beyond 64 KiB).")] = False,
+    beside: Annotated[int, typer.Option(min=0, max=64, help="Busy processes to start beside them.")] = 0,
     json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
     plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw them here (PNG, SVG).")] = None,
     jobs_only: Annotated[bool, typer.Option(
@@ -120,7 +128,7 @@ def bench_coll(
 
     coll.bench(coll.Request.parse(mpi=mpi, np=np, op=op, sizes=sizes, rounds=rounds, time_ms=time_ms,
                                   sync=sync, seed=seed, json_path=json, plot_path=plot, lab=lab, latency=latency,
-                                  rate=rate), dry_run=jobs_only)
+                                  rate=rate, against=against, cold=cold, beside=beside), dry_run=jobs_only)
 
 
 def _with_bare_report(arguments: list[str]) -> list[str]:

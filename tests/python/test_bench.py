@@ -2,12 +2,13 @@
 
 import json
 import math
+import os
 import subprocess
 
 import pytest
 from conftest import ROOT
 from rich.console import Console
-from tutti.bench import peers, program
+from tutti.bench import neighbours, own, peers, program
 from tutti.report import table
 
 KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
@@ -27,6 +28,8 @@ KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "
     ("--latency", "500us", "--lab"),
     ("--lab", "0", "--lab"),
     ("--sync", "maybe", "none or barrier"),
+    ("--against", "them", "peers or own"),
+    ("--beside", "-1", "--beside"),
     ("--json", "/nowhere/rows.json", "/nowhere"),
     ("--plot", "rows.gif", ".png"),
 ])
@@ -69,9 +72,9 @@ def test_wrong_results_are_found(tmp_path, mpi, cache, monkeypatch):
     """An MPI that delivers garbage: the benchmark program with a broadcast that does nothing."""
     broken = tmp_path / "coll.c"
     text = (ROOT / "bench" / "coll.c").read_text()
-    call = "MPI_Bcast(cell->recv, N, MPI_UINT32_T, cell->root, cell->comm);"
-    assert call in text
-    broken.write_text(text.replace(call, "(void)cell;"))
+    before = "/* The forms of a collective"
+    assert before in text
+    broken.write_text(text.replace(before, f"#define MPI_Bcast(...) (void)cell\n{before}"))
     monkeypatch.setenv("XDG_CACHE_HOME", cache["XDG_CACHE_HOME"])
     binary = program.compile_for(mpi, broken)
     settings = peers.best_settings(mpi, 2, 2)
@@ -110,3 +113,64 @@ def test_states_of_the_machine_cancel_in_the_fastest_rounds(capsys):
     assert "by the fastest round of each: 3.00 in geometric mean, lowest 3.00" in shown
     table.show([{**line, "rounds": 1} for line in rows], Console(width=160))
     assert "fastest" not in capsys.readouterr().out
+
+
+# ---- --against own
+
+
+def own_rows(alone: float, served: float, settings: str = "defaults", op: str = "bcast") -> list[dict]:
+    return [{**row(op, 4, "mpich", tutti, us), "settings": settings} for tutti, us in ((False, alone), (True, served))]
+
+
+def test_each_mpi_is_compared_with_itself_at_the_same_settings():
+    """What another MPI, or the same one at other settings, takes says nothing."""
+    rows = [*own_rows(1.0, 0.5), *own_rows(3.0, 2.0, "--fast"), row("bcast", 4, "openmpi", False, 0.1) | {"settings": "defaults"}]
+    found = own.compare(rows)
+    assert [(cell.group, cell.median, cell.fastest) for cell in found] == [
+        ((2, "mpich", "defaults"), 2.0, 2.0), ((2, "mpich", "--fast"), 1.5, 1.5)]
+    assert own.below(found) == []
+
+
+@pytest.mark.parametrize("us, us_min, loses", [(1.0, 1.0, False), (1.02, 1.02, False), (1.05, 1.0, True), (1.0, 1.05, True)])
+def test_a_loss_by_the_median_or_by_the_fastest_round(us, us_min, loses):
+    rows = own_rows(1.0, 1.0)
+    rows[1] |= {"us": us, "us_min": us_min}
+    assert bool(own.below(own.compare(rows))) == loses
+
+
+def test_what_stays_below_is_named(capsys):
+    first = [*own_rows(1.0, 2.0, op="bcast"), *own_rows(1.0, 2.0, op="reduce"), *own_rows(4.0, 1.0, op="gather")]
+    own.show(first, [*own_rows(1.0, 4.0, op="bcast"), *own_rows(1.0, 1.0, op="reduce")], Console(width=160))
+    shown = capsys.readouterr().out
+    assert "2 ranks, mpich (defaults), bcast 4: 1.00 us alone, 4.00 with tutti: 0.25 by the median, 0.25 by the fastest" in shown
+    assert "reduce" not in shown and "1.00 in geometric mean; 1 of 3 cells below 0.97 in both measurements" in shown
+
+
+def test_nothing_below_needs_no_second_measurement(capsys):
+    own.show(own_rows(2.0, 1.0), [], Console(width=160))
+    assert "2.00 in geometric mean; 0 of 1 cells below" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [[], ["--cold", "--beside", "1"]], ids=["warm", "cold"])
+def test_against_itself(tutti, mpi, cache, tmp_path, more):
+    answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--against", "own", "--op", "barrier,ibcast,allreduce_init",
+                   "--sizes", "4,1K", "--rounds", "1", "--time-ms", "1", "--json", "rows.json", *more, env=cache)
+    assert answer.status == 0, answer.err
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    first = [line for line in rows if not line.get("again")]
+    cells = {("barrier", 0), ("ibcast", 4), ("ibcast", 1024), ("allreduce_init", 4), ("allreduce_init", 1024)}
+    for settings in {line["settings"] for line in first}:
+        assert {(line["op"], line["bytes"], line["tutti"]) for line in first if line["settings"] == settings} == {
+            (op, size, tutti) for op, size in cells for tutti in (False, True)}
+    assert all(line["iterations"] == 1000 for line in rows) or not more or more[0] != "--cold"
+    again = own.compare(line for line in rows if line.get("again"))
+    assert {(cell.group, cell.op, cell.bytes) for cell in again} == set(own.below(own.compare(first)))
+    assert "cells below 0.97" in answer.out
+
+
+def test_neighbours_end_with_the_benchmark():
+    with neighbours.busy(2):
+        children = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True)
+        mine = [line.split()[0] for line in children.stdout.splitlines() if "getppid" in line]
+        assert len(mine) == 2
+    assert not any(os.path.exists(f"/proc/{number}") for number in mine)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tutti import command as command_of_tutti
-from tutti.bench import coll, options, peers, program
+from tutti.bench import options, peers, program, start, texts
 from tutti.errors import Failure, UserError
 from tutti.host import machine, mpis
 from tutti.host.mpis import Mpi
@@ -101,12 +101,12 @@ def run_once(launch: Launch, binary: Path, sizes: list[int], computes: list[floa
             environment.pop("TUTTI_DCP_CPUS", None)
         else:
             command = [*command_of_tutti(), "run", *(["--dcp", launch.dcp] if launch.dcp else []), *command]
-        limit = coll.START_S + len(sizes) * (len(computes) + 1) * (CELL_S + time_ms * 4e-3)
+        limit = start.START_S + len(sizes) * (len(computes) + 1) * (CELL_S + time_ms * 4e-3)
         if manner.in_turn:  # a round at least, in which each rank has its turn
             limit += len(sizes) * sum(computes) * 1e-6 * 2 * AHEAD * launch.ranks
-        status, said = coll._run(command, environment, limit)
+        status, said = start.here(command, environment, limit)
         if status != 0:
-            raise Failure(f"{launch.title()}: {coll._reason(status, limit)}\n{coll._tail(said)}")
+            raise Failure(f"{launch.title()}: {start.reason(status, limit)}\n{start.tail(said)}")
         return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -116,7 +116,7 @@ def measure(launches: list[Launch], sizes: list[int], computes: list[float], rou
     binaries = {mpi: program.compile_for(mpi, program.source("dcp.c")) for mpi in {each.mpi for each in launches}}
     order = random.Random(seed)
     found: dict[tuple[Launch, int, float], list[dict[str, Any]]] = {}
-    with coll._progress(console) as progress:
+    with start.progress(console) as progress:
         task = progress.add_task("", total=rounds * len(launches))
         for _ in range(rounds):
             for launch in order.sample(launches, len(launches)):
@@ -197,17 +197,17 @@ def command(
     """Dedicated processors: latency and overhead, beside MPI_Iallreduce of each MPI."""
     if json_path is not None and not json_path.absolute().parent.is_dir():
         raise UserError(f"cannot write {json_path}: there is no folder {json_path.absolute().parent}")
-    ratios = coll._words(ratio, "--ratio")
+    ratios = texts.words(ratio, "--ratio")
     for text in ratios:
         options_of(text, False)
-    counts = coll._ranks(np)
+    counts = texts.ranks(np)
     if min(counts) < 2:
         raise UserError(f"--np {np}: expected numbers of ranks from 2 on")
-    numbers = coll._sizes(sizes)
+    numbers = texts.sizes(sizes)
     if any(number % 8 for number in numbers):
         raise UserError(f"--sizes {sizes}: expected bytes in multiples of 8: the elements are doubles")
     computes = computations(compute)
-    launches = [Launch(one, count, dcp) for one in (mpis.find(name) for name in coll._words(mpi, "--mpi"))
+    launches = [Launch(one, count, dcp) for one in (mpis.find(name) for name in texts.words(mpi, "--mpi"))
                 for count in counts for dcp in (None, "", *ratios)]
     manner = Manner(own_cores or in_turn, give_way, in_turn)
     console = Console(stderr=True)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tutti.bench import coll, options, rounds
+from tutti.bench import options, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
 from tutti.host import mpis
@@ -31,7 +31,7 @@ def overlap_of(comm: float, compute: float, both: float) -> float:
     return min(1.0, max(0.0, (comm + compute - both) / min(comm, compute)))
 
 
-def launches_of(mpi: Mpi, ranks: int, protocols: list[str], lab: coll.LabRequest | None) -> list[Launch]:
+def launches_of(mpi: Mpi, ranks: int, protocols: list[str], lab: texts.LabRequest | None) -> list[Launch]:
     settings = rounds.settings_for(mpi, ranks, lab)
     launches = [Launch(mpi, ranks, False, "native", settings)]
     if mpi.name in OWN_THREADS:
@@ -112,27 +112,27 @@ def command(
     dry_run: options.DryRun = False,
 ) -> None:
     """Overlap of transfers with computation: each MPI, with its own progress threads, and tutti's three protocols."""
-    ops, wanted = coll._words(op, "--op"), coll._sizes(sizes)
+    ops, wanted = texts.words(op, "--op"), texts.sizes(sizes)
     for name in ops:
         if name not in SIDES:
             raise UserError(f"--op {name}: expected one of {', '.join(SIDES)}")
-    ways = coll._words(protocols, "--protocol")
+    ways = texts.words(protocols, "--protocol")
     for name in ways:
         if name not in PROTOCOLS:
             raise UserError(f"--protocol {name}: expected one of {', '.join(PROTOCOLS)}")
-    shares = coll._words(fractions, "--fractions")
+    shares = texts.words(fractions, "--fractions")
     for word in shares:
         if not word.replace(".", "", 1).isdigit() or float(word) <= 0:
             raise UserError(f"--fractions {word}: expected positive numbers, such as 0.5,1,1.25")
     rounds.check_output(json_path)
-    in_lab = coll.LabRequest.parse(lab, latency, rate)
+    in_lab = texts.LabRequest.parse(lab, latency, rate)
     plan = Plan("overlap.c", ["--ops", ",".join(ops), "--sizes", ",".join(map(str, wanted)), "--fractions",
                               ",".join(shares), "--repeats", str(REPEATS)],
                 len(ops) * len(wanted) * len(shares), 1.0, number,
                 random.SystemRandom().randrange(10**6) if seed is None else seed, in_lab)
     if apart:
         plan.arguments.extend(["--apart", str(_leave_last_processor())])
-    launches = [launch for found in map(mpis.find, coll._words(mpi, "--mpi"))
+    launches = [launch for found in map(mpis.find, texts.words(mpi, "--mpi"))
                 for launch in launches_of(found, np, ways, in_lab)]
     found = rounds.run(plan, launches, Console(stderr=True), dry_run)
     if dry_run:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 from rich.console import Console
 
-from tutti.bench import coll, options, rounds
+from tutti.bench import coll, options, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import UserError
 from tutti.host import mpis
@@ -58,21 +58,21 @@ def command(
     """Messages between two ranks: each MPI alone and with tutti (TUTTI_P2P=1), interleaved; time for one message."""
     if np != RANKS:
         raise UserError(f"--np {np}: messages are measured between {RANKS} ranks")
-    ops = coll._words(op, "--op")
+    ops = texts.words(op, "--op")
     for name in ops:
         if name not in OPS:
             raise UserError(f"--op {name}: expected one of {', '.join(OPS)}")
     rounds.check_output(json_path)
-    in_lab = coll.LabRequest.parse(lab, latency, rate)
+    in_lab = texts.LabRequest.parse(lab, latency, rate)
     if time_ms is None:
         time_ms = coll.TIME_MS if in_lab is None else max(5 * coll.TIME_MS, in_lab.latency_ns * 1e-6 * 100)
-    wanted = coll._sizes(sizes)
+    wanted = texts.sizes(sizes)
     plan = Plan("p2p.c", ["--ops", ",".join(ops), "--sizes", ",".join(map(str, wanted)), "--time-ms", str(time_ms)],
                 len(ops) * len(wanted), time_ms * 1e-3, number,
                 random.SystemRandom().randrange(10**6) if seed is None else seed, in_lab)
     launches = [Launch(found, RANKS, tutti, "TUTTI_P2P=1" if tutti else "native",
                        rounds.settings_for(found, RANKS, in_lab), {"TUTTI_P2P": "1"} if tutti else {})
-                for found in map(mpis.find, coll._words(mpi, "--mpi")) for tutti in (False, True)]
+                for found in map(mpis.find, texts.words(mpi, "--mpi")) for tutti in (False, True)]
     found = rounds.run(plan, launches, Console(stderr=True), dry_run)
     if dry_run:
         return

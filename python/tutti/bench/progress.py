@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tutti.bench import coll, options, overlap, rounds
+from tutti.bench import options, overlap, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.host import mpis
 from tutti.report.table import size_text, time_text
@@ -59,12 +59,12 @@ def command(
 ) -> None:
     """What progress costs: a computation with nothing pending and beside a pending receive, and an interrupt."""
     rounds.check_output(json_path)
-    in_lab = coll.LabRequest.parse(lab, latency, rate)
-    wanted = coll._sizes(size)[0]
+    in_lab = texts.LabRequest.parse(lab, latency, rate)
+    wanted = texts.sizes(size)[0]
     plan = Plan("progress.c", ["--bytes", str(wanted), "--compute-ms", str(compute_ms), "--repeats", str(REPEATS)], 1,
                 REPEATS * 5 * compute_ms * 1e-3, number,
                 random.SystemRandom().randrange(10**6) if seed is None else seed, in_lab)
-    launches = [launch for found in map(mpis.find, coll._words(mpi, "--mpi"))
+    launches = [launch for found in map(mpis.find, texts.words(mpi, "--mpi"))
                 for launch in overlap.launches_of(found, 2, ["read", "read_interrupt"], in_lab)]
     found = rounds.run(plan, launches, Console(stderr=True), dry_run)
     if dry_run:

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from tutti import command as command_of_tutti
-from tutti.bench import coll, peers, program
+from tutti.bench import peers, program, start, texts
 from tutti.errors import Failure, UserError
 from tutti.host import machine
 from tutti.host.mpis import Mpi
@@ -51,10 +51,10 @@ class Plan:
     cell_s: float       # expected for one of them
     rounds: int
     seed: int
-    lab: coll.LabRequest | None = None
+    lab: texts.LabRequest | None = None
 
     def limit_s(self) -> float:
-        return coll.START_S + self.cells * (SLOWEST_CELL_S + 4 * self.cell_s)
+        return start.START_S + self.cells * (SLOWEST_CELL_S + 4 * self.cell_s)
 
 
 def check_output(path: Path | None) -> None:
@@ -63,7 +63,7 @@ def check_output(path: Path | None) -> None:
         raise UserError(f"cannot write {path}: there is no folder {path.absolute().parent}")
 
 
-def settings_for(mpi: Mpi, ranks: int, lab: coll.LabRequest | None) -> peers.Settings:
+def settings_for(mpi: Mpi, ranks: int, lab: texts.LabRequest | None) -> peers.Settings:
     return peers.lab_settings(mpi) if lab else peers.best_settings(mpi, ranks, machine.cpus().usable)
 
 
@@ -88,7 +88,7 @@ def run(plan: Plan, launches: list[Launch], console: Console, dry_run: bool) -> 
             print(shlex.join(command(plan, launch, programs[launch.mpi], Path("OUT"))))
         return found
     order = random.Random(plan.seed)
-    with (tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder, coll._progress(console) as bar,
+    with (tempfile.TemporaryDirectory(prefix="tutti-bench-") as folder, start.progress(console) as bar,
           plan.lab.open() if plan.lab else contextlib.nullcontext() as lab):
         task = bar.add_task("", total=plan.rounds * len(launches))
         for _ in range(plan.rounds):
@@ -119,10 +119,10 @@ def _measure(plan: Plan, launch: Launch, binary: Path, out: Path, lab: Any) -> l
     environment |= launch.variables
     words = command(plan, launch, binary, out)
     limit = plan.limit_s()
-    status, said = (coll._run(words, environment, limit) if lab is None else
-                    coll._run_in(lab, words, environment, limit))
+    status, said = (start.here(words, environment, limit) if lab is None else
+                    start.in_lab(lab, words, environment, limit))
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     if status != 0:
-        raise Failure(f"{launch.title()}: {coll._reason(status, limit)} after {len(lines)} of {plan.cells} cells\n"
-                      f"{coll._tail(said)}")
+        raise Failure(f"{launch.title()}: {start.reason(status, limit)} after {len(lines)} of {plan.cells} cells\n"
+                      f"{start.tail(said)}")
     return lines

@@ -127,7 +127,7 @@ def command(
     """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --choices also
     which algorithms are to be used here; with --dcp, find the ratio of dedicated collective processors to an
     application's processes instead."""
-    from tutti.bench.coll import LabRequest
+    from tutti.bench.texts import LabRequest
 
     in_lab = LabRequest.parse(lab, latency, rate)
     if in_lab is not None and (choices_path is not None or json_path is not None or dcp):

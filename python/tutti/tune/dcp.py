@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tutti.bench import coll
 from tutti.bench import dcp as bench
+from tutti.bench import texts
 from tutti.errors import UserError
 from tutti.host import mpis
 from tutti.launch.dcp import Application, Measured, break_even, fewest_for_overlap, lowest_latency, options_of, read_profile
@@ -60,12 +60,12 @@ def _say_whether(app: Application, one: Measured, without_us: float) -> dict[str
 def run(mpi: str, ranks: int, ratios: str, sizes: str, overlap_us: float, profile: Path | None, point_s: float,
         rounds: int, json_path: Path | None) -> None:
     """Measures, proposes, and applies the break-even condition to a profile. Raises UserError, Failure."""
-    wanted = coll._words(ratios, "--ratio")
+    wanted = texts.words(ratios, "--ratio")
     for text in wanted:
         options_of(text, False)
     if ranks < 2:
         raise UserError(f"--np {ranks}: expected ranks from 2 on")
-    numbers = coll._sizes(sizes)
+    numbers = texts.sizes(sizes)
     if any(number % 8 for number in numbers):
         raise UserError(f"--bytes {sizes}: expected bytes in multiples of 8: the elements are doubles")
     app = read_profile(profile, point_s, overlap_us) if profile is not None else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tutti import native, sim
-from tutti.bench import coll, rounds
+from tutti.bench import coll, rounds, texts
 from tutti.bench.rounds import Launch, Plan
 from tutti.errors import Failure
 from tutti.host import mpis
@@ -23,14 +23,14 @@ WINDOWS = {"bandwidth": 16, "rate": 128}  # messages in a row, then one back (be
 Cells = dict[tuple[str, int], float]
 
 
-def measure(mpi: str, lab: coll.LabRequest, number: int, console: Console) -> Cells:
+def measure(mpi: str, lab: texts.LabRequest, number: int, console: Console) -> Cells:
     """Microseconds by (operation, bytes): medians over the rounds. Raises Failure, UserError."""
     forced = ",".join(f"{op}={alg}" for op, alg in FORCED.items())
     return {**_measure("coll.c", list(FORCED), [LOW, HIGH], {"TUTTI_ALG": forced}, mpi, lab, number, console),
             **_measure("p2p.c", list(WINDOWS), [SMALL], {"TUTTI_P2P": "1"}, mpi, lab, number, console)}
 
 
-def _measure(source: str, ops: list[str], sizes: list[int], variables: dict[str, str], mpi: str, lab: coll.LabRequest,
+def _measure(source: str, ops: list[str], sizes: list[int], variables: dict[str, str], mpi: str, lab: texts.LabRequest,
              number: int, console: Console) -> Cells:
     time_ms = max(5 * coll.TIME_MS, lab.latency_ns * 1e-6 * coll.TIME_LATENCIES)
     plan = Plan(source, ["--ops", ",".join(ops), "--sizes", ",".join(map(str, sizes)), "--time-ms", str(time_ms)],
@@ -69,7 +69,7 @@ def profile(terms: dict[str, float], host: dict[str, float], name: str, source: 
     return "\n".join([*lines, "counter_bytes = 8", "copied_bytes = 0", ""])
 
 
-def run(out: Path, mpi: str, lab: coll.LabRequest, number: int) -> None:
+def run(out: Path, mpi: str, lab: texts.LabRequest, number: int) -> None:
     """Measures, fits, writes the profile, and says what came out."""
     host = dict(native.core().measure_host())
     cells = measure(mpi, lab, number, Console(stderr=True))
