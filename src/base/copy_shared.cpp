@@ -21,7 +21,7 @@ constexpr std::size_t kSteady = 16384;
 // The same of a copy that is made in parts, which are read while the next ones are written
 // (docs/decisions/0017-trains.md).
 constexpr std::size_t kSteadyParts = 65536;
-constexpr float kShortFactor = 4.0F, kSteadyFactor = 1.8F;
+constexpr float kShortFactor = 16.0F, kSteadyFactor = 1.8F;
 
 std::uint64_t ticks() noexcept {
 #if defined(__x86_64__)
