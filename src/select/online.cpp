@@ -74,10 +74,13 @@ bool Online::ended(std::uint64_t ns) noexcept {
 }
 
 void Online::turn_to(bool other) noexcept {
-  const int block = trial_.incumbent > kLongNs ? kLongTurns : kTurns;
+  const bool probe = other && trial_.probing;
   trial_.other = other;
   trial_.turn = 0;
-  trial_.turns = other && trial_.probing ? 1 : block;
+  trial_.turns = trial_.incumbent > kLongNs              ? kLongTurns
+                 : trial_.incumbent >= kShortNs || probe ? kTurns
+                                                         : kShortTurns;
+  if (probe && trial_.probes == 0) trial_.turns = 1;
 }
 
 bool Online::conclude(double mean_ns, Verdict* out) noexcept {
@@ -115,7 +118,7 @@ bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
     turn_to(false);
     return false;
   }
-  if (++trial_.probes == 1 && trial_.lost <= kCost * all) {
+  if (++trial_.probes == 1 && trial_.lost <= std::max(kCost * all, kProbeNs)) {
     turn_to(true);
     return false;
   }

@@ -5,9 +5,12 @@
 // a trial the two ways take blocks of calls in turn; after each block the members add up what it
 // took them, so all decide the same.
 //
-// - A trial begins only once the cell has taken time worth it. It begins with one call or two: who
-//   is far behind in these has lost. (Two, since an MPI may set something up in the first.)
+// - A trial begins only once the cell has taken time worth it. It begins with one call, and where
+//   that was not too dear with a block: who is far behind in both has lost. (An MPI may set
+//   something up in its first call, and be out of the caches.)
 // - What a trial has lost in time must be a small part of the whole before the next one begins.
+// - Blocks of short calls are longer: a root, or who has its data already, may run some calls
+// ahead.
 // - A block's first call is not timed: it pays for what the block before has left behind. Of the
 //   others the median counts, so that one interruption decides nothing.
 // - Who wins must do so clearly, in the median of the pairs of blocks.
@@ -54,8 +57,11 @@ class Online {
   static constexpr double kCost = 0.005;                // of a trial: part of the time of all calls
   static constexpr int kPairs = 3;                      // of blocks, in a whole trial
   static constexpr int kTurns = 4;                      // calls of a block
-  static constexpr int kLongTurns = 2;                  // where each takes longer than kLongNs
+  static constexpr int kShortTurns = 16;                // where each takes less than kShortNs
+  static constexpr double kShortNs = 5e3;
+  static constexpr int kLongTurns = 2;  // where each takes longer than kLongNs
   static constexpr double kLongNs = 1e6;
+  static constexpr double kProbeNs = 5e4;    // that a probe may lose whatever the calls have taken
   static constexpr double kFarBehind = 1.5;  // the other's time by the incumbent's
   static constexpr double kBetter = 0.95;
 
@@ -119,11 +125,11 @@ class Online {
 
   struct Trial {
     Cell* cell = nullptr;
-    bool other = false;            // it is the other's turn, not the incumbent's
-    int turn = 0, turns = kTurns;  // of this block
-    int probes = 0;                // blocks of one call that the other has had
+    bool other = false;                 // it is the other's turn, not the incumbent's
+    int turn = 0, turns = kShortTurns;  // of this block
+    int probes = 0;                     // blocks of one call that the other has had
     bool probing = true;
-    double times[kTurns] = {};
+    double times[kShortTurns] = {};
     double median = 0;
     double incumbent = 0;  // mean of its last block
     double lost = 0;       // by the other's calls

@@ -192,7 +192,7 @@ TEST(Online, AllMembersDecideTheSame) {
       was_host = cells[0]->host;
     }
   }
-  EXPECT_GT(switches, 1);
+  EXPECT_GT(switches, 0);
 }
 
 TEST(Online, ATrialThatCannotEndIsGivenUp) {
@@ -229,7 +229,7 @@ TEST(Online, CellsThatWaitForATrialHaveTheirTurns) {
     }
   }
   // The first one's wait, and for each a trial and the time until it is looked at again.
-  EXPECT_LE(calls, 32 + kCells * (4 + 1 + 3 * 8 + 8));
+  EXPECT_LE(calls, 32 + kCells * (16 + 1 + 3 * 8 + 8));
 }
 
 TEST(Online, CellsAreTheirOwn) {
