@@ -5,7 +5,9 @@ namespace {
 
 constexpr std::uint32_t kSpins = 128;                    // about 2 us of pauses
 constexpr std::uint64_t kActiveSubscribed = 10'000'000;  // ns of polling before sleep, a core each
-constexpr std::uint64_t kActiveOversubscribed = 2'000'000;  // ns of yielding before sleep
+// ns of yielding before sleep: about what it costs to sleep and be woken. A yield gives the
+// processor to a busy neighbour for a whole time slice, and who sleeps comes before it when woken.
+constexpr std::uint64_t kActiveOversubscribed = 100'000;
 // Longer than a clock tick of 250 Hz, so that the sleep sets no timer of its own.
 constexpr std::uint64_t kSliceAtOnce = 5'000'000;
 
