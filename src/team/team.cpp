@@ -344,6 +344,8 @@ bool Team::try_reclaim() noexcept {
   // Where a collective has failed, somebody may not have awaited what was put to it. The memory is
   // kept for good.
   if (!unused_ && engine_.broken(membership_)) {
+    // What is still under way here ends first: it waits for words of the group.
+    if (multicast_) static_cast<void>(engine_.fail(membership_, membership_.broken));
     multicast_.reset();
     return false;
   }

@@ -163,6 +163,40 @@ TEST(ReusedMemory, IsNotThatOfABrokenTeam) {
   });
 }
 
+// A program may give a team up before it waits for what it has started there.
+TEST(ReusedMemory, OperationsOfABrokenTeamEndAfterIt) {
+  constexpr int kRanks = 4;
+  Meeting all(kRanks);
+  test::run_nodes(a_node_for_each(kRanks), settings_of("bcast=multicast", ""), [&](Rank& r) {
+    Team* const team = make_team(r, 1);
+    Rank view{r.rank, r.size, r.job, *team};
+    broadcast(view, 0, 500, 1);
+    std::vector<std::byte> data(500);
+    Call call;
+    call.coll = Coll::bcast;
+    call.send = call.recv = data.data();
+    call.bytes = data.size();
+    Operation* operation = nullptr;
+    if (r.rank != 0) {
+      ASSERT_TRUE(r.job.start(*team, call, &operation).ok());
+    }
+    poll(r);
+    all.meet(r);
+    if (r.rank == 0) {
+      const Status why = Status::error(Code::no_memory, "as this test wants it");
+      EXPECT_FALSE(r.job.fail(*team, why).ok());
+    }
+    usleep(100'000);  // it is on its way to the others, who do not look
+    r.job.release_team(team);
+    sweep(r, 50);
+    if (operation != nullptr) {
+      EXPECT_EQ(r.job.wait(*operation).code, Code::no_memory);
+      r.job.release(operation);
+    }
+    all.meet(r);
+  });
+}
+
 // ---- teams that come and go
 
 /// A job in which connections stand still, datagrams are lost, and any algorithms run.
