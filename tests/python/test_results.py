@@ -69,6 +69,23 @@ def test_fastest_rounds(ranks):
     assert cells[2:] == [f"{mean(every):.2f}, {min(every):.2f}, {low}", f"{mean(fastest):.2f}, {min(fastest):.2f}"]
 
 
+def test_each_mpi_against_itself():
+    """The groups of the page's table in its order, and what it says below."""
+    groups, low, staying = {}, 0, 0
+    for row in rows("own.csv"):
+        median, fastest = (float(row["alone" + which]) / float(row["tutti" + which]) for which in ("", "_fastest"))
+        loses = min(median, fastest) < 0.97
+        stays = loses and row["again"] != "" and min(float(row["again"]), float(row["again_fastest"])) < 0.97
+        groups.setdefault((row["ranks"], row["mpi"], row["settings"]), []).append((median, fastest, loses, stays))
+        low, staying = low + loses, staying + stays
+    products = {"mpich": "MPICH", "openmpi": "Open MPI", "impi": "Intel MPI"}
+    for (ranks, mpi, settings), cells in groups.items():
+        line = [f"{mean(cell[0] for cell in cells):.2f}", f"{mean(cell[1] for cell in cells):.2f}",
+                f"{min(min(cell[:2]) for cell in cells):.2f}", str(sum(cell[2] for cell in cells)), str(sum(cell[3] for cell in cells))]
+        assert cells_of(f"| {ranks} | {products[mpi]}, {settings} |")[2:] == line
+    assert f"{low} of {sum(map(len, groups.values()))} cells are below 0.97, and {staying} stay below" in page()
+
+
 def errors(latency, nodes=None):
     return [abs(float(row["predicted_us"]) / float(row["us"]) - 1) for row in rows("predict.csv")
             if row["latency"] == latency and nodes in (None, int(row["nodes"]))]
