@@ -91,50 +91,42 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
 #define N ((int)cell->words)
 #define WORD MPI_UINT32_T
 
+/* clang-format off */
+#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
+#define INIT_FORM(name, Persistent, ...)                                 \
+  static void init_##name(const Cell* cell) {                            \
+    Persistent(__VA_ARGS__ cell->comm, MPI_INFO_NULL, cell->persistent); \
+  }
+#define INIT(name) init_##name
+#else
+#define INIT_FORM(name, Persistent, ...)
+#define INIT(name) NULL
+#endif
+
 /* The forms of a collective from one list of arguments: blocking; begun and awaited at once
  * (iNAME); started and awaited, of a request that is made once (NAME_init). */
-#define BLOCKING_FORMS(name, Blocking, Nonblocking, ...)                          \
+#define FORMS(name, Blocking, Nonblocking, Persistent, ...)                       \
   static void call_##name(const Cell* cell) { Blocking(__VA_ARGS__ cell->comm); } \
   static void call_i##name(const Cell* cell) {                                    \
     MPI_Request request;                                                          \
     Nonblocking(__VA_ARGS__ cell->comm, &request);                                \
     MPI_Wait(&request, MPI_STATUS_IGNORE);                                        \
-  }
-#if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define ALL_FORMS(name, Blocking, Nonblocking, Persistent, ...)          \
-  BLOCKING_FORMS(name, Blocking, Nonblocking, __VA_ARGS__)               \
-  static void init_##name(const Cell* cell) {                            \
-    Persistent(__VA_ARGS__ cell->comm, MPI_INFO_NULL, cell->persistent); \
-  }
-#else
-#define ALL_FORMS(name, Blocking, Nonblocking, Persistent, ...) \
-  BLOCKING_FORMS(name, Blocking, Nonblocking, __VA_ARGS__)
-#define init_barrier NULL
-#define init_bcast NULL
-#define init_reduce NULL
-#define init_allreduce NULL
-#define init_allgather NULL
-#define init_gather NULL
-#define init_scatter NULL
-#define init_alltoall NULL
-#define init_reduce_scatter_block NULL
-#endif
+  }                                                                               \
+  INIT_FORM(name, Persistent, __VA_ARGS__)
 
 #define TO_ALL cell->send, N, WORD, cell->recv, N, WORD,
 #define ROOTED cell->send, N, WORD, cell->recv, N, WORD, cell->root,
-/* clang-format off: one collective a line. */
-ALL_FORMS(barrier, MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, )
-ALL_FORMS(bcast, MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, cell->recv, N, WORD, cell->root, )
-ALL_FORMS(reduce, MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, cell->send, cell->recv, N, WORD,
-          MPI_SUM, cell->root, )
-ALL_FORMS(allreduce, MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, cell->send, cell->recv, N,
-          WORD, MPI_SUM, )
-ALL_FORMS(allgather, MPI_Allgather, MPI_Iallgather, MPI_Allgather_init, TO_ALL)
-ALL_FORMS(gather, MPI_Gather, MPI_Igather, MPI_Gather_init, ROOTED)
-ALL_FORMS(scatter, MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, ROOTED)
-ALL_FORMS(alltoall, MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, TO_ALL)
-ALL_FORMS(reduce_scatter_block, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
-          MPI_Reduce_scatter_block_init, cell->send, cell->recv, N, WORD, MPI_SUM, )
+#define SUMMED cell->send, cell->recv, N, WORD, MPI_SUM,
+FORMS(barrier, MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, )
+FORMS(bcast, MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, cell->recv, N, WORD, cell->root, )
+FORMS(reduce, MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, SUMMED cell->root, )
+FORMS(allreduce, MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, SUMMED)
+FORMS(allgather, MPI_Allgather, MPI_Iallgather, MPI_Allgather_init, TO_ALL)
+FORMS(gather, MPI_Gather, MPI_Igather, MPI_Gather_init, ROOTED)
+FORMS(scatter, MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, ROOTED)
+FORMS(alltoall, MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, TO_ALL)
+FORMS(reduce_scatter_block, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
+      MPI_Reduce_scatter_block_init, SUMMED)
 /* clang-format on */
 
 static void call_persistent(const Cell* cell) {
@@ -142,10 +134,12 @@ static void call_persistent(const Cell* cell) {
   MPI_Wait(cell->persistent, MPI_STATUS_IGNORE);
 }
 
-#define ROWS(name, ...)                                                                    \
-  {#name, __VA_ARGS__, call_##name, NULL}, {"i" #name, __VA_ARGS__, call_i##name, NULL}, { \
-#name "_init", __VA_ARGS__, call_persistent, init_##name                               \
-  }
+/* clang-format off */
+#define ROWS(name, ...)                             \
+  {#name, __VA_ARGS__, call_##name, NULL},          \
+  {"i" #name, __VA_ARGS__, call_i##name, NULL},     \
+  {#name "_init", __VA_ARGS__, call_persistent, INIT(name)}
+/* clang-format on */
 
 static const Collective kCollectives[] = {
     ROWS(barrier, 0, 0, 0, NULL, 1),

@@ -133,7 +133,7 @@ def bench(request: Request, dry_run: bool = False) -> None:
     programs = {mpi: program.compile_for(mpi, program.source("coll.c")) for mpi in request.mpis}
     launches = [Launch(mpi, ranks, tutti, settings) for ranks in request.ranks for mpi in request.mpis
                 for settings in _settings(request, mpi, ranks, processors) for tutti in (False, True)]
-    parts = [part for launch in launches for part in _parts(request, launch)]
+    parts = [part for launch in launches for part in _parts(request, launch, request.ops, request.sizes)]
     _announce(console, request, launches, processors)
     if dry_run:
         for part in parts:
@@ -171,12 +171,11 @@ def _settings(request: Request, mpi: Mpi, ranks: int, processors: int) -> list[p
     return [peers.Settings(why="as it comes"), best]
 
 
-def _parts(request: Request, launch: Launch) -> list[Part]:
-    """All cells in one start; cold ones each in a start of its own."""
+def _parts(request: Request, launch: Launch, ops: list[str], sizes: list[int]) -> list[Part]:
+    """All these cells in one start; cold ones each in a start of its own."""
     if not request.cold:
-        return [Part(launch, request.ops, request.sizes)]
-    return [Part(launch, [op], [size]) for op in request.ops
-            for size in (request.sizes[:1] if "barrier" in op else request.sizes)]
+        return [Part(launch, ops, sizes)]
+    return [Part(launch, [op], [size]) for op in ops for size in (sizes[:1] if "barrier" in op else sizes)]
 
 
 def _below(request: Request, launches: list[Launch], rows: list[dict[str, Any]]) -> list[Part]:
@@ -186,8 +185,7 @@ def _below(request: Request, launches: list[Launch], rows: list[dict[str, Any]])
         cells.setdefault((group, op), []).append(size or request.sizes[0])
     return [part for launch in launches for (group, op), sizes in cells.items()
             if group == (launch.ranks, launch.mpi.name, launch.settings.text())
-            for part in ([Part(launch, [op], [size]) for size in sizes] if request.cold else
-                         [Part(launch, [op], sizes)])]
+            for part in _parts(request, launch, [op], sizes)]
 
 
 def _rounds(request: Request, parts: list[Part], programs: dict[Mpi, Path], order: random.Random, lab: Lab | None,
