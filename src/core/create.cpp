@@ -165,13 +165,14 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   }
   const auto same = [&all](const Reached& other) { return other.kept == all.front().kept; };
   const bool same_kept = std::ranges::all_of(all, same);
-  if (!same_kept && host.rank == 0)
+  const bool try_host = std::ranges::all_of(all, &Reached::tries);
+  // Who does not try has read nothing.
+  if (try_host && !same_kept && host.rank == 0) {
     log(LogLevel::warn,
-        "TUTTI_CHOICE: the ranks have read different files (is it on a disk that all nodes "
-        "share?); "
-        "this run begins anew");
-  job->agree_on_trials(std::ranges::all_of(all, &Reached::tries),
-                       std::ranges::any_of(all, &Reached::scarce), same_kept);
+        "TUTTI_CHOICE: the ranks have read different files; this run begins anew (is the file on a "
+        "disk that all nodes share?)");
+  }
+  job->agree_on_trials(try_host, std::ranges::any_of(all, &Reached::scarce), same_kept);
   std::vector<std::int32_t> pids;
   for (const Reached& other : all) pids.push_back(other.pid);
   job->know_processes(std::move(pids));

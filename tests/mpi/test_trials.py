@@ -154,6 +154,20 @@ def test_what_was_learnt_is_kept(program, libraries, tmp_path):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("other,said", [("export TUTTI_PROGRESS_THREAD=off", 0), ("cd /", 1)], ids=["tries nothing", "none"])
+def test_one_rank_has_read_no_file(program, libraries, tmp_path, other, said):
+    """The second node's folder is not the first one's; but who tries nothing reads nothing, and that is no difference."""
+    mpi = mpis.MPIS["mpich"]
+    keep(program, tmp_path / "kept.choices", 1500)
+    rank = f'cd {tmp_path}; if [ "$TUTTI_NODE" = n1 ]; then {other}; fi; exec {program(mpi, "trials.c")} 1 60 1'
+    settings = {**SLOW, "TUTTI_NET": "on", "TUTTI_REPORT": "1", "TUTTI_CHOICE": "./kept.choices"}
+    result = mpis.start(mpi, 2, on_nodes("apart", ["sh", "-c", rank]), True, settings)
+    assert result.status == 0 and "trials: passed (0 failures)" in result.text, result.text[-3000:]
+    assert sum("different files" in line for line in lines(result)) == said, result.text[:3000]
+    assert MEASURED not in algorithms(result), result.text[-3000:]
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("text", ["", "\0\1\2", "# tutti 0.0.1 on another MPI: kept by TUTTI_CHOICE, may be deleted\n[]\nbcast: * mpi\n",
                                   "damaged"])
 def test_a_file_that_cannot_be_used(program, libraries, tmp_path, text):
