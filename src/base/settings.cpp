@@ -52,8 +52,7 @@ constexpr std::array kRows = {
     Row{"CHOICE", &Settings::choice, Scope::equal,
         "online: blocking collectives are left to the MPI where that is faster, as trials in the "
         "program show; static: no trials; the path of a file, with a /: online, and what was "
-        "learnt "
-        "is kept there for the next run"},
+        "learnt is kept there for the next run"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
         "print at the end what was taken over: 1 for standard error, or a path"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,

@@ -38,8 +38,7 @@ void JobImpl::end_measuring(Team& team) noexcept {
 Status JobImpl::run_attended(Team& team, const Call& call, Online::Cell* cell,
                              Engine::Guard& guard) noexcept {
   if (cell == nullptr) {
-    return tell_failure(
-        team, engine_.fail(team.membership(), Status::error(Code::no_memory, "out of memory")));
+    return tell_failure(team, Status::error(Code::no_memory, "out of memory"));
   }
   Online& online = *team.online;
   // On a broken team the members may not have counted alike: what is decided stays.

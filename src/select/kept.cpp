@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <sstream>
-#include <string_view>
 
 namespace tutti {
 namespace {
