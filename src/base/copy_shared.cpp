@@ -37,10 +37,10 @@ void copy_cached(void* to, const void* from, std::size_t bytes) noexcept {
   constexpr std::size_t kAhead = 8192;
   auto* target = static_cast<char*>(to);
   const auto* source = static_cast<const char*>(from);
-  std::size_t requested = 0;
+  char* line = target - reinterpret_cast<std::uintptr_t>(target) % kLine;
   for (std::size_t done = 0; done < bytes; done += kAhead) {
-    const std::size_t wanted = std::min(bytes, done + 2 * kAhead);
-    for (; requested < wanted; requested += kLine) prefetch_to_write(target + requested);
+    const char* const wanted = target + std::min(bytes, done + 2 * kAhead);
+    for (; line < wanted; line += kLine) prefetch_to_write(line);
     copy_bytes(target + done, source + done, std::min(kAhead, bytes - done));
   }
 }

@@ -17,16 +17,18 @@ class Cells {
  public:
   Cells(Team& team, const Ticket& ticket) noexcept : team_(team), epoch_(ticket.epoch) {}
 
-  /// For a single publisher, which may run ahead: asks for the lines of the cells that come next, a
-  /// publisher to own them, a reader to have a copy, so that their transfers overlap.
+  /// For publishers that may run ahead: asks for the lines of the cells that come next, a publisher
+  /// to own them, a reader to have a copy, so that their transfers overlap.
+  void prefetch_own(std::size_t bytes) const noexcept {
+    const char* const line = next_cell(team_.rank(), bytes);
+    prefetch_to_write(line);
+    if (fills_two_lines(bytes)) prefetch_to_write(line + kCacheLine);
+  }
   void prefetch(int publisher, std::size_t bytes) const noexcept {
-    const std::uint64_t ahead = epoch_ + Team::kCellsAhead;
-    const Word* line = &team_.cell_of(*team_.board(publisher), ahead, bytes).flag;
-    if (publisher == team_.rank()) {
-      prefetch_to_write(line);
-    } else {
-      __builtin_prefetch(line);
-    }
+    const char* const line = next_cell(publisher, bytes);
+    prefetch_to_read(line);
+    if (fills_two_lines(bytes)) prefetch_to_read(line + kCacheLine);
+    if (!Team::is_small(bytes)) prefetch_published(publisher, bytes);
   }
   /// True when the own cell of this epoch may be overwritten.
   bool free(std::size_t bytes) const noexcept {
@@ -42,7 +44,11 @@ class Cells {
   void publish(const void* data, std::size_t bytes) const noexcept {
     const Team::CellView cell = team_.cell_of(*team_.own_board_, epoch_, bytes);
     team_.fabric().spend(Work::copy, bytes);
-    if (team_.carries(bytes)) copy_small(cell.data, data, bytes);
+    if (team_.carries(bytes)) {
+      // Of publishers that run ahead, a small cell's lines have been asked for (prefetch_own).
+      Team::is_small(bytes) ? copy_small(cell.data, data, bytes)
+                            : copy_to_shared(cell.data, data, bytes);
+    }
     team_.fabric().signal(team_.job_rank(team_.rank()), cell.flag, epoch_ + 1);
     team_.wake_members();
   }
@@ -66,6 +72,23 @@ class Cells {
   }
 
  private:
+  /// Larger ones are asked for when they are written.
+  static bool fills_two_lines(std::size_t bytes) noexcept {
+    return bytes > kCacheLine - sizeof(Word) && Team::is_small(bytes);
+  }
+  /// The next cell, if it is there already: otherwise its publisher would have to ask for its lines
+  /// again.
+  void prefetch_published(int publisher, std::size_t bytes) const noexcept {
+    const Team::CellView next = team_.cell_of(*team_.board(publisher), epoch_ + 1, bytes);
+    if (next.flag.load(std::memory_order_relaxed) != epoch_ + 2) return;
+    for (std::size_t at = kCacheLine - sizeof(Word); at < bytes; at += kCacheLine)
+      prefetch_to_read(next.data + at);
+  }
+  const char* next_cell(int publisher, std::size_t bytes) const noexcept {
+    const std::uint64_t ahead = epoch_ + Team::kCellsAhead;
+    return reinterpret_cast<const char*>(
+        &team_.cell_of(*team_.board(publisher), ahead, bytes).flag);
+  }
   static Task wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexcept;
 
   Team& team_;

@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-Task allreduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, true); }
+Task allreduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, false); }
 
 namespace algorithm {
 

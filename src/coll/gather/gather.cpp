@@ -7,8 +7,8 @@
 namespace tutti {
 
 Task gather_flat(Collective& c) {
-  return through_cells(c, Publishers::all(c), c.call.send, c.call.bytes, c.rank() == c.call.root,
-                       [&c](int member, const std::byte* data) {
+  return through_cells(c, Publishers::all_but(c.call.root, c), c.call.send, c.call.bytes,
+                       c.rank() == c.call.root, [&c](int member, const std::byte* data) {
                          c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes),
                                  data, c.call.bytes);
                        });

@@ -17,13 +17,21 @@
 
 namespace tutti {
 
-/// Who publishes: one member, or all of them.
+/// Whose vectors are read: one member's, or those of all of them; and who publishes.
 struct Publishers {
   int first;
   int last;
+  int silent = -1;  // one of these whose vector only it reads itself: it need not publish it
   static Publishers only(int member) noexcept { return {member, member + 1}; }
   static Publishers all(const Collective& c) noexcept { return {0, c.size()}; }
-  bool has(int member) const noexcept { return member >= first && member < last; }
+  static Publishers all_but(int silent, const Collective& c) noexcept {
+    return {0, c.size(), silent};
+  }
+  bool has(int member) const noexcept {
+    return member >= first && member < last && member != silent;
+  }
+  /// Some need not wait for others, and may run ahead of them.
+  bool run_ahead() const noexcept { return last - first == 1 || silent >= 0; }
 };
 
 /// Ends a collective through cells when all of them are there: the reader sees visit(member, data).
@@ -65,7 +73,11 @@ Task through_cells(Collective& c, Publishers publishers, const void* mine, const
       return wait_for_cells(c, publishers, false, mine, own, bytes, reads, visit);
     c.cells().publish(mine, bytes);
   }
-  if (publishers.last - publishers.first == 1) c.cells().prefetch(publishers.first, bytes);
+  if (publishers.run_ahead()) {
+    if (publishers.has(c.rank())) c.cells().prefetch_own(bytes);
+    for (int member = publishers.first; reads && member < publishers.last; ++member)
+      if (member != c.rank()) c.cells().prefetch(member, bytes);
+  }
   if (reads && !c.cells().soon_published(publishers.first, publishers.last, bytes)) {
     return wait_for_cells(c, publishers, true, mine, own, bytes, reads, visit);
   }

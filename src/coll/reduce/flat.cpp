@@ -1,13 +1,12 @@
-// Reduce, flat: everybody publishes its vector in its cell, the root folds them in rank order.
+// Reduce, flat: everybody but the root publishes its vector in its cell, the root folds all of them
+// in rank order.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_cells.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
-Task reduce_flat(Collective& c) {
-  return fold_through_cells(c, c.call.bytes, 0, c.rank() == c.call.root);
-}
+Task reduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, true); }
 
 namespace algorithm {
 

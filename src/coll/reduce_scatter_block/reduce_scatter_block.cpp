@@ -23,7 +23,7 @@ std::size_t total_of(const Collective& c) noexcept {
 
 Task reduce_scatter_block_flat(Collective& c) {
   const std::size_t begin = static_cast<std::size_t>(c.rank()) * c.call.bytes;
-  return fold_through_cells(c, total_of(c), begin, true);
+  return fold_through_cells(c, total_of(c), begin, false);
 }
 
 Task reduce_scatter_block_blocks(Collective& c, SharedBlocks p) {
