@@ -18,9 +18,11 @@ namespace tutti {
 namespace p2p {
 class Messages;  // point-to-point messages of a job (src/p2p/messages.hpp)
 }
-class Team;       // a group of ranks with its own state (src/team/team.hpp)
-struct Learnt;    // what a trial has shown (src/select/kept.hpp)
-class Operation;  // a collective in flight, or a persistent one between two starts
+class Team;        // a group of ranks with its own state (src/team/team.hpp)
+struct Choice;     // an algorithm with its parameters (src/select/select.hpp)
+struct TrialCell;  // what trials know of a kind of call (src/select/online.hpp)
+struct Learnt;     // what a trial has shown (src/select/kept.hpp)
+class Operation;   // a collective in flight, or a persistent one between two starts
 
 /// What the host runtime supplies. All functions are called on the thread that created the job,
 /// except `pump`, which is called by whichever application thread waits inside tutti. None is
@@ -66,6 +68,13 @@ struct TeamSpec {
   /// run() may leave a call to the host to see whether it is faster, if it is `hosted`: then
   /// start() and prepare() are not for this team. The same on all members.
   bool tries = false;
+};
+
+/// How a team runs calls that differ in nothing but their buffers and their root. As long as the
+/// team.
+struct Route {
+  const Choice* choice = nullptr;
+  TrialCell* cell = nullptr;  // nullptr: nothing is tried
 };
 
 /// Whether a collective is left to the host, and who has decided so.
@@ -136,6 +145,11 @@ class Job {
   /// later ones of the team. On a hosted team it may give left_to_host, on all members: nothing has
   /// been done, and the host is to run this collective. So may start() and prepare().
   virtual Status run(Team& team, const Call& call) noexcept = 0;
+  /// The same; `*found` is what run_by() wants for other calls of the kind. Nothing where there is
+  /// nothing to look up: in a team of one, and for no bytes.
+  virtual Status run(Team& team, const Call& call, Route* found) noexcept = 0;
+  /// The same, without looking anything up. `route`: found by run() for such a call of the team.
+  virtual Status run_by(const Route& route, Team& team, const Call& call) noexcept = 0;
 
   /// Whether the call that run() has just left to the host, or has just run for a host that copies
   /// (Call::copied), is on trial: then took() must be told how long all of it took, in nanoseconds,

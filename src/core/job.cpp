@@ -225,19 +225,40 @@ void JobImpl::sweep() noexcept {
 }
 
 Status JobImpl::run(Team& team, const Call& call) noexcept {
+  Route route;
+  return run(team, call, &route);
+}
+
+Status JobImpl::run(Team& team, const Call& call, Route* found) noexcept {
   if (moves_nothing(call)) return Status::success();
   if (team.size() == 1) {
     run_on_one_rank(call);
     return Status::success();
   }
   Engine::Guard guard(engine_);
-  const Choice& choice = Dispatcher::choice(team, call);
-  if (is_tried(team, call, choice)) [[likely]] {
-    Online::Cell* const cell = cell_of(team, call);
-    if (cell == nullptr || team.online->take(*cell)) [[unlikely]]
-      return run_attended(team, call, cell, guard);
-  }
-  return run_chosen(team, call, choice, guard);
+  if (!look_up(team, call, found)) [[unlikely]]
+    return tell_failure(team, Status::error(Code::no_memory, "out of memory"));
+  return run_route(*found, team, call, guard);
+}
+
+Status JobImpl::run_by(const Route& route, Team& team, const Call& call) noexcept {
+  Engine::Guard guard(engine_);
+  return run_route(route, team, call, guard);
+}
+
+/// False where there is no memory for a cell.
+bool JobImpl::look_up(Team& team, const Call& call, Route* out) const noexcept {
+  out->choice = &Dispatcher::choice(team, call);
+  if (!is_tried(team, call, *out->choice)) return true;
+  out->cell = cell_of(team, call);
+  return out->cell != nullptr;
+}
+
+inline Status JobImpl::run_route(const Route& route, Team& team, const Call& call,
+                                 Engine::Guard& guard) noexcept {
+  if (route.cell != nullptr && team.online->take(*route.cell)) [[unlikely]]
+    return run_attended(route, team, call, guard);
+  return run_chosen(team, call, *route.choice, guard);
 }
 
 Status JobImpl::fail(Team& team, const Status& why) noexcept {

@@ -45,6 +45,8 @@ class JobImpl final : public Job {
   void release_team(Team* team) noexcept override;
   void discard_team(Team* team) noexcept override;
   Status run(Team& team, const Call& call) noexcept override;
+  Status run(Team& team, const Call& call, Route* found) noexcept override;
+  Status run_by(const Route& route, Team& team, const Call& call) noexcept override;
   Status fail(Team& team, const Status& why) noexcept override;
   Status fail(Operation& operation, const Status& why) noexcept override;
   Status start(Team& team, const Call& call, Operation** out) noexcept override;
@@ -124,7 +126,9 @@ class JobImpl final : public Job {
         call.coll, class_of(call), call.bytes,
         [this, &team, &call](std::size_t bytes) { return ran_on_host(team, call, bytes); });
   }
-  Status run_attended(Team& team, const Call& call, Online::Cell* cell,
+  bool look_up(Team& team, const Call& call, Route* out) const noexcept;
+  Status run_route(const Route& route, Team& team, const Call& call, Engine::Guard& guard) noexcept;
+  Status run_attended(const Route& route, Team& team, const Call& call,
                       Engine::Guard& guard) noexcept;
   Status end_turn(Team& team, std::uint64_t ns, Engine::Guard& guard) noexcept;
   Status sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept;

@@ -35,16 +35,14 @@ void JobImpl::end_measuring(Team& team) noexcept {
 }
 
 /// A call on trial, or one that is the host's since it has won.
-Status JobImpl::run_attended(Team& team, const Call& call, Online::Cell* cell,
+Status JobImpl::run_attended(const Route& route, Team& team, const Call& call,
                              Engine::Guard& guard) noexcept {
-  if (cell == nullptr) {
-    return tell_failure(team, Status::error(Code::no_memory, "out of memory"));
-  }
   Online& online = *team.online;
+  Online::Cell* const cell = route.cell;
   // On a broken team the members may not have counted alike: what is decided stays.
   if (engine_.broken(team.membership()) || (cell->on_trial && !Dispatcher::runs(carrier(team))))
     online.settle(*cell);
-  const Choice& own = Dispatcher::choice(team, call);
+  const Choice& own = *route.choice;
   if (!cell->on_trial)
     return cell->host ? Dispatcher::left_to_host() : run_chosen(team, call, own, guard);
   online.waits_for = call;

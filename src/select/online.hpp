@@ -36,20 +36,24 @@ struct Verdict {
   double ratio = 0;   // the other's time by that one's
 };
 
+/// A kind of call of one team.
+struct TrialCell {
+  static constexpr std::uint32_t kFirst = 32;  // calls before the first trial
+
+  std::uint32_t left = kFirst;    // calls until somebody looks, ...
+  std::uint32_t period = kFirst;  // ... of so many; then `calls` counts them, too
+  std::uint32_t calls = 0;        // at most kMostCalls
+  std::uint32_t next = kFirst;    // the call with which the next trial begins; 0: never
+  bool host = false;              // the host runs it, and tutti is what is tried
+  bool on_trial = false;
+};
+
 /// The cells of one team. Under the engine's lock. What it says is the same on all members after
 /// the same calls.
 class Online {
  public:
-  struct Cell {
-    std::uint32_t left = kFirst;    // calls until somebody looks, ...
-    std::uint32_t period = kFirst;  // ... of so many; then `calls` counts them, too
-    std::uint32_t calls = 0;        // at most kMostCalls
-    std::uint32_t next = kFirst;    // the call with which the next trial begins; 0: never
-    bool host = false;              // the host runs it, and tutti is what is tried
-    bool on_trial = false;
-  };
-
-  static constexpr std::uint32_t kFirst = 32;  // calls before the first trial
+  using Cell = TrialCell;
+  static constexpr std::uint32_t kFirst = Cell::kFirst;
   static constexpr std::uint32_t kMostGap = 1 << 17;
   static constexpr std::uint32_t kMostCalls = 1 << 30;  // that are counted; then trials are over
   static constexpr double kWorthNs = 2e6;               // that a cell takes before it is tried

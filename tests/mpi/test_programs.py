@@ -67,6 +67,24 @@ def test_persistent_collectives_started_in_any_order(program, libraries, mpi, tu
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("mpi", ALL)
+def test_calls_are_repeated(program, libraries, mpi, ranks):
+    """Without a report: it looks at every call anew."""
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    check(program, libraries, mpi, ranks, "repeated.c", [seed, "20000"], True)
+    result = mpis.start(mpis.ANY[mpi], ranks, [program(mpis.ANY[mpi], "repeated.c"), seed, "1000000"], True)
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_calls_are_repeated_without_tutti(program, libraries, mpi):
+    check(program, libraries, mpi, 2, "repeated.c", [str(random.randrange(1, 10**6)), "20000"], False)
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("operation", ["bcast", "allreduce", "allgather"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_more_under_way_than_memory_holds(program, libraries, mpi, operation):

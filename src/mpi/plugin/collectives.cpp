@@ -59,45 +59,59 @@ int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }
 
-// Or kLeft.
-int run_plan(const char* call, Comm& comm, const Plan& plan) {
-  if (plan.staging || state.report) [[unlikely]]
-    return run_plan_attended(call, comm, plan);
-  const Status status = state.job->run(*comm.team, plan.call);
+// Or kLeft. What can be remembered of the plan is.
+template <class Args>
+int run_plan(const char* call, const Args& args, Comm& comm, const Plan& plan) {
+  if (plan.staging || state.report) return run_plan_attended(call, comm, plan);
+  Route route;
+  const Status status = state.job->run(*comm.team, plan.call, &route);
+  if (route.choice != nullptr) comm.known.keep(args, comm.rank, plan.call, route);
   return status.ok() ? MPI_SUCCESS : end_badly(call, comm, status);
 }
 
 // Of a call that the core has left to the MPI; it wants to know how long one on trial takes. Apart,
 // so that the others save fewer registers.
 template <class NativeFunction>
-[[gnu::cold, gnu::noinline]] int run_left(const char* call, Comm& comm, const Plan& plan,
+[[gnu::cold, gnu::noinline]] int run_left(const char* call, Comm& comm, const Call& what,
                                           NativeFunction&& call_native) {
-  const Reason reason = reason_left(*comm.team, plan.call);
-  if (!state.job->awaits_time(*comm.team)) return pass(call, reason, call_native, plan.call.bytes);
+  const Reason reason = reason_left(*comm.team, what);
+  if (!state.job->awaits_time(*comm.team)) return pass(call, reason, call_native, what.bytes);
   const double begin = now();
-  const int code = pass(call, reason, call_native, plan.call.bytes);
+  const int code = pass(call, reason, call_native, what.bytes);
   const Status status = state.job->took(*comm.team, ns_since(begin));
   return status.ok() ? code : raise(comm, call, status);
 }
 
 template <class Args, class NativeFunction>
-int run_blocking(const char* call, const Args& args, NativeFunction&& call_native) {
-  Comm* comm = find_comm(args.comm);
-  if (comm == nullptr) [[unlikely]]
-    comm = find_or_adopt(args.comm);
+[[gnu::noinline]] int run_unknown(const char* call, const Args& args,
+                                  NativeFunction&& call_native) {
+  Comm* comm = find_or_adopt(args.comm);
   if (comm != nullptr && comm->team == nullptr) [[unlikely]] {
     if (const Status opened = open_blocking(*comm); !opened.ok()) return raise(*comm, call, opened);
   }
   Plan plan;
   Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]] {
-    const int code = run_plan(call, *comm, plan);
-    if (code != kLeft) [[likely]]
-      return code;
-    return run_left(call, *comm, plan, call_native);
+    const int code = run_plan(call, args, *comm, plan);
+    return code != kLeft ? code : run_left(call, *comm, plan.call, call_native);
   }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
+}
+
+template <class Args, class NativeFunction>
+int run_blocking(const char* call, const Args& args, NativeFunction&& call_native) {
+  Comm* const comm = find_comm(args.comm);
+  if (comm == nullptr || state.report) [[unlikely]]
+    return run_unknown(call, args, call_native);
+  Call the_call;
+  const KnownCall* const known = comm->known.find(args, comm->rank, comm->size, &the_call);
+  if (known == nullptr) return run_unknown(call, args, call_native);
+  const Status status = state.job->run_by(known->route(), *comm->team, the_call);
+  if (status.ok()) [[likely]]
+    return MPI_SUCCESS;
+  const int code = end_badly(call, *comm, status);
+  return code != kLeft ? code : run_left(call, *comm, the_call, call_native);
 }
 
 void free_unstarted(Request* request) {

@@ -8,6 +8,7 @@
 
 #include "core/core.hpp"
 #include "mpi/plugin/handle_map.hpp"
+#include "mpi/plugin/known.hpp"
 #include "mpi/plugin/native.hpp"
 
 namespace tutti::mpi {
@@ -22,6 +23,7 @@ struct Comm {
   // Of its blocking collectives and its messages; nullptr until the first one, and where the MPI
   // serves them. Collectives of one communicator are never started by two threads at a time.
   Team* team = nullptr;
+  KnownCalls known;  // of that
   // Of its non-blocking and persistent collectives: MPIs keep these apart from the blocking ones,
   // and programs rely on that (mpi4py's MPI_Comm_iagree starts an MPI_Iallreduce before a barrier
   // on one rank and after it on another).
