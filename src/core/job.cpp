@@ -86,7 +86,8 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
   job->messages_.answer();
   job->learnt_.reserve(kMostLearnt);
   job->scarce_ = node_ranks > cores || job->fabric_->traits().scarce;
-  job->engine_.set_progress_thread(settings.progress_thread != Switch::off, settings.progress_cpu);
+  job->engine_.background().set_thread(settings.progress_thread != Switch::off,
+                                       settings.progress_cpu);
   *out = std::move(job);
   return Status::success();
 }
@@ -94,7 +95,7 @@ Status JobImpl::create(const Settings& settings, std::unique_ptr<Fabric> fabric,
 JobImpl::~JobImpl() {
   if (client_) client_->leave();
   messages_.finish_sending();
-  engine_.stop_progress_thread();
+  engine_.background().stop_thread();
   for (Operation* operation : orphans_) {
     operation->owns_team = false;  // all teams go now
     destroy(operation);
@@ -364,7 +365,8 @@ void JobImpl::relax(std::uint32_t round) noexcept {
 }
 
 void JobImpl::progress() noexcept {
-  if (engine_.pending() == 0 && engine_.passive() == 0 && !messages_.in_use() && taskless_.empty())
+  if (engine_.background().pending() == 0 && engine_.background().passive() == 0 &&
+      !messages_.in_use() && taskless_.empty())
     return;
   Engine::Guard guard(engine_);
   while (engine_.poll()) {

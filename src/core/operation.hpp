@@ -82,8 +82,8 @@ class TaskOperation : public Operation {
   /// `task` will end the operation. Fails where it has no memory for its frame.
   Status run(Task task) noexcept;
   /// While it is active: how the engine counts it.
-  virtual void count_in() noexcept { team.engine().operation_started(); }
-  virtual void count_out() noexcept { team.engine().operation_finished(); }
+  virtual void count_in() noexcept { team.engine().background().started(); }
+  virtual void count_out() noexcept { team.engine().background().finished(); }
 
  private:
   Task run_collective() noexcept;

@@ -32,8 +32,8 @@ class ProcessorOperation final : public TaskOperation {
   void ends_with(Status status) noexcept;
   Task await_answer() noexcept;
   // This process has nothing to do for it: no progress thread is woken.
-  void count_in() noexcept override { team.engine().passive_started(); }
-  void count_out() noexcept override { team.engine().passive_finished(); }
+  void count_in() noexcept override { team.engine().background().passive_started(); }
+  void count_out() noexcept override { team.engine().background().passive_finished(); }
 
   Taskless& taskless_;
   offload::Client::Handed handed_;

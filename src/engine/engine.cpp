@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/progress_thread.hpp"
-
 namespace tutti {
 namespace {
 
@@ -38,18 +36,6 @@ Engine::Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, b
       virtual_time_(fabric.traits().virtual_time) {
   waiters_.next = &waiters_;
   waiters_.previous = &waiters_;
-  if (virtual_time_) return;
-  home_ = std::make_unique<cpu_set_t>();
-  CPU_ZERO(home_.get());
-  pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), home_.get());
-}
-
-Engine::~Engine() { stop_progress_thread(); }
-
-void Engine::stop_progress_thread() noexcept {
-  progress_enabled_.store(false, std::memory_order_release);
-  delete progress_;
-  progress_ = nullptr;
 }
 
 void Engine::Guard::take() noexcept {
@@ -348,11 +334,6 @@ bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard,
   return early;
 }
 
-ProgressCounts Engine::progress_counts() const noexcept {
-  return {sleeps_.load(std::memory_order_relaxed), rung_.load(std::memory_order_relaxed),
-          handled_.load(std::memory_order_relaxed)};
-}
-
 void Engine::check_health() noexcept {
   for (bool failed = true; failed;) {
     failed = false;
@@ -401,34 +382,6 @@ void Engine::fail_waiters(Membership& members, Status why) noexcept {
       break;
     }
   }
-}
-
-void Engine::operation_started() noexcept {
-  pending_.fetch_add(1, std::memory_order_release);
-  call_progress_thread();
-}
-
-void Engine::cover() noexcept {
-  covers_.fetch_add(1, std::memory_order_relaxed);
-  operation_started();
-  // The thread may sleep already, with its attention elsewhere.
-  wake_own();
-}
-
-void Engine::call_progress_thread() noexcept {
-  if (virtual_time_ || !progress_enabled_.load(std::memory_order_relaxed)) return;
-  if (progress_ == nullptr)
-    progress_ = new (std::nothrow) ProgressThread(*this, *home_, progress_cpu_);
-  if (progress_ != nullptr) progress_->wake();
-}
-
-void Engine::set_progress_thread(bool enabled, int cpu) noexcept {
-  Guard guard(*this);
-  guard.escalate();
-  progress_enabled_.store(enabled, std::memory_order_release);
-  progress_cpu_ = cpu;
-  if (progress_ != nullptr) progress_->bind(cpu);
-  if (enabled && pending() != 0) call_progress_thread();
 }
 
 }  // namespace tutti

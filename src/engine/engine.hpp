@@ -16,6 +16,7 @@
 #include "base/settings.hpp"
 #include "base/status.hpp"
 #include "base/task.hpp"
+#include "engine/background.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti {
@@ -29,13 +30,6 @@ struct Membership {
   const std::uint64_t* team = nullptr;  // the id under which breakages are told; nullptr: none
   std::uint64_t breakages_seen = 0;     // breakages that it has been compared with
   bool announced = false;               // `broken` is what all members have been told
-};
-
-/// What the progress thread has done so far.
-struct ProgressCounts {
-  std::uint64_t sleeps = 0;   // times it went to sleep although something was pending
-  std::uint64_t rung = 0;     // of these, ended by a bell: the interrupts of RNDV-2006
-  std::uint64_t handled = 0;  // tasks that it has moved on
 };
 
 /// How a blocking wait proceeds. Times in nanoseconds.
@@ -77,13 +71,14 @@ class Engine {
   /// one.
   Engine(Fabric& fabric, const WaitPolicy& policy, const HostPump& pump, bool threads,
          FramePool* frames = nullptr);
-  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   Fabric& fabric() noexcept { return fabric_; }
   FramePool& frames() noexcept { return *frames_; }
   const WaitPolicy& policy() const noexcept { return policy_; }
+  Background& background() noexcept { return background_; }
+  const Background& background() const noexcept { return background_; }
 
   // ---- in tasks ------------------------------------------------------------------------------
 
@@ -118,10 +113,6 @@ class Engine {
   /// woken for it, since the caller may be about to leave.
   class Later;
   Later later() noexcept;
-  /// Somebody progresses operations while the application computes.
-  bool progresses_alone() const noexcept {
-    return !virtual_time_ && progress_enabled_.load(std::memory_order_relaxed);
-  }
 
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
@@ -210,46 +201,20 @@ class Engine {
     if (threads_ && fabric_.sleepers()) fabric_.wake(fabric_.rank());
   }
 
-  /// Non-blocking operations in flight: while there are any, the progress thread looks after them.
-  void operation_started() noexcept;
-  void operation_finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
-  /// The application is about to block outside while something is under way here that others may
-  /// wait for: until uncover(), the progress thread does all that a caller inside would do, and
-  /// every signal of a peer wakes it. Under a guard that holds the lock; covers may overlap.
-  void cover() noexcept;
-  /// Without a guard or with one.
-  void uncover() noexcept {
-    covers_.fetch_sub(1, std::memory_order_relaxed);
-    operation_finished();
-  }
-  std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
-
   /// True where the caller, who is in a task, holds the lock; without it nobody else may be called.
   bool guarded() const noexcept { return locked_.load(std::memory_order_relaxed); }
 
-  /// Operations in flight for which this process has nothing to do but to see that they are over:
-  /// no progress thread is woken for them. Under the guard, but for passive().
-  void passive_started() noexcept { passive_.store(passive() + 1, std::memory_order_relaxed); }
-  void passive_finished() noexcept { passive_.store(passive() - 1, std::memory_order_relaxed); }
-  std::uint32_t passive() const noexcept { return passive_.load(std::memory_order_relaxed); }
-
-  /// Switches and binds the progress thread (cpu < 0: where the application may run). Any thread,
-  /// at any time: operations that are pending then are taken up or left alone from now on.
-  void set_progress_thread(bool enabled, int cpu) noexcept;
   /// Counts the application's threads that sleep in here, in a word that peers may read in order to
   /// leave a progress thread asleep. nullptr: nowhere. Set before anybody waits.
   void count_sleepers_in(std::atomic<std::uint32_t>* attention) noexcept { attention_ = attention; }
-  ProgressCounts progress_counts() const noexcept;
   /// Times that a thread of the application slept in here and was woken, which costs the peer that
   /// wakes it a call of the kernel. Under the guard.
   std::uint64_t times_woken() const noexcept { return woken_; }
 
-  /// Ends the thread for good: before the tasks that it may be resuming are destroyed.
-  void stop_progress_thread() noexcept;
-
  private:
   friend class Reached;
   friend class Guard;
+  friend class Background;
   friend class ProgressThread;
 
   void link(Waiter& waiter) noexcept;
@@ -291,7 +256,6 @@ class Engine {
   Status in_vain(const Waiter& waiter, const Membership& members) const noexcept;
   bool read_breakages(Membership& members) noexcept;
   void hear_all() noexcept;
-  void call_progress_thread() noexcept;
   /// Threads of this rank that sleep look again.
   void wake_own() noexcept {
     if (fabric_.sleepers()) fabric_.wake(fabric_.rank());
@@ -302,9 +266,9 @@ class Engine {
   bool sleep_slice(std::uint64_t nanoseconds, Guard& guard,
                    std::atomic<std::uint32_t>* attention) noexcept;
   /// Read in this order: who holds the lock while the last operation ends still runs engine code
-  /// after `pending_` has fallen to 0.
+  /// when none is pending any more.
   bool must_lock() const noexcept {
-    return threads_ || pending() != 0 || locked_.load(std::memory_order_acquire);
+    return threads_ || background_.pending() != 0 || locked_.load(std::memory_order_acquire);
   }
 
   Fabric& fabric_;
@@ -338,17 +302,8 @@ class Engine {
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
-  alignas(kCacheLine) std::atomic<std::uint32_t> pending_{0};
-  std::atomic<std::uint32_t> passive_{0};     // written under the guard
-  class ProgressThread* progress_ = nullptr;  // created with the first non-blocking operation
-  std::atomic<bool> progress_enabled_{true};  // written under the lock; read by the progress thread
-  int progress_cpu_ = -1;
-  std::unique_ptr<cpu_set_t>
-      home_;  // CPUs that the maker of the engine may use; not in simulations
   std::atomic<std::uint32_t>* attention_ = nullptr;
-  std::atomic<std::uint32_t> covers_{0};  // written by callers; read by the progress thread
-  std::atomic<std::uint64_t> sleeps_{0}, rung_{0},
-      handled_{0};  // ProgressCounts; written by the progress thread
+  Background background_{*this};
 };
 
 class Engine::Guard {

@@ -26,7 +26,7 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint
 }  // namespace
 
 ProgressThread::ProgressThread(Engine& engine, const cpu_set_t& home, int cpu) noexcept
-    : engine_(engine), home_(home) {
+    : engine_(engine), background_(engine.background()), home_(home) {
   // Signals belong to the application's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -85,7 +85,7 @@ void ProgressThread::run() noexcept {
 }
 
 bool ProgressThread::has_work() const noexcept {
-  return engine_.pending() != 0 && engine_.progress_enabled_.load(std::memory_order_acquire);
+  return background_.pending() != 0 && background_.enabled_.load(std::memory_order_acquire);
 }
 
 void ProgressThread::wait_for_work() noexcept {
@@ -105,17 +105,17 @@ void ProgressThread::progress_once() noexcept {
   // All that there is, so that what comes back to back costs one interrupt; the application may
   // come in between.
   while (engine_.poll()) {
-    engine_.handled_.fetch_add(1, std::memory_order_relaxed);
+    background_.handled_.fetch_add(1, std::memory_order_relaxed);
     if (engine_.inside_.load(std::memory_order_relaxed) != 0) return;
     guard.give();
     guard.take();
     if (!has_work()) return;  // looked at again: the application needs no lock then
   }
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
-  engine_.sleeps_.fetch_add(1, std::memory_order_relaxed);
-  const bool covering = engine_.covers_.load(std::memory_order_relaxed) != 0;
+  background_.sleeps_.fetch_add(1, std::memory_order_relaxed);
+  const bool covering = background_.covers_.load(std::memory_order_relaxed) != 0;
   if (engine_.sleep_slice(kSleep, guard, covering ? engine_.attention_ : nullptr))
-    engine_.rung_.fetch_add(1, std::memory_order_relaxed);
+    background_.rung_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tutti

@@ -11,6 +11,7 @@
 
 namespace tutti {
 
+class Background;
 class Engine;
 
 class ProgressThread {
@@ -36,6 +37,7 @@ class ProgressThread {
   void progress_once() noexcept;
 
   Engine& engine_;
+  Background& background_;
   pthread_t thread_{};
   bool started_ = false;
   cpu_set_t home_;

@@ -348,9 +348,9 @@ Task Client::run_in_turn(Port& port, const Call& call) noexcept {
   if (turn_.load(std::memory_order_relaxed) != turn || !notices_.empty() || !has_room()) {
     // Somebody must look after it until it is on its way; a blocking caller does by itself.
     const bool guarded = engine_.guarded();
-    if (guarded) engine_.operation_started();
+    if (guarded) engine_.background().started();
     status = co_await outcome(wait_for_turn(port, turn));
-    if (guarded) engine_.operation_finished();
+    if (guarded) engine_.background().finished();
   }
   Message message;
   Lent lent;

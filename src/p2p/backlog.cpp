@@ -6,14 +6,14 @@ void Backlog::left(Outgoing* packet) noexcept {
   FramePool::release(packet);
   if (--queued_ != 0 || !covered_) return;
   covered_ = false;
-  engine_.uncover();
+  engine_.background().uncover();
 }
 
 void Backlog::cover(Engine::Guard& guard) noexcept {
   if (engine_.fabric().traits().virtual_time) return;
   guard.escalate();
   covered_ = true;
-  engine_.cover();
+  engine_.background().cover();
 }
 
 }  // namespace tutti::p2p

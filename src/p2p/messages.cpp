@@ -292,7 +292,7 @@ bool Messages::cover() noexcept {
   Engine::Guard guard(engine_);
   if (transfers_.unfinished() == 0 && backlog_.empty()) return false;
   guard.escalate();
-  engine_.cover();
+  engine_.background().cover();
   return true;
 }
 

@@ -128,7 +128,7 @@ class Messages {
   /// what is under way here. True when there is such: the progress thread looks after it until
   /// uncover().
   bool cover() noexcept;
-  void uncover() noexcept { engine_.uncover(); }
+  void uncover() noexcept { engine_.background().uncover(); }
   /// Something may be under way that progresses only when this rank is inside. Any thread.
   bool in_use() const noexcept { return peers_.in_use(); }
   /// The team is given up by this rank: its transfers are over; messages that nobody has received

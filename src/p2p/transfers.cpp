@@ -43,7 +43,7 @@ void Transfers::watch(Transfer& transfer) noexcept {
     return;
   }
   transfer.pending = true;
-  engine_.operation_started();
+  engine_.background().started();
 }
 
 void Transfers::run(Transfer& transfer, Task task) noexcept {
@@ -76,7 +76,7 @@ void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (!status.ok()) transfer.outcome.status = status;
   if (transfer.pending) {
     transfer.pending = false;
-    engine_.operation_finished();
+    engine_.background().finished();
   }
   if (transfer.active()) --unfinished_;
   const bool released = transfer.released;

@@ -112,9 +112,9 @@ class Program {
     // What was given up while active completes by itself, as long as the rank is inside now and
     // then. Its buffers belong to it until nothing is pending any more.
     const Engine& engine = static_cast<JobImpl&>(r_.job).engine();
-    for (std::uint32_t round = 0; engine.pending() != 0 && round < 2'000'000; ++round)
+    for (std::uint32_t round = 0; engine.background().pending() != 0 && round < 2'000'000; ++round)
       r_.job.relax(round);
-    EXPECT_EQ(engine.pending(), 0u) << "an operation never completed, seed " << seed_;
+    EXPECT_EQ(engine.background().pending(), 0u) << "an operation never completed, seed " << seed_;
     for (const Item& item : abandoned_)
       EXPECT_TRUE(item.right()) << "released while active: " << item.text() << " seed " << seed_;
     for (std::size_t i = 0; i < groups_.size(); ++i) release(i);

@@ -42,7 +42,9 @@ Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
 }
 
 p2p::Counts counts(Rank& r) { return r.job.messages().counts(); }
-ProgressCounts progress(Rank& r) { return static_cast<JobImpl&>(r.job).engine().progress_counts(); }
+ProgressCounts progress(Rank& r) {
+  return static_cast<JobImpl&>(r.job).engine().background().counts();
+}
 
 void sleep_ms(long ms) {
   const timespec pause{ms / 1000, ms % 1000 * 1'000'000};
@@ -757,7 +759,7 @@ TEST(Progress, CanBeSwitchedWhileAMessageIsAwaited) {
     Engine& engine = static_cast<JobImpl&>(r.job).engine();
     std::vector<std::byte> data(1 << 20, std::byte{3}), in(1 << 20);
     for (const bool on : {false, true}) {
-      engine.set_progress_thread(on, -1);
+      engine.background().set_thread(on, -1);
       Transfer* transfer = nullptr;
       if (r.rank == 1) {
         ASSERT_TRUE(messages.start_receive(r.team, in.data(), in.size(), 0, 0, &transfer).ok());

@@ -19,7 +19,7 @@ Task enter_segment(Collective& c, std::size_t bytes, bool* made) noexcept;
 inline bool puts_take_long(Collective& c, std::size_t bytes) noexcept {
   constexpr std::size_t kMuch = std::size_t{64} << 10;
   return bytes >= kMuch && !c.team.mapped() && !c.team.fabric().traits().bypass &&
-         c.team.engine().progresses_alone();
+         c.team.engine().background().attended();
 }
 
 /// Who exchanges what with whom in an allgather over nodes: recursive doubling where their number

@@ -105,8 +105,7 @@ template <class Args>
     return true;
   } else if constexpr (requires { args.recvtype; }) {
     return (!here_.sent || (sent_ == args.sendcount && sent_type_ == args.sendtype)) &&
-           (!here_.received ||
-            (received_ == args.recvcount && received_type_ == args.recvtype));
+           (!here_.received || (received_ == args.recvcount && received_type_ == args.recvtype));
   } else {
     const Elements elements = sent_by(args);
     if constexpr (requires { args.op; })
@@ -126,7 +125,8 @@ template <class Args>
     return args.buffer != nullptr && args.buffer != MPI_IN_PLACE;
   } else {
     constexpr SidesOf of = sides_of(Args::kColl);
-    constexpr bool own_block = !requires { args.op; } && of.sent.blocks != of.received.blocks;
+    constexpr bool own_block = !requires { args.op; }
+    &&of.sent.blocks != of.received.blocks;
     const auto suspect = [](const void* buffer) {
       return buffer == nullptr || buffer == MPI_IN_PLACE;
     };

@@ -86,7 +86,8 @@ static MPI_Datatype type_of(int type) {
 }
 
 static MPI_Op op_of(const struct Drawn* call) {
-  const MPI_Op plain[] = {MPI_SUM, MPI_MAX, MPI_MIN}, pairs[] = {MPI_MAXLOC, MPI_MAXLOC, MPI_MINLOC};
+  const MPI_Op plain[] = {MPI_SUM, MPI_MAX, MPI_MIN},
+               pairs[] = {MPI_MAXLOC, MPI_MAXLOC, MPI_MINLOC};
   return call->type == kPair ? pairs[call->op] : plain[call->op];
 }
 
@@ -163,8 +164,7 @@ static void prepare(const struct Drawn* call) {
   memset(sent, 0x5a, used(call));
   memset(received, 0x5a, used(call));
   for (int b = 0; b < size; b++)
-    for (int i = 0; i < n; i++)
-      store(call->type, sent + b * stride, i, value_of(call, rank, b, i));
+    for (int i = 0; i < n; i++) store(call->type, sent + b * stride, i, value_of(call, rank, b, i));
   const int only_root = kind == kReduce || kind == kGather;
   if (kind == kBcast && at_root) memcpy(received, sent, used(call));
   if (call->in_place && kind != kScatter && kind != kBcast && kind != kBarrier &&
@@ -198,9 +198,8 @@ static void expect(const struct Drawn* call, char* out) {
 
 /* Behind a result that is shorter than what lay there in place, anything may be left. */
 static size_t defined_bytes(const struct Drawn* call) {
-  return call->kind == kScattered && call->in_place
-             ? (size_t)(call->count * extent_of(call->type))
-             : used(call);
+  return call->kind == kScattered && call->in_place ? (size_t)(call->count * extent_of(call->type))
+                                                    : used(call);
 }
 
 int main(int argc, char** argv) {
