@@ -492,7 +492,7 @@ def collective_handlers(functions):
         lines += ["", f"int handle_{f.name}({f.declaration()}) {{",
                   f'  return run_{f.form}("MPI_{f.name.removesuffix("_c")}", '
                   f"{f.base}Args{{{arguments}}}{request},",
-                  f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
+                  f"      [=]() {{ return native.{f.name}({f.names()}); }});", "}"]
     lines += ["", "void install_collective_handlers(void** handlers) {"]
     lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});"
               for f in collectives]

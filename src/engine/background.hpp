@@ -58,7 +58,8 @@ class alignas(kCacheLine) Background {
     return home_ != nullptr && enabled_.load(std::memory_order_relaxed);
   }
   /// Switches and binds the thread (cpu < 0: where the application may run). Any thread, at any
-  /// time, without a guard: operations that are pending then are taken up or left alone from now on.
+  /// time, without a guard: operations that are pending then are taken up or left alone from now
+  /// on.
   void set_thread(bool enabled, int cpu) noexcept;
   /// Ends the thread for good: before the tasks that it may be resuming are destroyed. Without a
   /// guard.
@@ -78,8 +79,8 @@ class alignas(kCacheLine) Background {
   ProgressThread* thread_ = nullptr;       // made for the first non-blocking operation
   std::atomic<bool> enabled_{true};        // written under the lock; read by the thread
   int cpu_ = -1;
-  std::unique_ptr<cpu_set_t> home_;        // nullptr in simulations
-  std::atomic<std::uint32_t> covers_{0};   // written by callers; read by the thread
+  std::unique_ptr<cpu_set_t> home_;       // nullptr in simulations
+  std::atomic<std::uint32_t> covers_{0};  // written by callers; read by the thread
   std::atomic<std::uint64_t> sleeps_{0}, rung_{0}, handled_{0};  // written by the thread
   Engine& engine_;
 };

@@ -83,8 +83,7 @@ template <class NativeFunction>
 }
 
 template <class Args, class NativeFunction>
-[[gnu::noinline]] int run_unknown(const char* call, const Args& args,
-                                  NativeFunction&& call_native) {
+[[gnu::noinline]] int run_unknown(const char* call, Args args, NativeFunction call_native) {
   Comm* comm = find_or_adopt(args.comm);
   if (comm != nullptr && comm->team == nullptr) [[unlikely]] {
     if (const Status opened = open_blocking(*comm); !opened.ok()) return raise(*comm, call, opened);
@@ -99,8 +98,9 @@ template <class Args, class NativeFunction>
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 
+// By value: what is handed on by reference would have to be in memory, for known calls, too.
 template <class Args, class NativeFunction>
-int run_blocking(const char* call, const Args& args, NativeFunction&& call_native) {
+int run_blocking(const char* call, Args args, NativeFunction call_native) {
   Comm* const comm = find_comm(args.comm);
   if (comm == nullptr || state.report) [[unlikely]]
     return run_unknown(call, args, call_native);

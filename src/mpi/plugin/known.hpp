@@ -19,7 +19,6 @@ namespace tutti::mpi {
 /// Which sides of a call a rank has, by its arguments.
 struct SidesHere {
   bool at_root, sent, received, in_place;
-  bool operator==(const SidesHere&) const noexcept = default;
 
   template <class Args>
   static SidesHere of(const Args& args, int rank) noexcept;
@@ -41,21 +40,21 @@ class KnownCall {
 
  private:
   template <class Args>
-  bool has_elements(const Args& args) const noexcept;
+  bool has_elements(const Args& args, const SidesHere& here) const noexcept;
   template <class Args>
-  bool set_addresses(const Args& args, int rank, Call* call) const noexcept;
+  bool set_addresses(const Args& args, const SidesHere& here, int rank, Call* call) const noexcept;
 
   MPI_Count sent_ = -1, received_ = -1;  // elements; no call has as few
   MPI_Datatype sent_type_{}, received_type_{};
   MPI_Op op_{};
-  SidesHere here_{};
+  bool in_place_ = false;
   std::size_t bytes_ = 0;
   const Reduction* reduction_ = nullptr;
   Route route_;
 };
 
-/// Of one communicator: some for each collective, each in a place that its count gives it. As its
-/// blocking collectives: never by two threads at a time.
+/// Of one communicator: some for each collective, each in a place that its count and whether the
+/// rank is the root give it. As its blocking collectives: never by two threads at a time.
 class KnownCalls {
  public:
   /// nullptr where no such call is kept.
@@ -100,12 +99,13 @@ template <class Args>
 
 /// Those that matter on this rank.
 template <class Args>
-[[gnu::always_inline]] inline bool KnownCall::has_elements(const Args& args) const noexcept {
+[[gnu::always_inline]] inline bool KnownCall::has_elements(const Args& args,
+                                                           const SidesHere& here) const noexcept {
   if constexpr (Args::kColl == Coll::barrier) {
     return true;
   } else if constexpr (requires { args.recvtype; }) {
-    return (!here_.sent || (sent_ == args.sendcount && sent_type_ == args.sendtype)) &&
-           (!here_.received || (received_ == args.recvcount && received_type_ == args.recvtype));
+    return (!here.sent || (sent_ == args.sendcount && sent_type_ == args.sendtype)) &&
+           (!here.received || (received_ == args.recvcount && received_type_ == args.recvtype));
   } else {
     const Elements elements = sent_by(args);
     if constexpr (requires { args.op; })
@@ -116,8 +116,8 @@ template <class Args>
 
 /// As the plan does it. False for those that are wrong in this place, or perhaps.
 template <class Args>
-[[gnu::always_inline]] inline bool KnownCall::set_addresses(const Args& args, int rank,
-                                                            Call* call) const noexcept {
+[[gnu::always_inline]] inline bool KnownCall::set_addresses(const Args& args, const SidesHere& here,
+                                                            int rank, Call* call) const noexcept {
   if constexpr (Args::kColl == Coll::barrier) {
     return true;
   } else if constexpr (Args::kColl == Coll::bcast) {
@@ -132,14 +132,14 @@ template <class Args>
     };
     auto* const send = const_cast<char*>(static_cast<const char*>(args.sendbuf));
     auto* const recv = static_cast<char*>(args.recvbuf);
-    if (here_.sent && suspect(send)) return false;
-    if (here_.received && suspect(recv)) return false;
-    if (here_.sent && here_.received && send == recv) return false;
+    if (here.sent && suspect(send)) return false;
+    if (here.received && suspect(recv)) return false;
+    if (here.sent && here.received && send == recv) return false;
     const std::size_t own = own_block ? static_cast<std::size_t>(rank) * bytes_ : 0;
-    if (here_.sent) call->send = send;
-    if (here_.received) call->recv = recv;
-    if (here_.in_place && of.in_place == InPlace::sent) call->send = recv + own;
-    if (here_.in_place && of.in_place == InPlace::received) call->recv = send + own;
+    if (here.sent) call->send = send;
+    if (here.received) call->recv = recv;
+    if (here.in_place && of.in_place == InPlace::sent) call->send = recv + own;
+    if (here.in_place && of.in_place == InPlace::received) call->recv = send + own;
     return true;
   }
 }
@@ -147,7 +147,9 @@ template <class Args>
 template <class Args>
 [[gnu::always_inline]] inline bool KnownCall::fits(const Args& args, const SidesHere& here,
                                                    int rank, Call* call) const noexcept {
-  if (!(here == here_) || !has_elements(args) || !set_addresses(args, rank, call)) return false;
+  if (in_place_ != here.in_place || !has_elements(args, here) ||
+      !set_addresses(args, here, rank, call))
+    return false;
   call->coll = Args::kColl;
   if constexpr (requires { args.root; }) call->root = args.root;
   call->bytes = bytes_;
@@ -158,7 +160,7 @@ template <class Args>
 template <class Args>
 void KnownCall::keep(const Args& args, const SidesHere& here, const Call& call,
                      const Route& its_route) noexcept {
-  here_ = here;
+  in_place_ = here.in_place;
   if constexpr (Args::kColl != Coll::barrier) {
     const Elements sent = sent_by(args), received = received_by(args);
     sent_ = sent.count;
