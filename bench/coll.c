@@ -307,8 +307,7 @@ static double whole_batch_us(const Collective* op, Cell* cell, uint32_t* turn, l
 }
 
 /* Calls per batch such that a batch takes about its budget; agreed by all ranks. The calls of the
- * trial double until they take a tenth of it, twice: one interruption would leave it at one call.
- */
+ * trial double until two trials of so many take a tenth of it: one could be an interruption. */
 static long calibrate(const Collective* op, Cell* cell, uint32_t* turn, Mode mode, double tick,
                       double batch_budget_us) {
   for (long calls = 1;; calls *= 2) {

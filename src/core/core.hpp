@@ -145,8 +145,8 @@ class Job {
   /// later ones of the team. On a hosted team it may give left_to_host, on all members: nothing has
   /// been done, and the host is to run this collective. So may start() and prepare().
   virtual Status run(Team& team, const Call& call) noexcept = 0;
-  /// The same; `*found` is what run_by() wants for other calls of the kind. Nothing where there is
-  /// nothing to look up: in a team of one, and for no bytes.
+  /// The same; `*found` is what run_by() wants for other calls of the kind. Left as it is where
+  /// there is nothing to look up: in a team of one, and for no bytes.
   virtual Status run(Team& team, const Call& call, Route* found) noexcept = 0;
   /// The same, without looking anything up. `route`: found by run() for such a call of the team.
   virtual Status run_by(const Route& route, Team& team, const Call& call) noexcept = 0;

@@ -249,9 +249,10 @@ Status JobImpl::run_by(const Route& route, Team& team, const Call& call) noexcep
 
 /// False where there is no memory for a cell.
 bool JobImpl::look_up(Team& team, const Call& call, Route* out) const noexcept {
-  out->choice = &Dispatcher::choice(team, call);
+  *out = {&Dispatcher::choice(team, call), nullptr};
   if (!is_tried(team, call, *out->choice)) return true;
   out->cell = cell_of(team, call);
+  if (out->cell == nullptr) *out = {};
   return out->cell != nullptr;
 }
 

@@ -35,6 +35,7 @@ class alignas(kCacheLine) Background {
   void started() noexcept;
   /// With or without a guard.
   void finished() noexcept { pending_.fetch_sub(1, std::memory_order_release); }
+  /// Any thread.
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
   /// The application is about to block outside while something is under way here that others may
@@ -77,7 +78,7 @@ class alignas(kCacheLine) Background {
   std::atomic<std::uint32_t> pending_{0};
   std::atomic<std::uint32_t> passive_{0};  // written under the guard
   ProgressThread* thread_ = nullptr;       // made for the first non-blocking operation
-  std::atomic<bool> enabled_{true};        // written under the lock; read by the thread
+  std::atomic<bool> enabled_{true};        // read by the thread
   int cpu_ = -1;
   std::unique_ptr<cpu_set_t> home_;       // nullptr in simulations
   std::atomic<std::uint32_t> covers_{0};  // written by callers; read by the thread

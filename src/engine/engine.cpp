@@ -1,6 +1,5 @@
 #include "engine/engine.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 

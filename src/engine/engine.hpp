@@ -6,7 +6,6 @@
 // serialises them; a single-threaded program with nothing pending never takes it.
 #pragma once
 
-#include <sched.h>
 #include <algorithm>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Gather: everybody but the root publishes, only the root reads.
+// Gather: only the root reads.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"

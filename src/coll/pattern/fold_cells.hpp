@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-/// `published` bytes of everybody are read; who reads folds [begin, begin + call.bytes) of all of
-/// them in rank order into call.recv. `rooted`: only the root reads.
+/// `published` bytes of everybody are read; whoever reads folds [begin, begin + call.bytes) of all
+/// of them in rank order into call.recv. `rooted`: only the root reads.
 inline Task fold_through_cells(Collective& c, std::size_t published, std::size_t begin,
                                bool rooted) noexcept {
   const bool reads = !rooted || c.rank() == c.call.root;
@@ -16,10 +16,10 @@ inline Task fold_through_cells(Collective& c, std::size_t published, std::size_t
   // In place, what is folded before the own operand would overwrite it, except the first operand.
   const bool overwritten = c.call.send == c.call.recv && c.rank() > 1;
   const void* const own = overwritten ? c.cells().data(c.rank(), published) : c.call.send;
-  // The last visit ends the fold, so the whole state is the folder itself.
-  // Its own vector the root reads from its cell only where it has to.
+  // The root reads its own vector from its cell only where it has to.
   const Publishers publishers =
       rooted && !overwritten ? Publishers::all_but(c.call.root, c) : Publishers::all(c);
+  // The last visit ends the fold, so the whole state is the folder itself.
   return through_cells(c, publishers, c.call.send, own, published, reads,
                        [fold = Folder(c, c.call.recv, c.call.bytes), begin, last](
                            int member, const std::byte* data) mutable {

@@ -17,11 +17,11 @@
 
 namespace tutti {
 
-/// Whose vectors are read: one member's, or those of all of them; and who publishes.
+/// Whose vectors are read: one member's, or all members'.
 struct Publishers {
   int first;
   int last;
-  int silent = -1;  // one of these whose vector only it reads itself: it need not publish it
+  int silent = -1;  // a member whose vector only that member reads: it does not publish
   static Publishers only(int member) noexcept { return {member, member + 1}; }
   static Publishers all(const Collective& c) noexcept { return {0, c.size()}; }
   static Publishers all_but(int silent, const Collective& c) noexcept {

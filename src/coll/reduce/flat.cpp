@@ -1,5 +1,4 @@
-// Reduce, flat: everybody but the root publishes its vector in its cell, the root folds all of them
-// in rank order.
+// Reduce, flat: the others publish their vectors in their cells, the root folds all in rank order.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/fold_cells.hpp"
 #include "coll/restrictions.hpp"

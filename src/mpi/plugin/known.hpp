@@ -44,13 +44,13 @@ class KnownCall {
   template <class Args>
   bool set_addresses(const Args& args, const SidesHere& here, int rank, Call* call) const noexcept;
 
-  MPI_Count sent_ = -1, received_ = -1;  // elements; no call has as few
+  MPI_Count sent_ = 0, received_ = 0;  // elements
   MPI_Datatype sent_type_{}, received_type_{};
   MPI_Op op_{};
   bool in_place_ = false;
   std::size_t bytes_ = 0;
   const Reduction* reduction_ = nullptr;
-  Route route_;
+  Route route_;  // of no choice: nothing is kept
 };
 
 /// Of one communicator: some for each collective, each in a place that its count and whether the
@@ -114,7 +114,7 @@ template <class Args>
   }
 }
 
-/// As the plan does it. False for those that are wrong in this place, or perhaps.
+/// As the plan does it. False where an address is wrong here, or may be.
 template <class Args>
 [[gnu::always_inline]] inline bool KnownCall::set_addresses(const Args& args, const SidesHere& here,
                                                             int rank, Call* call) const noexcept {
@@ -125,8 +125,8 @@ template <class Args>
     return args.buffer != nullptr && args.buffer != MPI_IN_PLACE;
   } else {
     constexpr SidesOf of = sides_of(Args::kColl);
-    constexpr bool own_block = !requires { args.op; }
-    &&of.sent.blocks != of.received.blocks;
+    constexpr bool reduces = requires { args.op; };
+    constexpr bool own_block = !reduces && of.sent.blocks != of.received.blocks;
     const auto suspect = [](const void* buffer) {
       return buffer == nullptr || buffer == MPI_IN_PLACE;
     };
@@ -147,7 +147,7 @@ template <class Args>
 template <class Args>
 [[gnu::always_inline]] inline bool KnownCall::fits(const Args& args, const SidesHere& here,
                                                    int rank, Call* call) const noexcept {
-  if (in_place_ != here.in_place || !has_elements(args, here) ||
+  if (route_.choice == nullptr || in_place_ != here.in_place || !has_elements(args, here) ||
       !set_addresses(args, here, rank, call))
     return false;
   call->coll = Args::kColl;
@@ -227,7 +227,7 @@ template <class Args>
 void KnownCalls::keep(const Args& args, int rank, const Call& call, const Route& route) noexcept {
   if constexpr (!has_lists<Args>) {
     const SidesHere here = SidesHere::of(args, rank);
-    if (!needs_no_packing(args, here)) return;
+    if (may_have_spaces() || !needs_no_packing(args, here)) return;
     if constexpr (requires { args.op; })
       if (!is_predefined(args.op)) return;
     auto& known = of_[static_cast<std::size_t>(Args::kColl)];
