@@ -151,6 +151,7 @@ def test_nothing_below_needs_no_second_measurement(capsys):
     assert "2.00 in geometric mean; 0 of 1 cells below" in capsys.readouterr().out
 
 
+@pytest.mark.timeout(600)  # a start for each cell: a minute by itself
 @pytest.mark.parametrize("more", [[], ["--cold", "--beside", "1"]], ids=["warm", "cold"])
 def test_against_itself(tutti, mpi, cache, tmp_path, more):
     answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--against", "own", "--op", "barrier,ibcast,allreduce_init",
