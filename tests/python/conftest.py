@@ -57,7 +57,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 def tutti(tmp_path) -> Callable[..., Answer]:
     """Runs the command line: tutti("run", ..., env={...}, stdin="...")."""
 
-    def run(*arguments: str, env: dict[str, str] | None = None, stdin: str = "", timeout: float = 240) -> Answer:
+    def run(*arguments: str, env: dict[str, str] | None = None, stdin: str = "", timeout: float = 90) -> Answer:
         answer = subprocess.run([sys.executable, "-m", "tutti", *arguments], env=clean_environment(**(env or {})),
                                 input=stdin, capture_output=True, text=True, timeout=timeout, cwd=tmp_path,
                                 check=False)

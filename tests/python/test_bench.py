@@ -155,7 +155,8 @@ def test_nothing_below_needs_no_second_measurement(capsys):
 @pytest.mark.parametrize("more", [[], ["--cold", "--beside", "1"]], ids=["warm", "cold"])
 def test_against_itself(tutti, mpi, cache, tmp_path, more):
     answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--against", "own", "--op", "barrier,ibcast,allreduce_init",
-                   "--sizes", "4,1K", "--rounds", "1", "--time-ms", "1", "--json", "rows.json", *more, env=cache)
+                   "--sizes", "4,1K", "--rounds", "1", "--time-ms", "1", "--json", "rows.json", *more, env=cache,
+                   timeout=500)
     assert answer.status == 0, answer.err
     rows = json.loads((tmp_path / "rows.json").read_text())
     first = [line for line in rows if not line.get("again")]
