@@ -168,6 +168,8 @@ def _outcome_of(suite: str, name: str, results: Path, problem: str | None) -> Ou
         outcome = Outcome(failures=[f"{suite}: {name}: {error}"])
     if problem is not None and not outcome.failures:
         outcome.failures.append(f"{suite}: {name}: {problem}")  # died after its cases, or before
+    if not (outcome.passed or outcome.failures or outcome.skips):
+        outcome.failures.append(f"{suite}: {name}: it has no cases")
     return outcome
 
 
