@@ -155,7 +155,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached() &&
                               breakages == fabric_.breakages();
          ++i) {
-      if (sleep_slice(slice, guard, attention_)) ++woken_;
+      if (sleep_slice(slice, guard, Attention::all)) ++woken_;
       if (host_.pump != nullptr) {
         guard.pause();
         host_.pump(host_.self);
@@ -312,24 +312,20 @@ void Engine::sleep_at_once(Guard& guard) noexcept {
     host_.pump(host_.self);
     guard.resume();
   }
-  if (resumed == resumed_ && sleep_slice(policy_.slice_ns, guard, attention_)) ++woken_;
+  if (resumed == resumed_ && sleep_slice(policy_.slice_ns, guard, Attention::all)) ++woken_;
 }
 
-bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard,
-                         std::atomic<std::uint32_t>* attention) noexcept {
-  // Ordered before the signallers' look at it by the barrier in arm(), as the armed state is.
-  if (attention != nullptr) attention->fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t ticket = fabric_.arm();
+bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept {
+  const std::uint32_t ticket = fabric_.arm(attention);
   bool early = true;
   if (!any_reached()) {
     guard.pause();
     const std::uint64_t begin = fabric_.now_ns();
-    fabric_.sleep(ticket, nanoseconds);
+    fabric_.sleep(ticket, nanoseconds, attention);
     early = fabric_.now_ns() - begin < nanoseconds;
     guard.resume();
   }
-  fabric_.disarm();
-  if (attention != nullptr) attention->fetch_sub(1, std::memory_order_relaxed);
+  fabric_.disarm(attention);
   return early;
 }
 

@@ -203,9 +203,6 @@ class Engine {
   /// True where the caller, who is in a task, holds the lock; without it nobody else may be called.
   bool guarded() const noexcept { return locked_.load(std::memory_order_relaxed); }
 
-  /// Counts the application's threads that sleep in here, in a word that peers may read in order to
-  /// leave a progress thread asleep. nullptr: nowhere. Set before anybody waits.
-  void count_sleepers_in(std::atomic<std::uint32_t>* attention) noexcept { attention_ = attention; }
   /// Times that a thread of the application slept in here and was woken, which costs the peer that
   /// wakes it a call of the kernel. Under the guard.
   std::uint64_t times_woken() const noexcept { return woken_; }
@@ -262,8 +259,7 @@ class Engine {
   void fail_waiters(Membership& members, Status why) noexcept;
   void fail_unless_told(Membership& members, Status why) noexcept;
   /// Sleeps once; true when that ended before its time.
-  bool sleep_slice(std::uint64_t nanoseconds, Guard& guard,
-                   std::atomic<std::uint32_t>* attention) noexcept;
+  bool sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept;
   /// Read in this order: who holds the lock while the last operation ends still runs engine code
   /// when none is pending any more.
   bool must_lock() const noexcept {
@@ -301,7 +297,6 @@ class Engine {
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
-  std::atomic<std::uint32_t>* attention_ = nullptr;
   Background background_{*this};
 };
 

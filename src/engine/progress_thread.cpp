@@ -114,7 +114,7 @@ void ProgressThread::progress_once() noexcept {
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
   background_.sleeps_.fetch_add(1, std::memory_order_relaxed);
   const bool covering = background_.covers_.load(std::memory_order_relaxed) != 0;
-  if (engine_.sleep_slice(kSleep, guard, covering ? engine_.attention_ : nullptr))
+  if (engine_.sleep_slice(kSleep, guard, covering ? Attention::all : Attention::solicited))
     background_.rung_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -63,6 +63,19 @@ struct Tail {
   std::uint64_t value = 0;
 };
 
+/// Whether what arrives at a rank may wake its threads that sleep (RNDV-2006: selective interrupts;
+/// InfiniBand's solicited events).
+enum class Event : std::uint8_t {
+  solicited,   // any that sleeps
+  unsolicited  // only those that sleep with Attention::all
+};
+
+/// What ends a sleep.
+enum class Attention : std::uint8_t {
+  all,       // whatever arrives
+  solicited  // of what arrives, what asks for it: a thread beside an application that computes
+};
+
 class Fabric;
 
 /// Counts the operations that are over on this side. Lives at the caller until all are. One
@@ -179,8 +192,9 @@ struct Traits {
           // arenas of many ranks lie interleaved, so that untouched words cost nothing
   bool user_memory = false;  // get/put reach any exposed memory without the peer's help
   bool scarce = false;       // a machine of the job has more ranks than processors; the same on all
-  bool bypass = false;       // the network is driven past the kernel: copies cost as much as it
-  std::size_t inline_bytes = 0;    // largest put that is copied before put() returns
+  bool selective_events = false;  // sleepers for solicited events are left alone by others
+  bool bypass = false;           // the network is driven past the kernel: copies cost as much as it
+  std::size_t inline_bytes = 0;  // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
 };
 
@@ -240,10 +254,12 @@ class Fabric {
   /// the counter, visible no earlier than the data. bytes may be 0 (the tail alone). `completion`
   /// (may be nullptr): counts one more finished operation when `source` may be reused; that says
   /// nothing about the target. Out-of-range offsets fail with truncated before anything is written.
-  /// Puts to one peer take effect in order: a tail is visible no earlier than the data of all puts
-  /// to that peer before it, whatever their regions.
+  /// Puts of one kind of event to one peer take effect in order: a tail is visible no earlier than
+  /// the data of all those puts to that peer before it, whatever their regions. An unsolicited tail
+  /// may be seen late by a rank that neither calls nor sleeps with Attention::all.
   virtual Status put(const Remote& target, std::size_t offset, const void* source,
-                     std::size_t bytes, const Tail* tail, Completion* completion) noexcept = 0;
+                     std::size_t bytes, const Tail* tail, Completion* completion,
+                     Event event = Event::solicited) noexcept = 0;
 
   /// One-sided read. `completion` is required; the data is in `destination` when it has counted.
   virtual Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
@@ -282,20 +298,29 @@ class Fabric {
     if (adds_before_ring_) return sleepers_->fetch_add(0, std::memory_order_acq_rel) != 0;
     return sleepers_->load(std::memory_order_relaxed) != 0;
   }
-  /// Wakes `peer` if it sleeps; costs a load when it does not. Any thread.
-  virtual void wake(std::int32_t peer) noexcept { static_cast<void>(peer); }
+  /// Wakes the threads of `peer` that sleep with attention for it, after all that was put to it
+  /// before has arrived; costs a load when none does. A peer on another node is told of solicited
+  /// events alone: what is put there unsolicited is seen by whoever sleeps for it. Any thread.
+  virtual void wake(std::int32_t peer, Event event = Event::solicited) noexcept {
+    static_cast<void>(peer);
+    static_cast<void>(event);
+  }
 
-  /// Announces that this rank is about to sleep. After arm() returns, any signal() or arriving put
-  /// either is visible to a check made now, or will ring. Calls nest (progress thread and
-  /// application). Returns the ticket for sleep().
-  virtual std::uint32_t arm() noexcept { return 0; }
+  /// Announces that a thread of this rank is about to sleep. After arm() returns, any signal() or
+  /// arriving put that it is to be woken for either is visible to a check made now, or will ring.
+  /// Calls nest (progress thread and application). Returns the ticket for sleep().
+  virtual std::uint32_t arm(Attention attention) noexcept {
+    static_cast<void>(attention);
+    return 0;
+  }
   /// Sleeps in the kernel until rung since arm() gave `ticket`, or `timeout_ns` has passed. Only
-  /// between arm and disarm; any thread, without the engine's lock.
-  virtual void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+  /// between arm and disarm, with the same attention; any thread, without the engine's lock.
+  virtual void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept {
     static_cast<void>(ticket);
     static_cast<void>(timeout_ns);
+    static_cast<void>(attention);
   }
-  virtual void disarm() noexcept {}
+  virtual void disarm(Attention attention) noexcept { static_cast<void>(attention); }
 
   /// False when `peer` is known to have died or cannot be reached: every team that it is a member
   /// of is broken. May cost a system call.

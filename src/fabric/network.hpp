@@ -6,9 +6,8 @@
 // Common rules
 //  - Any thread may call; an implementation has one lock of its own. Nothing blocks, nothing
 //  throws.
-//  - Operations towards one peer take effect there in the order in which they were posted: a tail
-//  is
-//    visible no earlier than the data of all earlier puts to that peer.
+//  - Puts of one kind of event to one peer take effect there in the order in which they were
+//    posted: a tail is visible no earlier than the data of all those puts to that peer before it.
 //  - Connections are made on first use.
 #pragma once
 
@@ -50,6 +49,13 @@ struct NetworkTarget {
 struct NetworkFinished {
   Completion* completion = nullptr;
   Status status;
+};
+
+/// What progress() has found.
+enum class Moved : std::uint8_t {
+  nothing,
+  unsolicited,  // only arrivals for which nobody need be woken who sleeps for solicited ones
+  something
 };
 
 /// What a network uses, for reports.
@@ -104,20 +110,22 @@ class Network {
   virtual Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept = 0;
   virtual void withdraw(const NetworkMemory& memory) noexcept = 0;
 
-  /// Writes `bytes` to the target and then, if `counter` is given, `value` to the counter; the
-  /// target's node is woken by a counter. Without a completion the data is copied before it
+  /// Writes `bytes` to the target and then, if `counter` is given, `value` to the counter, which
+  /// is the event that wakes threads there. Without a completion the data is copied before it
   /// returns.
   virtual Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
-                     const NetworkTarget* counter, std::uint64_t value,
-                     Completion* completion) noexcept = 0;
+                     const NetworkTarget* counter, std::uint64_t value, Completion* completion,
+                     Event event = Event::solicited) noexcept = 0;
   virtual Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
                      Completion* completion) noexcept = 0;
   /// Sends 31 bits that appear in the peer's notices(), after what was put before.
   virtual Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept = 0;
+  /// Wakes threads of the peer that sleep for solicited events, when the unsolicited puts before it
+  /// have arrived.
+  virtual void ring(const NetworkTarget& anywhere) noexcept = 0;
 
-  /// Moves what can be moved. True when something has finished or arrived. `wait`: take the lock
-  /// even if another thread has it just now.
-  virtual bool progress(bool wait) noexcept = 0;
+  /// Moves what can be moved. `wait`: take the lock even if another thread has it just now.
+  virtual Moved progress(bool wait) noexcept = 0;
   /// Takes what is over, at most `most`; returns how many. Finished operations are kept until
   /// taken.
   virtual std::size_t finished(NetworkFinished* out, std::size_t most) noexcept = 0;
@@ -130,10 +138,12 @@ class Network {
   /// Fails all that is queued for a peer that is known to be lost.
   virtual void drop(std::int32_t peer) noexcept = 0;
 
-  /// Readable when progress() has something to do, if may_sleep() was true after the last
-  /// progress().
-  virtual int descriptor() const noexcept = 0;
-  virtual bool may_sleep() noexcept = 0;
+  /// A descriptor that is readable when progress() has something to do that a sleeper with this
+  /// attention is to be woken for, until the next question; -1: there is something now. Where
+  /// events cannot be told apart it wakes for all.
+  virtual int sleep_on(Attention attention) noexcept = 0;
+  /// Whether it can tell events apart. The same as long as it lives.
+  virtual bool selective() const noexcept { return false; }
   /// Operations wait for the network to take them: progress() must be called again soon all the
   /// same.
   virtual bool blocked() noexcept = 0;

@@ -133,11 +133,8 @@ struct Table {
   std::size_t offset = 0;  // in every arena
   std::size_t ranks = 0;
 
-  static std::size_t bytes(std::size_t ranks) noexcept { return kCacheLine + 3 * rounded(ranks); }
-  /// std::atomic<uint32_t>: threads of the application that sleep inside
-  /// (Engine::count_sleepers_in).
-  std::size_t attention() const noexcept { return offset; }
-  std::size_t calls() const noexcept { return offset + kCacheLine; }  // Word[ranks]: 0 or 1
+  static std::size_t bytes(std::size_t ranks) noexcept { return 3 * rounded(ranks); }
+  std::size_t calls() const noexcept { return offset; }  // Word[ranks]: 0 or 1
   std::size_t answers() const noexcept {
     return calls() + rounded(ranks);
   }  // Word[ranks]: 1 + offset

@@ -15,6 +15,9 @@ namespace tutti::p2p {
 namespace {
 
 constexpr std::size_t kRing = kSlots * kSlotBytes;  // where the byte ring begins in an area
+// Nothing of this wakes a progress thread by itself, so that it stays in order: wake() does, where
+// something begins that the thread is there for (RNDV-2006, section 3: selective interrupts).
+constexpr Event kEvent = Event::unsolicited;
 // What the other side does not know yet of what has been taken. Together with what it has under way
 // there is always room left, so nobody waits for what will never be told.
 constexpr std::uint64_t kUnacknowledgedPackets = kSlots / 4;
@@ -46,7 +49,7 @@ Status Peer::call() noexcept {
   line->place = offset;
   const Tail tail{site.table.calls() + me * sizeof(Word), 1};
   const Status status = site.fabric.put(arena, site.table.places() + me * sizeof line->place,
-                                        &line->place, sizeof line->place, &tail, nullptr);
+                                        &line->place, sizeof line->place, &tail, nullptr, kEvent);
   if (!status.ok()) {
     site.heap.free(offset, sizeof(CreditLine));
     return status;
@@ -147,8 +150,8 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts) n
   // The mirror is not written again before the peer has consumed the packet, so no completion is
   // needed.
   TUTTI_TRY(site.fabric.put(arena, area_there + place.begin, mirror + place.begin,
-                            place.end - place.begin, &tail, nullptr));
-  if (interrupts) site.fabric.wake(rank);
+                            place.end - place.begin, &tail, nullptr, kEvent));
+  if (interrupts) wake(true);
   return Status::success();
 }
 
@@ -173,14 +176,8 @@ Status Peer::write_message(const Header& header, const void* data) noexcept {
 }
 
 void Peer::wake(bool interrupts) noexcept {
-  if (!site.fabric.sleepers()) return;
-  if (!interrupts) {
-    // A progress thread is left alone: selective interrupts (RNDV-2006).
-    const auto* attention =
-        reinterpret_cast<const std::atomic<std::uint32_t>*>(mapped + site.table.attention());
-    if (attention->load(std::memory_order_relaxed) == 0) return;
-  }
-  site.fabric.wake(rank);
+  if (mapped != nullptr && !site.fabric.sleepers()) return;
+  site.fabric.wake(rank, interrupts ? Event::solicited : Event::unsolicited);
 }
 
 Status Peer::accept() noexcept {
@@ -205,7 +202,7 @@ Status Peer::accept() noexcept {
   const auto me = static_cast<std::size_t>(site.fabric.rank());
   const Tail tail{site.table.answers() + me * sizeof(Word),
                   status.ok() ? answer_of(offset, ring) : kRefused};
-  TUTTI_TRY(site.fabric.put(arena, 0, nullptr, 0, &tail, nullptr));
+  TUTTI_TRY(site.fabric.put(arena, 0, nullptr, 0, &tail, nullptr, kEvent));
   return status;
 }
 
@@ -261,7 +258,8 @@ void Peer::put_credit(std::size_t word, std::uint64_t value) noexcept {
   }
   const Tail tail{word, value};
   // A peer that is lost is found by those who wait for it.
-  static_cast<void>(site.fabric.put(arena, 0, nullptr, 0, &tail, nullptr));
+  static_cast<void>(site.fabric.put(arena, 0, nullptr, 0, &tail, nullptr, kEvent));
+  if (streams != 0) wake(true);
 }
 
 }  // namespace tutti::p2p

@@ -28,7 +28,6 @@ Peers::~Peers() {
     }
     while (Outgoing* packet = peer->queue.pop_front()) FramePool::release(packet);
   }
-  engine_.count_sleepers_in(nullptr);
 }
 
 Status Peers::open() noexcept {
@@ -44,7 +43,6 @@ Status Peers::open() noexcept {
   std::size_t near = 0;
   for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) near += fabric_.maps(rank) ? 1 : 0;
   site_.ring = ring_bytes_for(near);
-  engine_.count_sleepers_in(site_.own<std::atomic<std::uint32_t>>(site_.table.attention()));
   return Status::success();
 }
 

@@ -136,7 +136,8 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
   Completion& completion = send.completion;
   for (std::size_t offset = 0; status.ok() && offset < clearance.bytes;) {
     const std::size_t bytes = part_of(peer, clearance.bytes - offset);
-    status = fabric_.put(target, offset, send.buffer + offset, bytes, nullptr, &completion);
+    status = fabric_.put(target, offset, send.buffer + offset, bytes, nullptr, &completion,
+                         Event::unsolicited);  // as its FIN, which must not overtake it
     if (!status.ok()) break;
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;

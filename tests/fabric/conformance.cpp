@@ -736,26 +736,27 @@ void linger(std::mt19937& generator) {
 }
 
 /// Waits by arm, look, sleep, disarm. True when a sleep ran out: nobody rang.
-bool sleep_for(Node& n, const Word& word, std::uint64_t value, std::uint64_t* sleeps) {
+bool sleep_for(Node& n, const Word& word, std::uint64_t value, Attention attention,
+               std::uint64_t* sleeps) {
   constexpr std::uint64_t kLong = 2'000'000'000;
   for (; word.load(std::memory_order_acquire) < value; n.fabric.progress()) {
-    const std::uint32_t ticket = n.fabric.arm();
+    const std::uint32_t ticket = n.fabric.arm(attention);
     bool missed = false;
     if (word.load(std::memory_order_acquire) < value) {
       const std::uint64_t before = n.fabric.now_ns();
-      n.fabric.sleep(ticket, kLong);
+      n.fabric.sleep(ticket, kLong, attention);
       missed = n.fabric.now_ns() - before >= kLong;
       ++*sleeps;
     }
-    n.fabric.disarm();
+    n.fabric.disarm(attention);
     if (missed) return true;
   }
   return false;
 }
 
-Task wake_ups(Node& n) {
+Task wake_ups(Node& n, Event event, Attention attention) {
   if (n.fabric.traits().virtual_time) co_return Status::success();  // nobody sleeps there
-  constexpr std::uint64_t kRounds = 22'000, kBatch = 500, kBudget = 5'000'000'000;
+  constexpr std::uint64_t kRounds = 22'000, kBatch = 500, kBudget = 3'000'000'000;
   const std::uint64_t until = n.fabric.now_ns() + kBudget;
   bool more = true;
   TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
@@ -771,16 +772,16 @@ Task wake_ups(Node& n) {
       // By turns as a put with a counter, and as a store that is rung for.
       if (round % 4 < 2 || remote.mapped == nullptr) {
         const Tail tail{kData, round};
-        TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, nullptr, 0, &tail, nullptr));
+        TUTTI_REQUIRE_OK(n.fabric.put(remote, 0, nullptr, 0, &tail, nullptr, event));
       } else {
         n.fabric.signal(remote.peer,
                         *reinterpret_cast<Word*>(static_cast<std::byte*>(remote.mapped) + kData),
                         round);
-        if (n.fabric.sleepers()) n.fabric.wake(remote.peer);
+        if (n.fabric.sleepers()) n.fabric.wake(remote.peer, event);
       }
     } else {
       linger(generator);
-      missed += sleep_for(n, n.word(kData), round, &sleeps);
+      missed += sleep_for(n, n.word(kData), round, attention, &sleeps);
     }
   }
   EXPECT_EQ(missed, 0u) << "a sleeper was not woken";
@@ -789,26 +790,90 @@ Task wake_ups(Node& n) {
   co_return Status::success();
 }
 
-TEST_P(Conformance, NoWakeUpIsLost) { run(2, wake_ups); }
+TEST_P(Conformance, NoWakeUpIsLost) {
+  run(2, [](Node& n) { return wake_ups(n, Event::solicited, Attention::all); });
+}
+TEST_P(Conformance, NoWakeUpIsLostOfSolicitedEvents) {
+  run(2, [](Node& n) { return wake_ups(n, Event::solicited, Attention::solicited); });
+}
+TEST_P(Conformance, NoWakeUpIsLostOfUnsolicitedEvents) {
+  run(2, [](Node& n) { return wake_ups(n, Event::unsolicited, Attention::all); });
+}
+
+/// Sleeps for solicited events. False when that ended before its time.
+bool sleeps_whole(Node& n, std::uint64_t nanoseconds) {
+  const std::uint32_t ticket = n.fabric.arm(Attention::solicited);
+  const std::uint64_t before = n.fabric.now_ns();
+  n.fabric.sleep(ticket, nanoseconds, Attention::solicited);
+  const bool whole = n.fabric.now_ns() - before >= nanoseconds;
+  n.fabric.disarm(Attention::solicited);
+  return whole;
+}
+
+/// Rank 0 puts small things, at last one that it rings for; rank 1 sleeps meanwhile and counts how
+/// often it wakes before the bell.
+Task selective_events(Node& n) {
+  if (n.fabric.traits().virtual_time) co_return Status::success();
+  constexpr std::uint64_t kPuts = 100, kSlice = 50'000'000, kLongest = 20'000'000'000;
+  TUTTI_REQUIRE_OK(n.fabric.reserve(kData, 65536));
+  Remote remote;
+  TUTTI_REQUIRE_OK(n.fabric.arena_of(1 - n.rank(), &remote));
+  const auto put = [&](std::uint64_t value) {
+    const std::uint64_t data = value * 7;
+    const Tail tail{kData, value};
+    return n.fabric.put(remote, kData + 8, &data, sizeof data, &tail, nullptr, Event::unsolicited);
+  };
+  // Some decorators cut sleeps short.
+  const bool sleeps = sleeps_whole(n, kSlice) || sleeps_whole(n, kSlice);
+  for (std::uint64_t round = 0; round < 2; ++round) {  // connections are made in the first
+    TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+    const std::uint64_t last = (round + 1) * kPuts;
+    if (n.rank() == 0) {
+      for (std::uint64_t value = round * kPuts + 1; value <= last; ++value) {
+        usleep(1000);
+        n.fabric.progress();
+        TUTTI_REQUIRE_OK(put(value));
+      }
+      n.fabric.wake(1);
+    } else {
+      std::uint64_t early = 0;
+      const std::uint64_t until = n.fabric.now_ns() + kLongest;
+      while (n.word(kData).load(std::memory_order_acquire) < last && n.fabric.now_ns() < until) {
+        early += sleeps_whole(n, kSlice) ? 0 : 1;
+        n.fabric.progress();
+      }
+      EXPECT_EQ(n.word(kData).load(std::memory_order_acquire), last) << "after the bell";
+      if (round != 0 && sleeps && n.fabric.traits().selective_events) {
+        EXPECT_GE(early, 1u) << "the bell wakes";
+        EXPECT_LE(early, 4u) << "of " << kPuts << " puts that should not";
+      }
+    }
+  }
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  co_return Status::success();
+}
+
+TEST_P(Conformance, UnsolicitedEventsWakeOnlyWhoSleepsForThem) { run(2, selective_events); }
 
 Task bells(Node& n) {
   if (n.fabric.traits().virtual_time) co_return Status::success();
   constexpr std::uint64_t kShort = 3'000'000, kLong = 20'000'000'000;
   // Not rung: the time runs out.
-  std::uint32_t ticket = n.fabric.arm();
+  std::uint32_t ticket = n.fabric.arm(Attention::all);
   std::uint64_t before = n.fabric.now_ns();
-  n.fabric.sleep(ticket, kShort);
-  n.fabric.disarm();
+  n.fabric.sleep(ticket, kShort, Attention::all);
+  n.fabric.disarm(Attention::all);
   EXPECT_LT(n.fabric.now_ns() - before, kLong / 2);
   // Rung between arm and sleep, also where arms nest.
   for (const int nested : {0, 1, 2}) {
-    for (int i = 0; i < nested; ++i) n.fabric.arm();
-    ticket = n.fabric.arm();
+    for (int i = 0; i < nested; ++i) n.fabric.arm(Attention::solicited);
+    ticket = n.fabric.arm(Attention::all);
     n.fabric.wake(n.rank());
     before = n.fabric.now_ns();
-    n.fabric.sleep(ticket, kLong);
+    n.fabric.sleep(ticket, kLong, Attention::all);
     EXPECT_LT(n.fabric.now_ns() - before, kLong / 2);
-    for (int i = 0; i <= nested; ++i) n.fabric.disarm();
+    n.fabric.disarm(Attention::all);
+    for (int i = 0; i < nested; ++i) n.fabric.disarm(Attention::solicited);
   }
   // Rings for nobody: for those who do not sleep, and for ranks that do not exist.
   for (const int rank : {-1, 0, 1, n.size(), 1 << 20}) n.fabric.wake(rank);

@@ -29,6 +29,11 @@ std::vector<WorldFactory> worlds() {
         {"Processes" + form, [=] { return make_nodes_world(settings, ranks_per_node, false); }});
 #endif
   }
+  settings.p2p = true;  // unsolicited events have connections of their own
+  all.push_back({"ThreadsWithMessages", [=] { return make_nodes_world(settings, 1, true); }});
+#ifndef __SANITIZE_THREAD__
+  all.push_back({"ProcessesWithMessages", [=] { return make_nodes_world(settings, 2, false); }});
+#endif
   return all;
 }
 
@@ -39,17 +44,17 @@ class TailFirst final : public wrap::Forward {
  public:
   using Forward::Forward;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override {
+             const Tail* tail, Completion* completion, Event event) noexcept override {
     if (tail == nullptr || bytes < kTailSizes[0]) {  // the messages of the test itself stay whole
-      return inner().put(target, offset, source, bytes, tail, completion);
+      return inner().put(target, offset, source, bytes, tail, completion, event);
     }
-    TUTTI_TRY(inner().put(target, 0, nullptr, 0, tail, nullptr));
+    TUTTI_TRY(inner().put(target, 0, nullptr, 0, tail, nullptr, event));
     // On a busy machine both would be delivered before anybody looks.
     for (int i = 0; i < 10; ++i) {
       inner().progress();
       usleep(20);
     }
-    return inner().put(target, offset, source, bytes, nullptr, completion);
+    return inner().put(target, offset, source, bytes, nullptr, completion, event);
   }
 };
 
@@ -87,7 +92,7 @@ class Lonely final : public Network {
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
   Status put(const NetworkTarget&, const void*, std::size_t, const NetworkTarget*, std::uint64_t,
-             Completion*) noexcept override {
+             Completion*, Event) noexcept override {
     return Status::error(Code::internal);
   }
   Status get(const NetworkTarget&, void*, std::size_t, Completion*) noexcept override {
@@ -96,14 +101,14 @@ class Lonely final : public Network {
   Status notify(const NetworkTarget&, std::uint32_t) noexcept override {
     return Status::error(Code::internal);
   }
-  bool progress(bool) noexcept override { return false; }
+  void ring(const NetworkTarget&) noexcept override {}
+  Moved progress(bool) noexcept override { return Moved::nothing; }
   std::size_t finished(NetworkFinished*, std::size_t) noexcept override { return 0; }
   std::size_t notices(std::uint32_t*, std::size_t) noexcept override { return 0; }
   std::size_t forget(Completion*) noexcept override { return 0; }
   std::size_t pending() noexcept override { return 0; }
   void drop(std::int32_t) noexcept override {}
-  int descriptor() const noexcept override { return -1; }
-  bool may_sleep() noexcept override { return true; }
+  int sleep_on(Attention) noexcept override { return -1; }
   bool blocked() noexcept override { return false; }
   NetworkUse use() noexcept override { return {}; }
   void abort() noexcept override {}

@@ -17,12 +17,12 @@ class TailFirst final : public wrap::Forward {
  public:
   using Forward::Forward;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override {
+             const Tail* tail, Completion* completion, Event event) noexcept override {
     if (tail == nullptr || bytes < kTailSizes[0]) {  // the messages of the test itself stay whole
-      return inner().put(target, offset, source, bytes, tail, completion);
+      return inner().put(target, offset, source, bytes, tail, completion, event);
     }
-    TUTTI_TRY(inner().put(target, 0, nullptr, 0, tail, nullptr));
-    return inner().put(target, offset, source, bytes, nullptr, completion);
+    TUTTI_TRY(inner().put(target, 0, nullptr, 0, tail, nullptr, event));
+    return inner().put(target, offset, source, bytes, nullptr, completion, event);
   }
 };
 
@@ -31,16 +31,16 @@ class OneCopy final : public wrap::Forward {
  public:
   using Forward::Forward;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override {
+             const Tail* tail, Completion* completion, Event event) noexcept override {
     if (tail == nullptr || bytes < kTailSizes[0] || tail->offset != offset + bytes) {
-      return inner().put(target, offset, source, bytes, tail, completion);
+      return inner().put(target, offset, source, bytes, tail, completion, event);
     }
     std::memcpy(block_, source, bytes);
     std::memcpy(block_ + bytes, &tail->value, sizeof tail->value);
     std::memcpy(static_cast<std::byte*>(target.mapped) + offset, block_,
                 bytes + sizeof tail->value);
     inner().wake(target.peer);
-    return inner().put(target, offset, nullptr, 0, nullptr, completion);
+    return inner().put(target, offset, nullptr, 0, nullptr, completion, event);
   }
 
  private:

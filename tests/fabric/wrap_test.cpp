@@ -344,6 +344,8 @@ class CheckTest : public ::testing::Test {
     return *reinterpret_cast<Word*>(static_cast<std::byte*>(check_->arena().base) + offset);
   }
 
+  Fabric& checked() { return *check_; }
+
   std::unique_ptr<shm::ShmFabric> peer_;
   std::unique_ptr<wrap::Check> check_;
   Remote arena_;
@@ -357,15 +359,15 @@ TEST_F(CheckTest, RightUseIsSilent) {
   std::uint64_t value = 5;
   const Tail tail{64, 1};
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(check_->put(arena_, 128, &value, 8, &tail, &completion).ok());
+    ASSERT_TRUE(checked().put(arena_, 128, &value, 8, &tail, &completion).ok());
     ASSERT_TRUE(check_->get(arena_, 128, &value, 8, &completion).ok());
   }
   check_->signal(0, own_word(256), 1);
   check_->signal(0, own_word(256), 1);
   check_->signal(0, own_word(256), 7);
-  const auto ticket = check_->arm();
-  check_->sleep(ticket, 1000);
-  check_->disarm();
+  const auto ticket = check_->arm(Attention::all);
+  check_->sleep(ticket, 1000, Attention::all);
+  check_->disarm(Attention::all);
   EXPECT_EQ(found(), 0u);
 }
 
@@ -374,8 +376,8 @@ TEST_F(CheckTest, WordsThatGoBackAreFound) {
   check_->signal(0, own_word(256), 6);
   EXPECT_EQ(found(), 1u);
   const Tail later{64, 9}, earlier{64, 8};
-  ASSERT_TRUE(check_->put(arena_, 0, nullptr, 0, &later, nullptr).ok());
-  ASSERT_TRUE(check_->put(arena_, 0, nullptr, 0, &earlier, nullptr).ok());
+  ASSERT_TRUE(checked().put(arena_, 0, nullptr, 0, &later, nullptr).ok());
+  ASSERT_TRUE(checked().put(arena_, 0, nullptr, 0, &earlier, nullptr).ok());
   EXPECT_EQ(found(), 2u);
 }
 
@@ -383,15 +385,15 @@ TEST_F(CheckTest, BadRangesCountersAndPointersAreRefused) {
   std::uint64_t value = 0;
   Completion completion;
   const Tail unaligned{3, 1}, outside{arena_.bytes, 1}, under{4, 1}, within{16, 1};
-  EXPECT_FALSE(check_->put(arena_, arena_.bytes, &value, 1, nullptr, nullptr).ok());
-  EXPECT_FALSE(check_->put(arena_, 0, &value, 8, &unaligned, nullptr).ok());
-  EXPECT_FALSE(check_->put(arena_, 0, &value, 8, &outside, nullptr).ok());
-  EXPECT_FALSE(check_->put(arena_, 0, &value, 8, &under, nullptr).ok());
-  EXPECT_FALSE(check_->put(arena_, 16, &value, 8, &within, nullptr).ok());
-  EXPECT_FALSE(check_->put(arena_, 0, nullptr, 8, nullptr, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, arena_.bytes, &value, 1, nullptr, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, 0, &value, 8, &unaligned, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, 0, &value, 8, &outside, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, 0, &value, 8, &under, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, 16, &value, 8, &within, nullptr).ok());
+  EXPECT_FALSE(checked().put(arena_, 0, nullptr, 8, nullptr, nullptr).ok());
   EXPECT_FALSE(check_->get(arena_, 0, nullptr, 8, &completion).ok());
   EXPECT_FALSE(check_->get(arena_, 0, &value, 8, nullptr).ok());
-  EXPECT_FALSE(check_->put(Remote{}, 0, &value, 0, nullptr, nullptr).ok());
+  EXPECT_FALSE(checked().put(Remote{}, 0, &value, 0, nullptr, nullptr).ok());
   EXPECT_EQ(found(), 9u);
 }
 
@@ -419,8 +421,8 @@ TEST_F(CheckTest, WithdrawingTwiceAndUseAfterwardsAreFound) {
 }
 
 TEST_F(CheckTest, SleepsOutsideOfArmAreFound) {
-  check_->sleep(0, 1000);
-  check_->disarm();
+  check_->sleep(0, 1000, Attention::all);
+  check_->disarm(Attention::all);
   EXPECT_EQ(found(), 2u);
 }
 
@@ -435,12 +437,12 @@ TEST(CheckOfLateFabric, CompletionsThatAreGivenUpAreFound) {
   ASSERT_TRUE(check.arena_of(1, &arena).ok());
   std::uint64_t value = 1;
   Completion completion;
-  ASSERT_TRUE(check.put(arena, 0, &value, 8, nullptr, &completion).ok());
-  ASSERT_TRUE(check.put(arena, 0, &value, 8, nullptr, &completion).ok());
+  ASSERT_TRUE(check.put(arena, 0, &value, 8, nullptr, &completion, Event::solicited).ok());
+  ASSERT_TRUE(check.put(arena, 0, &value, 8, nullptr, &completion, Event::solicited).ok());
   EXPECT_EQ(check.violations(), 0u);
   completion.~Completion();
   new (&completion) Completion;
-  EXPECT_FALSE(check.put(arena, 0, &value, 8, nullptr, &completion).ok());
+  EXPECT_FALSE(check.put(arena, 0, &value, 8, nullptr, &completion, Event::solicited).ok());
   EXPECT_EQ(check.violations(), 1u);
 }
 

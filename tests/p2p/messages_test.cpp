@@ -1,7 +1,6 @@
 // What point-to-point promises, one thing at a time: modes, thresholds, truncation, flow control,
-// probes, cancellation, and when the progress thread works.
+// probes and cancellation.
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -42,15 +41,6 @@ Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
 }
 
 p2p::Counts counts(Rank& r) { return r.job.messages().counts(); }
-ProgressCounts progress(Rank& r) {
-  return static_cast<JobImpl&>(r.job).engine().background().counts();
-}
-
-void sleep_ms(long ms) {
-  const timespec pause{ms / 1000, ms % 1000 * 1'000'000};
-  nanosleep(&pause, nullptr);
-}
-
 // ---- sizes and protocols
 // ---------------------------------------------------------------------------
 
@@ -58,13 +48,21 @@ struct Way {
   const char* name;
   Rendezvous rendezvous;
   const char* fault;
+  bool apart = false;  // on two nodes
 };
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 class EveryProtocol : public ::testing::TestWithParam<Way> {};
 
+void run_pair(const Way& way, const test::Body& body) {
+  Settings settings = settings_of(way.rendezvous, way.fault);
+  settings.p2p = true;
+  if (way.apart) return test::run_nodes({0, 1}, settings, body);
+  test::run_threads(2, settings, body);
+}
+
 TEST_P(EveryProtocol, CarriesEverySize) {
-  test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
+  run_pair(GetParam(), [](Rank& r) {
     Messages& messages = r.job.messages();
     const std::size_t sizes[] = {
         0,        1,     7,     8,     16,      17,     79,     80,     81,
@@ -117,7 +115,7 @@ TEST_P(EveryProtocol, CarriesEverySize) {
 }
 
 TEST_P(EveryProtocol, CutsOffWhatIsTooLong) {
-  test::run_threads(2, settings_of(GetParam().rendezvous, GetParam().fault), [](Rank& r) {
+  run_pair(GetParam(), [](Rank& r) {
     Messages& messages = r.job.messages();
     for (const std::size_t bytes : {10, 3000, 100'000}) {
       for (const std::size_t room : {std::size_t{0}, bytes / 3}) {
@@ -138,12 +136,15 @@ TEST_P(EveryProtocol, CutsOffWhatIsTooLong) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryProtocol,
-                         ::testing::Values(Way{"Write", Rendezvous::write, ""},
-                                           Way{"Read", Rendezvous::read, ""},
-                                           Way{"ReadInterrupt", Rendezvous::read_interrupt, ""},
-                                           Way{"InParts", Rendezvous::automatic, "nocma"}),
-                         [](const auto& way) { return way.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryProtocol,
+    ::testing::Values(Way{"Write", Rendezvous::write, ""}, Way{"Read", Rendezvous::read, ""},
+                      Way{"ReadInterrupt", Rendezvous::read_interrupt, ""},
+                      Way{"InParts", Rendezvous::automatic, "nocma"},
+                      Way{"WriteApart", Rendezvous::write, "", true},
+                      Way{"ReadApart", Rendezvous::read, "", true},
+                      Way{"ReadInterruptApart", Rendezvous::read_interrupt, "", true}),
+    [](const auto& way) { return way.param.name; });
 
 // ---- modes
 // -----------------------------------------------------------------------------------------
@@ -608,176 +609,6 @@ TEST(Teams, KeepTheirMessagesApart) {
     }
     barrier(r);
     r.job.release_team(turned);
-  });
-}
-
-// ---- hybrid progress
-// -------------------------------------------------------------------------------
-
-/// What rank 1 sees of a large message that comes while it computes (here: sleeps, so that there is
-/// a core).
-struct Seen {
-  Clock::time_point sent, computed;  // when the sender was done, and when the computation was
-  ProgressCounts before, after;      // at the receiver, around its computation
-  bool there = false;                // after the computation, without any call
-};
-
-Seen compute_while_receiving(Rendezvous rendezvous, int messages_at_once, int small_ones,
-                             std::size_t first_bytes = 1 << 20) {
-  Seen seen;
-  constexpr std::size_t kBytes = 1 << 20;
-  const std::size_t total = first_bytes + kBytes * static_cast<std::size_t>(messages_at_once - 1);
-  Settings settings = settings_of(rendezvous);
-  test::run_threads(2, settings, [&](Rank& r) {
-    Messages& messages = r.job.messages();
-    std::vector<std::byte> data(first_bytes, std::byte{5}), in(total);
-    const auto bytes_of = [&](std::size_t i) { return i == 0 ? first_bytes : kBytes; };
-    const auto place_of = [&](std::size_t i) {
-      return i == 0 ? 0 : first_bytes + (i - 1) * kBytes;
-    };
-    char byte = 0;  // connected before
-    ASSERT_TRUE(
-        messages.exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0).status.ok());
-    if (r.rank == 0) {
-      barrier(r);
-      sleep_ms(30);  // the receiver has gone computing
-      for (int i = 0; i < small_ones; ++i) {
-        ASSERT_TRUE(messages.send(r.team, &byte, 1, 1, 99).ok());
-        sleep_ms(1);
-      }
-      std::vector<Transfer*> sends(static_cast<std::size_t>(messages_at_once));
-      for (std::size_t i = 0; i < sends.size(); ++i) {
-        ASSERT_TRUE(
-            messages
-                .start_send(r.team, data.data(), bytes_of(i), 1, 1, SendMode::standard, &sends[i])
-                .ok());
-      }
-      for (auto& send : sends) {
-        EXPECT_TRUE(messages.wait(*send).status.ok());
-        messages.release(send);
-      }
-      seen.sent = Clock::now();
-      barrier(r);
-    } else {
-      std::vector<Transfer*> receives(static_cast<std::size_t>(messages_at_once));
-      for (std::size_t i = 0; i < receives.size(); ++i) {
-        ASSERT_TRUE(
-            messages.start_receive(r.team, in.data() + place_of(i), bytes_of(i), 0, 1, &receives[i])
-                .ok());
-      }
-      barrier(r);
-      seen.before = progress(r);
-      const auto all_there = [&] {
-        return std::none_of(receives.begin(), receives.end(),
-                            [](Transfer* t) { return t->active(); });
-      };
-      // As long as it takes where the messages should come by themselves; else long enough to.
-      const int most = rendezvous == Rendezvous::read_interrupt ? 200 : 4;
-      for (int slice = 0; slice < 4 || (slice < most && !all_there()); ++slice) sleep_ms(100);
-      seen.after = progress(r);
-      seen.there = all_there();
-      sleep_ms(200);  // the sender hears of it
-      seen.computed = Clock::now();
-      for (Transfer* receive : receives) {
-        EXPECT_TRUE(messages.wait(*receive).status.ok());
-        messages.release(receive);
-      }
-      EXPECT_EQ(std::count(in.begin(), in.end(), std::byte{5}),
-                static_cast<std::ptrdiff_t>(in.size()));
-      for (int i = 0; i < small_ones; ++i)
-        ASSERT_TRUE(messages.receive(r.team, &byte, 1, 0, 99).status.ok());
-      barrier(r);
-    }
-  });
-  return seen;
-}
-
-TEST(Progress, AnInterruptReceivesWhileTheReceiverComputes) {
-  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 1, 0);
-  EXPECT_TRUE(seen.there);
-  EXPECT_LT(seen.sent, seen.computed);
-  EXPECT_GE(seen.after.rung - seen.before.rung, 1u);
-  // Rings: the message, and its end. A thread that is not needed any more is not woken at all.
-  EXPECT_LE(seen.after.rung - seen.before.rung, 2u);
-}
-
-TEST(Progress, WithoutInterruptsTheReceiverMustCome) {
-  for (const Rendezvous rendezvous : {Rendezvous::read, Rendezvous::write}) {
-    const Seen seen = compute_while_receiving(rendezvous, 1, 0);
-    EXPECT_FALSE(seen.there);
-    EXPECT_GT(seen.sent, seen.computed);
-    EXPECT_EQ(seen.after.sleeps, 0u);  // there is no thread
-  }
-}
-
-TEST(Progress, InterruptsAreSelective) {
-  // Small messages leave the progress thread asleep although it waits for a large one.
-  const Seen seen = compute_while_receiving(Rendezvous::read_interrupt, 1, 50);
-  EXPECT_TRUE(seen.there);
-  EXPECT_LE(seen.after.rung - seen.before.rung, 3u);
-}
-
-TEST(Progress, InterruptsAreSuppressed) {
-  // While the thread reads the first, large one, twenty others are announced.
-  const Seen seen =
-      compute_while_receiving(Rendezvous::read_interrupt, 21, 0, std::size_t{128} << 20);
-  EXPECT_TRUE(seen.there);
-  EXPECT_LE(seen.after.rung - seen.before.rung, 10u);
-}
-
-TEST(Progress, NothingPendingNothingRuns) {
-  test::run_threads(2, settings_of(Rendezvous::read_interrupt), [](Rank& r) {
-    Messages& messages = r.job.messages();
-    std::vector<std::byte> data(100'000);
-    Transfer* transfer = nullptr;
-    ASSERT_TRUE((r.rank == 0
-                     ? messages.start_send(r.team, data.data(), data.size(), 1, 0,
-                                           SendMode::standard, &transfer)
-                     : messages.start_receive(r.team, data.data(), data.size(), 0, 0, &transfer))
-                    .ok());
-    ASSERT_TRUE(messages.wait(*transfer).status.ok());
-    messages.release(transfer);
-    barrier(r);
-    sleep_ms(20);
-    const ProgressCounts before = progress(r);
-    for (int i = 0; i < 1000; ++i) {  // small messages, and nothing large outstanding
-      char byte = 0;
-      ASSERT_TRUE(
-          messages.exchange(r.team, &byte, 1, 1 - r.rank, 1, &byte, 1, 1 - r.rank, 1).status.ok());
-    }
-    sleep_ms(50);
-    const ProgressCounts after = progress(r);
-    EXPECT_EQ(after.sleeps, before.sleeps);
-    EXPECT_EQ(after.handled, before.handled);
-    barrier(r);
-  });
-}
-
-TEST(Progress, CanBeSwitchedWhileAMessageIsAwaited) {
-  test::run_threads(2, settings_of(Rendezvous::read_interrupt), [](Rank& r) {
-    Messages& messages = r.job.messages();
-    Engine& engine = static_cast<JobImpl&>(r.job).engine();
-    std::vector<std::byte> data(1 << 20, std::byte{3}), in(1 << 20);
-    for (const bool on : {false, true}) {
-      engine.background().set_thread(on, -1);
-      Transfer* transfer = nullptr;
-      if (r.rank == 1) {
-        ASSERT_TRUE(messages.start_receive(r.team, in.data(), in.size(), 0, 0, &transfer).ok());
-      }
-      barrier(r);
-      if (r.rank == 0) {
-        ASSERT_TRUE(
-            messages
-                .start_send(r.team, data.data(), data.size(), 1, 0, SendMode::standard, &transfer)
-                .ok());
-      }
-      sleep_ms(200);
-      EXPECT_TRUE(r.rank == 0 || transfer->active() == !on);
-      EXPECT_TRUE(messages.wait(*transfer).status.ok());
-      messages.release(transfer);
-      barrier(r);
-    }
-    EXPECT_TRUE(r.rank == 0 || in == data);
   });
 }
 

@@ -1,6 +1,6 @@
-// Random programs of messages over 2 to 8 ranks, as threads and as processes, with every protocol
-// and with faults. The seed is printed; TEST_SEED repeats a run, TEST_LEVEL=2 makes it millions of
-// messages.
+// Random programs of messages over 2 to 8 ranks, as threads and as processes, on a node and between
+// nodes, with every protocol and with faults. The seed is printed; TEST_SEED repeats a run,
+// TEST_LEVEL=2 makes it millions of messages.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "p2p/networks.hpp"
 #include "p2p/program.hpp"
 #include "support/local_jobs.hpp"
 
@@ -39,6 +40,7 @@ std::uint64_t seed() {
 struct Variant {
   std::string name;
   bool processes = false;
+  bool nodes = false;  // threads on several
   Rendezvous rendezvous = Rendezvous::automatic;
   std::string fault = {};
   std::size_t unexpected = std::size_t{1} << 20;
@@ -100,6 +102,16 @@ void run_rank(Rank& r, std::uint64_t program_seed, double seconds,
   r.job.release_team(reversed);
 }
 
+/// By rank: one, two and three ranks on a node by turns.
+std::vector<int> layout(int ranks) {
+  std::vector<int> nodes;
+  for (int node = 0; static_cast<int>(nodes.size()) < ranks; ++node) {
+    for (int i = 0; i <= node % 3 && static_cast<int>(nodes.size()) < ranks; ++i)
+      nodes.push_back(node);
+  }
+  return nodes;
+}
+
 class RandomMessages : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(RandomMessages, AreMatchedAsMpiSays) {
@@ -123,7 +135,11 @@ TEST_P(RandomMessages, AreMatchedAsMpiSays) {
     const auto body = [&](Rank& r) {
       run_rank(r, seed() + static_cast<std::uint64_t>(ranks), seconds, &total);
     };
-    if (setup.processes) {
+    if (setup.nodes) {
+      settings.p2p = true;
+      settings.arena = test::kArenaBetween;
+      test::run_nodes(layout(ranks), settings, body, test::open_between);
+    } else if (setup.processes) {
       EXPECT_TRUE(test::all_exited(test::run_processes(ranks, settings, body)));
     } else {
       test::run_threads(ranks, settings, body);
@@ -152,6 +168,14 @@ std::vector<Variant> setups() {
        .fault = "delay:op=put:us=50:count=0"},
       {.name = "ThreadsDeaf", .fault = "deaf"},
       {.name = "ThreadsAsleep", .wait = WaitMode::sleep},
+      {.name = "Nodes", .nodes = true},
+      {.name = "NodesWrite", .nodes = true, .rendezvous = Rendezvous::write},
+      {.name = "NodesRead",
+       .nodes = true,
+       .rendezvous = Rendezvous::read,
+       .progress_thread = Switch::off},
+      {.name = "NodesLittleRoom", .nodes = true, .unexpected = 4096},
+      {.name = "NodesAsleep", .nodes = true, .wait = WaitMode::sleep},
   };
 #ifndef __SANITIZE_THREAD__  // which cannot see other processes
   all.push_back({.name = "Processes", .processes = true});

@@ -97,6 +97,23 @@ def test_collectives_of_an_mpi_program(result):
     assert not any("native" in names for names in taken.values()) and "no network" not in result.text, result.text
 
 
+# ---- messages --------------------------------------------------------------------------------------
+
+MESSAGES = ROOT / "build" / "release" / "tests" / "p2p"
+
+
+@pytest.mark.runs("interrupts", [str(MESSAGES / "test_p2p_progress_verbs"), "--gtest_filter=*TwoNodes*"])
+def test_interrupts_are_selective(result):
+    assert result.status == 0, result.text
+    assert "[  PASSED  ]" in result.text and "FAILED" not in result.text
+
+
+@pytest.mark.runs("random-messages", [str(MESSAGES / "test_p2p_random_verbs"), "--gtest_filter=*Nodes*"])
+def test_random_messages(result):
+    assert result.status == 0, result.text
+    assert "[  PASSED  ]" in result.text and "FAILED" not in result.text
+
+
 # ---- multicast -------------------------------------------------------------------------------------
 
 @pytest.mark.runs("multicast", [str(MULTICAST)])

@@ -15,6 +15,7 @@ namespace tutti {
 /// Memory that a device knows.
 struct Registration {
   void* region = nullptr;   // the network's object
+  void* twin = nullptr;     // where it has two for the same memory
   std::uint64_t token = 0;  // what local operations name it by: a key, or a descriptor
   std::size_t bytes = 0;
 };

@@ -215,6 +215,7 @@ void NodesFabric::adopt(const std::vector<Introduction>& all, const Settings& se
   trait_name_ = std::string("shm+") + network_->name();
   traits_.name = trait_name_.c_str();
   traits_.bypass = network_->bypasses_kernel();
+  traits_.selective_events = network_->selective();
   node_of_.resize(all.size());
   peers_ = std::vector<Peer>(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -140,8 +140,10 @@ Status NodesFabric::introduce(std::int32_t peer) noexcept {
 }
 
 Status NodesFabric::put(const Remote& target, std::size_t offset, const void* source,
-                        std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
-  if (!is_remote(target.peer)) return shm_->put(target, offset, source, bytes, tail, completion);
+                        std::size_t bytes, const Tail* tail, Completion* completion,
+                        Event event) noexcept {
+  if (!is_remote(target.peer))
+    return shm_->put(target, offset, source, bytes, tail, completion, event);
   TUTTI_TRY(check_range(target, offset, bytes));
   NetworkTarget counter;
   if (tail != nullptr) {
@@ -160,7 +162,12 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   TUTTI_TRY(introduce(target.peer));
   TUTTI_TRY(network_->put(target_of(target, offset), source, bytes,
                           tail != nullptr ? &counter : nullptr, tail != nullptr ? tail->value : 0,
-                          completion));
+                          completion, event));
+  // The first of them makes a connection, in which a peer that computes must take part.
+  if (event == Event::unsolicited && !peer_at(target.peer).served_unsolicited) {
+    peer_at(target.peer).served_unsolicited = true;
+    network_->ring(arena_target(target.peer));
+  }
   if (completion != nullptr) completion->post(*this);
   return Status::success();
 }
@@ -190,12 +197,10 @@ void NodesFabric::forget(Completion& completion) noexcept {
 void NodesFabric::progress() noexcept {
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool came = datagrams_ && datagrams_->progress();
-  if (network_->progress(false)) {
-    take_notices();
-    if (sleepers()) ring_sleepers();
-  } else if (came && sleepers()) {
-    ring_sleepers();
-  }
+  Moved moved = network_->progress(false);
+  if (moved == Moved::something) take_notices();
+  if (came) moved = Moved::something;
+  if (moved != Moved::nothing && sleepers()) ring_sleepers(moved);
   collect();
 }
 
@@ -245,7 +250,7 @@ void NodesFabric::take_notices() noexcept {
 
 /// Before a rank is given up: it may have said goodbye, or why it goes.
 void NodesFabric::hear_last_words() noexcept {
-  for (int i = 0; i < 4 && network_->progress(true); ++i) {
+  for (int i = 0; i < 4 && network_->progress(true) != Moved::nothing; ++i) {
   }
   take_notices();
 }
@@ -314,7 +319,7 @@ bool NodesFabric::alive(std::int32_t peer) noexcept {
     return false;
   }
   // What has arrived counts first: it may be a goodbye.
-  if (network_->progress(false)) take_notices();
+  if (network_->progress(false) != Moved::nothing) take_notices();
   const std::lock_guard lock(probes_mutex_);
   std::uint8_t state = peer_at(peer).state.load(std::memory_order_acquire);
   if (state == kPresent) {

@@ -66,17 +66,17 @@ class NodesFabric final : public Fabric {
   }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
   void expect_reads() noexcept override;
 
-  void wake(std::int32_t peer) noexcept override { shm_->wake(peer); }
-  std::uint32_t arm() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
-  void disarm() noexcept override;
+  void wake(std::int32_t peer, Event event) noexcept override;
+  std::uint32_t arm(Attention attention) noexcept override { return shm_->arm(attention); }
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
+  void disarm(Attention attention) noexcept override { shm_->disarm(attention); }
   bool alive(std::int32_t peer) noexcept override;
   void inquire(std::int32_t peer) noexcept override {
     if (is_remote(peer)) static_cast<void>(introduce(peer));
@@ -89,6 +89,8 @@ class NodesFabric final : public Fabric {
                    int size) noexcept override;
   std::uint64_t now_ns() const noexcept override { return shm_->now_ns(); }
   Datagrams* datagrams() noexcept override { return datagrams_.get(); }
+  /// Times that the network has woken this rank's own thread. Any thread.
+  std::uint64_t interrupts() const noexcept { return interrupts_.load(std::memory_order_relaxed); }
 
  private:
   /// A notice is a kind and the rank that it is about: the sender, except where a rank is lost.
@@ -104,7 +106,8 @@ class NodesFabric final : public Fabric {
     std::atomic<std::uint8_t> state{kPresent};
     std::atomic<bool> introduced{false};             // knows, or is known to know, of this rank
     std::atomic<std::uint32_t> notices_received{0};  // notices kBroken that have come from it
-    std::uint32_t notices_sent = 0;  // that have gone to it; under the engine's lock
+    std::uint32_t notices_sent = 0;   // that have gone to it; under the engine's lock
+    bool served_unsolicited = false;  // something unsolicited has gone to it; likewise
   };
   /// A question whether a peer still answers: a read of its memory.
   struct Probe {
@@ -173,7 +176,9 @@ class NodesFabric final : public Fabric {
   void run() noexcept;
   void wait_for_network() noexcept;
   void wait_for_call(int milliseconds) noexcept;
-  bool watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept;
+  bool watch_network(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept;
+  bool watched_enough() const noexcept;
+  bool must_call_thread(Attention attention) const noexcept;
   static Status gather_doorbells(Bootstrap& bootstrap, const shm::ShmFabric& shm,
                                  Doorbells* out) noexcept;
   static Status conclude(Bootstrap& bootstrap, const Status& mine,
@@ -181,7 +186,7 @@ class NodesFabric final : public Fabric {
                          Doorbells* doorbells) noexcept;
   void adopt(Doorbells& doorbells) noexcept;
   void wake_thread() noexcept;
-  void ring_sleepers() noexcept;
+  void ring_sleepers(Moved moved) noexcept;
   void say_goodbye() noexcept;
 
   std::unique_ptr<shm::ShmFabric> shm_;
@@ -205,10 +210,15 @@ class NodesFabric final : public Fabric {
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};         // the thread keeps away, because the application polls
   std::atomic<bool> expects_reads_{false};  // it must not keep away until it has looked
-  std::atomic<std::uint32_t> armed_{0};     // threads of this rank that are about to sleep
-  std::atomic<bool> watched_{false};        // one of them sleeps on the network's descriptor
-  std::vector<int> doorbells_;              // of the neighbours, the own one too
-  int doorbell_ = -1;                       // the own one
+  // Threads of this rank that are about to sleep, and those among them with Attention::all.
+  std::atomic<std::uint32_t> armed_{0}, attentive_{0};
+  // One of them sleeps on the network's descriptor.
+  enum class Watch : std::uint8_t { none, solicited, all };
+  std::atomic<Watch> watch_{Watch::none};
+  std::atomic<Watch> listening_{Watch::none};  // for what the network's own thread sleeps there
+  std::atomic<std::uint64_t> interrupts_{0};   // written by the thread
+  std::vector<int> doorbells_;                 // of the neighbours, the own one too
+  int doorbell_ = -1;                          // the own one
   bool watches_ =
       false;  // every rank of this node has all doorbells; else nobody sleeps on descriptors
   std::atomic<std::uint64_t> calls_{

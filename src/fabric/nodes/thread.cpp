@@ -57,7 +57,7 @@ void NodesFabric::say_goodbye() noexcept {
     notify(peer, kGoodbye, rank_);
   }
   while (network_->pending() != 0 && now_ns() < until) {
-    if (!network_->progress(true)) usleep(50);
+    if (network_->progress(true) == Moved::nothing) usleep(50);
     take_notices();
     NetworkFinished over[16];
     static_cast<void>(network_->finished(over, 16));
@@ -109,7 +109,7 @@ void NodesFabric::run() noexcept {
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
     const bool expected = expects_reads_.exchange(false, std::memory_order_seq_cst);
-    if (watched_.load(std::memory_order_acquire) ||
+    if (watched_enough() ||
         (calls != seen && armed_.load(std::memory_order_acquire) == 0 && !expected)) {
       seen = calls;
       wait_for_call(pause);
@@ -127,12 +127,19 @@ void NodesFabric::expect_reads() noexcept {
   if (parked_.load(std::memory_order_seq_cst)) wake_thread();
 }
 
+/// A thread of this rank sleeps on the network itself, for all that others of this rank sleep for.
+bool NodesFabric::watched_enough() const noexcept {
+  const Watch watch = watch_.load(std::memory_order_seq_cst);
+  return watch == Watch::all ||
+         (watch == Watch::solicited && attentive_.load(std::memory_order_seq_cst) == 0);
+}
+
 /// The application polls: keep away until it has not for a while, or is about to sleep.
 void NodesFabric::wait_for_call(int milliseconds) noexcept {
   parked_.store(true, std::memory_order_seq_cst);
   if ((armed_.load(std::memory_order_seq_cst) == 0 &&
        !expects_reads_.load(std::memory_order_seq_cst)) ||
-      watched_.load(std::memory_order_seq_cst)) {
+      watched_enough()) {
     pollfd event{event_, POLLIN, 0};
     poll(&event, 1, milliseconds);
   }
@@ -142,54 +149,80 @@ void NodesFabric::wait_for_call(int milliseconds) noexcept {
 }
 
 void NodesFabric::wait_for_network() noexcept {
-  if (network_->may_sleep()) {
-    pollfd all[] = {{network_->descriptor(), POLLIN, 0},
-                    {event_, POLLIN, 0},
-                    {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
+  // While the application computes, only what is worth an interrupt wakes this thread.
+  bool all = !network_->selective() || attentive_.load(std::memory_order_seq_cst) != 0;
+  listening_.store(all ? Watch::all : Watch::solicited, std::memory_order_seq_cst);
+  all = all || attentive_.load(std::memory_order_seq_cst) != 0;
+  const int network = network_->sleep_on(all ? Attention::all : Attention::solicited);
+  if (network >= 0) {
+    pollfd ready_for[] = {{network, POLLIN, 0},
+                          {event_, POLLIN, 0},
+                          {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
     const std::uint64_t calls = calls_.load(std::memory_order_relaxed);
-    const int ready = poll(all, 3, network_->blocked() ? kBlocked : kIdle);
-    if (all[1].revents != 0) {
+    const int ready = poll(ready_for, 3, network_->blocked() ? kBlocked : kIdle);
+    listening_.store(Watch::none, std::memory_order_relaxed);
+    if (ready_for[1].revents != 0) {
       std::uint64_t count;
       static_cast<void>(!read(event_, &count, sizeof count));
     }
+    if ((ready_for[0].revents | ready_for[2].revents) != 0)
+      interrupts_.store(interrupts_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     // The application has come back, and looks after it.
     if (ready > 0 && armed_.load(std::memory_order_acquire) == 0 &&
         calls != calls_.load(std::memory_order_relaxed))
       return;
   }
-  if (datagrams_) datagrams_->progress();
-  network_->progress(true);
+  const bool came = datagrams_ && datagrams_->progress();
+  const Moved moved = network_->progress(true);
   take_notices();
-  ring_sleepers();
+  ring_sleepers(came || moved != Moved::unsolicited ? Moved::something : moved);
 }
 
-/// After memory has been written: pairs with arm(), which counts before its caller looks.
-void NodesFabric::ring_sleepers() noexcept {
+/// After memory has been written: pairs with arm(), which counts before its caller looks. What is
+/// unsolicited is written for this rank alone.
+void NodesFabric::ring_sleepers(Moved moved) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const std::int32_t neighbour : shm_->neighbours()) shm_->wake(neighbour);
+  if (moved == Moved::unsolicited) return shm_->wake(rank_, Event::unsolicited);
+  for (const std::int32_t neighbour : shm_->neighbours()) shm_->wake(neighbour, Event::solicited);
 }
 
-std::uint32_t NodesFabric::arm() noexcept { return shm_->arm(); }
+/// A rank of another node that sleeps for unsolicited events is woken by them.
+void NodesFabric::wake(std::int32_t peer, Event event) noexcept {
+  if (!is_remote(peer)) return shm_->wake(peer, event);
+  if (event == Event::solicited && introduce(peer).ok()) network_->ring(arena_target(peer));
+}
 
-void NodesFabric::disarm() noexcept { shm_->disarm(); }
+/// It keeps away, or sleeps for less than a sleeper with this attention needs.
+bool NodesFabric::must_call_thread(Attention attention) const noexcept {
+  return parked_.load(std::memory_order_seq_cst) ||
+         (attention == Attention::all &&
+          listening_.load(std::memory_order_seq_cst) == Watch::solicited);
+}
 
-void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
-  if (watches_ && watch_network(ticket, timeout_ns)) return;
+void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns,
+                        Attention attention) noexcept {
+  if (watches_ && watch_network(ticket, timeout_ns, attention)) return;
   // Another thread of this rank watches, or the network's own thread has to.
+  const std::uint32_t attentive = attention == Attention::all ? 1 : 0;
+  attentive_.fetch_add(attentive, std::memory_order_seq_cst);
   armed_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst) && !watched_.load(std::memory_order_seq_cst))
-    wake_thread();
-  shm_->sleep(ticket, timeout_ns);
+  if (!watched_enough() && must_call_thread(attention)) wake_thread();
+  shm_->sleep(ticket, timeout_ns, attention);
   armed_.fetch_sub(1, std::memory_order_release);
+  attentive_.fetch_sub(attentive, std::memory_order_release);
 }
 
 /// Sleeps on the network and on the doorbell. False when another thread of this rank does. What has
 /// arrived since arm() either is in the network's queue, or has rung.
-bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
-  if (watched_.exchange(true, std::memory_order_seq_cst)) return false;
+bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns,
+                                Attention attention) noexcept {
+  Watch none = Watch::none;
+  const Watch watch = attention == Attention::all ? Watch::all : Watch::solicited;
+  if (!watch_.compare_exchange_strong(none, watch, std::memory_order_seq_cst)) return false;
   if (shm_->watch_doorbell(ticket)) {
-    if (network_->may_sleep()) {
-      pollfd all[] = {{network_->descriptor(), POLLIN, 0},
+    const int network = network_->sleep_on(attention);
+    if (network >= 0) {
+      pollfd all[] = {{network, POLLIN, 0},
                       {doorbell_, POLLIN, 0},
                       {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
       if (network_->blocked())
@@ -202,7 +235,7 @@ bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns) 
     std::uint64_t count;
     static_cast<void>(!read(doorbell_, &count, sizeof count));
   }
-  watched_.store(false, std::memory_order_seq_cst);
+  watch_.store(Watch::none, std::memory_order_seq_cst);
   // Others of this rank that sleep have relied on this one.
   if (armed_.load(std::memory_order_seq_cst) != 0) wake_thread();
   return true;

@@ -16,7 +16,12 @@ constexpr std::uint64_t kReconnect =
 
 Status OfiNetwork::prepare_for_peers() noexcept {
   notice_key_ = prove(secret_, "notices", nullptr, 0);
-  places_.assign(addresses_.size(), FI_ADDR_UNSPEC);
+  first_.places.assign(addresses_.size(), FI_ADDR_UNSPEC);
+  if (!second_.is_open()) return Status::success();
+  second_.places.assign(addresses_.size(), FI_ADDR_UNSPEC);
+  bells_.assign(addresses_.size(), 0);
+  for (const NetworkAddress& address : addresses_)
+    second_places_.push_back(address.bytes == address_.bytes);
   return Status::success();
 }
 
@@ -32,14 +37,16 @@ Status OfiNetwork::register_for_peers(void* base, std::size_t bytes, Registratio
 }
 
 Status OfiNetwork::reach(std::int32_t peer) noexcept {
-  fi_addr_t& place = places_[static_cast<std::size_t>(peer)];
-  if (place != FI_ADDR_UNSPEC) return Status::success();
-  const NetworkAddress& address = addresses_[static_cast<std::size_t>(peer)];
-  fi_addr_t found = FI_ADDR_UNSPEC;
-  if (fi_av_insert(vector_, address.data, 1, &found, 0, nullptr) != 1) {
+  const auto at = static_cast<std::size_t>(peer);
+  if (first_.places[at] != FI_ADDR_UNSPEC) return Status::success();
+  const NetworkAddress& address = addresses_[at];
+  const auto insert = [&](Lane& lane, std::size_t offset) {
+    return fi_av_insert(lane.vector, address.data + offset, 1, &lane.places[at], 0, nullptr) == 1;
+  };
+  if ((parted(peer) && !insert(second_, address.bytes / 2)) || !insert(first_, 0)) {
+    first_.places[at] = FI_ADDR_UNSPEC;
     return Status::peer_lost(peer, "the network does not accept its address");
   }
-  place = found;
   ++use_.connections;
   return Status::success();
 }
@@ -62,37 +69,40 @@ QueuedNetwork::Posted OfiNetwork::post(Operation& operation) noexcept {
 /// 0, or libfabric's error.
 int OfiNetwork::post_kind(Operation& operation) noexcept {
   static_assert(sizeof(fi_context2) <= sizeof operation.context);
-  const fi_addr_t to = places_[static_cast<std::size_t>(operation.target.peer)];
+  const Lane& lane = lane_of(operation);
+  const fi_addr_t to = lane.places[static_cast<std::size_t>(operation.target.peer)];
   ssize_t error = 0;
   switch (operation.kind) {
     case Kind::put:
-      return post_write(operation, to);
+      return post_write(operation);
     case Kind::get:
-      error = fi_read(endpoint_, operation.memory.address, operation.bytes,
+      error = fi_read(lane.endpoint, operation.memory.address, operation.bytes,
                       reinterpret_cast<void*>(operation.memory.token), to, operation.target.address,
                       operation.target.key, &operation.context);
       break;
     case Kind::notice:
-      error = fi_writedata(endpoint_, &operation.value, 0, reinterpret_cast<void*>(operation.token),
-                           sealed_notice(operation.target.peer, operation.value), to,
-                           operation.target.address, operation.target.key, &operation.context);
+      error =
+          fi_writedata(lane.endpoint, &operation.value, 0, reinterpret_cast<void*>(operation.token),
+                       sealed_notice(operation.target.peer, operation.value), to,
+                       operation.target.address, operation.target.key, &operation.context);
       break;
   }
   if (error == 0) ++operation.parts;
   return static_cast<int>(error);
 }
 
-int OfiNetwork::post_write(Operation& operation, fi_addr_t to) noexcept {
+int OfiNetwork::post_write(Operation& operation) noexcept {
   const bool data = operation.bytes != 0 && operation.posted == 0;
   if (data && operation.counts && !one_write_) {
-    if (const int error = post_message(operation, to, true, false); error != 0) return error;
+    if (const int error = post_message(operation, true, false); error != 0) return error;
     operation.posted = operation.bytes;
-    return post_message(operation, to, false, true);
+    return post_message(operation, false, true);
   }
-  return post_message(operation, to, data, operation.counts);
+  return post_message(operation, data, operation.counts);
 }
 
-int OfiNetwork::post_message(Operation& operation, fi_addr_t to, bool data, bool counter) noexcept {
+int OfiNetwork::post_message(Operation& operation, bool data, bool counter) noexcept {
+  const Lane& lane = lane_of(operation);
   iovec local[2];
   void* descriptors[2];
   fi_rma_iov remote[2];
@@ -111,22 +121,22 @@ int OfiNetwork::post_message(Operation& operation, fi_addr_t to, bool data, bool
   message.msg_iov = local;
   message.desc = registers_sources_ ? descriptors : nullptr;
   message.iov_count = parts;
-  message.addr = to;
+  message.addr = lane.places[static_cast<std::size_t>(operation.target.peer)];
   message.rma_iov = remote;
   message.rma_iov_count = parts;
   message.context = &operation.context;
-  message.data = kArrival;
+  message.data = arrival_of(operation.event);
   const auto error = static_cast<int>(
-      fi_writemsg(endpoint_, &message, FI_COMPLETION | (counter ? FI_REMOTE_CQ_DATA : 0)));
+      fi_writemsg(lane.endpoint, &message, FI_COMPLETION | (counter ? FI_REMOTE_CQ_DATA : 0)));
   if (error == 0) ++operation.parts;
   return error;
 }
 
 // ---- progress
 
-bool OfiNetwork::read_errors() noexcept {
+bool OfiNetwork::read_errors(Lane& lane) noexcept {
   fi_cq_err_entry entry{};
-  if (fi_cq_readerr(queue_, &entry, 0) < 0 || entry.op_context == nullptr) return false;
+  if (fi_cq_readerr(lane.queue, &entry, 0) < 0 || entry.op_context == nullptr) return false;
   auto& operation = *static_cast<Operation*>(entry.op_context);
   part_over(operation, Status::peer_lost(operation.target.peer, "the connection is broken"));
   return true;
@@ -140,9 +150,10 @@ std::uint64_t OfiNetwork::sealed_notice(std::int32_t to, std::uint64_t notice) c
   return static_cast<std::uint64_t>(tag_of(notice_key_, message, sizeof message)) << 32 | notice;
 }
 
-void OfiNetwork::take_notice(std::uint64_t data) noexcept {
+void OfiNetwork::take_notice(std::uint64_t data, Event way) noexcept {
   const auto notice = static_cast<std::uint32_t>(data);
   if (!tags_notices_ || data == sealed_notice(rank_, notice)) {
+    if ((notice & kBell) != 0) return take_bell(notice & ~kBell, way);
     notices_.push_back(notice);
   } else if (forged_++ == 0) {
     log(LogLevel::debug, "a stranger has sent a notice over %s: it is dropped, and so are others",
@@ -150,23 +161,42 @@ void OfiNetwork::take_notice(std::uint64_t data) noexcept {
   }
 }
 
-bool OfiNetwork::poll(bool) noexcept {
+/// What comes on the second lane may come before or after the bell on the first that speaks of it.
+void OfiNetwork::take_bell(std::uint32_t sender, Event way) noexcept {
+  if (sender >= bells_.size()) return;
+  std::int32_t& bells = bells_[sender];
+  if (way == Event::solicited) {
+    if (++bells == 1) ++expected_;
+  } else {
+    if (bells-- == 1) --expected_;
+  }
+}
+
+Moved OfiNetwork::poll(bool) noexcept {
+  Moved moved = poll_lane(first_, Event::solicited);
+  if (second_.is_open()) add(poll_lane(second_, Event::unsolicited), &moved);
+  return moved;
+}
+
+Moved OfiNetwork::poll_lane(Lane& lane, Event way) noexcept {
   constexpr std::size_t kBatch = 16;
-  bool any = false;
+  Moved moved = Moved::nothing;
   for (;;) {
     fi_cq_data_entry entries[kBatch];
-    const ssize_t count = fi_cq_read(queue_, entries, kBatch);
+    const ssize_t count = fi_cq_read(lane.queue, entries, kBatch);
     if (count == -FI_EAVAIL) {
-      if (!read_errors()) return any;
-      any = true;
+      if (!read_errors(lane)) return moved;
+      moved = Moved::something;
       continue;
     }
-    if (count <= 0) return any;
-    any = true;
+    if (count <= 0) return moved;
     for (ssize_t i = 0; i < count; ++i) {
       const fi_cq_data_entry& entry = entries[i];
-      if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
-        if ((entry.data & kArrival) == 0) take_notice(entry.data);
+      const bool arrival = (entry.flags & FI_REMOTE_CQ_DATA) != 0;
+      const bool unsolicited = arrival && entry.data == arrival_of(Event::unsolicited);
+      add(unsolicited ? Moved::unsolicited : Moved::something, &moved);
+      if (arrival) {
+        if ((entry.data & kArrival) == 0) take_notice(entry.data, way);
       } else if (entry.op_context != nullptr) {
         part_over(*static_cast<Operation*>(entry.op_context), Status::success());
       }
@@ -194,9 +224,12 @@ bool OfiNetwork::listens_at(const NetworkAddress& address, sockaddr_storage* out
   return true;
 }
 
-bool OfiNetwork::arm() noexcept {
-  fid* objects[] = {&queue_->fid};
-  return fi_trywait(fabric_, objects, 1) == 0;
+int OfiNetwork::arm(Attention attention) noexcept {
+  const bool both =
+      second_.is_open() && (attention == Attention::all || expected_ != 0 || unsolicited_pending());
+  fid* objects[] = {&first_.queue->fid, both ? &second_.queue->fid : nullptr};
+  if (fi_trywait(fabric_, objects, both ? 2 : 1) != 0) return -1;
+  return both ? both_ : first_.descriptor;
 }
 
 }  // namespace tutti::ofi

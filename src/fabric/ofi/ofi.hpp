@@ -5,6 +5,12 @@
 // docs/decisions/0006-networks.md): the counter behind the data is a second part of one write, or a
 // second write, always with write-after-write order; who sleeps is woken by the remote data of a
 // write that carries a counter. Operations that wait too long for a peer tell that it is lost.
+//
+// A socket wakes whoever polls it, whatever arrives. So that events can be selective (RNDV-2006),
+// there are two lanes where the job sends messages of programs: two endpoints with connections and
+// a descriptor each. Unsolicited puts take the second, on which nobody sleeps who waits for
+// solicited events alone; a bell on the first tells who needs them that there is something to come
+// on the second (docs/decisions/0042-selective-events.md).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -44,12 +50,27 @@ class OfiNetwork final : public QueuedNetwork {
   std::uint32_t version() const noexcept override { return version_; }
   const NetworkAddress& address() const noexcept override { return address_; }
   bool listens_at(const NetworkAddress& address, sockaddr_storage* out) const noexcept override;
+  bool selective() const noexcept override { return second_.is_open(); }
   void consult(PeerHealth& health) noexcept override { health_ = &health; }
-  int descriptor() const noexcept override { return descriptor_; }
   void abort() noexcept override;
 
  private:
+  /// An endpoint and what it needs.
+  struct Lane {
+    fid_domain* domain = nullptr;
+    fid_av* vector = nullptr;
+    fid_cq* queue = nullptr;
+    fid_ep* endpoint = nullptr;
+    int descriptor = -1;
+    std::vector<fi_addr_t> places;  // by peer
+
+    bool is_open() const noexcept { return endpoint != nullptr; }
+    void close() noexcept;
+  };
+
   explicit OfiNetwork(const Library& library) noexcept : library_(library) {}
+  const char* open_lane(Lane& lane, int* error) noexcept;
+  void open_second_lane(bool names_memory) noexcept;
   Status open_objects(const Settings& settings, std::string* message);
   Status choose(const Settings& settings, std::string* message);
   bool fits(const fi_info& info) const noexcept;
@@ -59,17 +80,25 @@ class OfiNetwork final : public QueuedNetwork {
                             NetworkMemory* out) noexcept override;
   Status reach(std::int32_t peer) noexcept override;
   Posted post(Operation& operation) noexcept override;
-  bool poll(bool surely) noexcept override;
+  Moved poll(bool surely) noexcept override;
   bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
-  void give_up(std::int32_t peer, const char* why) noexcept override { fail_queue(peer, why); }
-  bool arm() noexcept override;
+  void give_up(std::int32_t peer, const char* why) noexcept override { fail_queues(peer, why); }
+  int arm(Attention attention) noexcept override;
+  bool parted(std::int32_t peer) const noexcept override {
+    return second_.is_open() && second_places_[static_cast<std::size_t>(peer)];
+  }
+  void take_bell(std::uint32_t sender, Event way) noexcept override;
 
+  Lane& lane_of(const Operation& operation) noexcept {
+    return operation.way == Event::unsolicited ? second_ : first_;
+  }
   int post_kind(Operation& operation) noexcept;
-  int post_write(Operation& operation, fi_addr_t to) noexcept;
-  int post_message(Operation& operation, fi_addr_t to, bool data, bool counter) noexcept;
+  int post_write(Operation& operation) noexcept;
+  int post_message(Operation& operation, bool data, bool counter) noexcept;
   std::uint64_t sealed_notice(std::int32_t to, std::uint64_t notice) const noexcept;
-  void take_notice(std::uint64_t data) noexcept;
-  bool read_errors() noexcept;
+  void take_notice(std::uint64_t data, Event way) noexcept;
+  Moved poll_lane(Lane& lane, Event way) noexcept;
+  bool read_errors(Lane& lane) noexcept;
 
   const Library& library_;
   std::string name_;
@@ -80,18 +109,19 @@ class OfiNetwork final : public QueuedNetwork {
   // Under the mutex.
   fi_info* info_ = nullptr;
   fid_fabric* fabric_ = nullptr;
-  fid_domain* domain_ = nullptr;
-  fid_av* vector_ = nullptr;
-  fid_cq* queue_ = nullptr;
-  fid_ep* endpoint_ = nullptr;
-  int descriptor_ = -1;
+  Lane first_;
+  Lane second_;                      // of unsolicited operations; not open: they go with the others
+  int both_ = -1;                    // descriptor: readable when either lane's is
+  std::vector<bool> second_places_;  // by peer: it has a second lane
+  // By peer: how many more of its bells have come on the first lane than on the second.
+  std::vector<std::int32_t> bells_;
+  std::size_t expected_ = 0;        // peers of which something is still to come on the second lane
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets
   bool tags_notices_ = false;       // there is room for a tag beside a notice
   Registrar registrar_;
   Proof notice_key_;
-  std::vector<fi_addr_t> places_;  // by peer
-  std::uint64_t forged_ = 0;       // notices with a wrong tag
+  std::uint64_t forged_ = 0;  // notices with a wrong tag
 };
 
 }  // namespace tutti::ofi

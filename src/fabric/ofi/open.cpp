@@ -3,11 +3,15 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
+#include "base/log.hpp"
 #include "fabric/ofi/ofi.hpp"
 
 namespace tutti::ofi {
@@ -116,31 +120,16 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   registers_sources_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
   registers_operations_ = registers_sources_;
 
-  fi_av_attr vector{};
-  vector.type = FI_AV_TABLE;
-  fi_cq_attr queue{};
-  queue.format = FI_CQ_FORMAT_DATA;
-  queue.wait_obj = FI_WAIT_FD;
   const char* step = "fabric";
   int error = library_.fabric(info_->fabric_attr, &fabric_, nullptr);
-  const auto next = [&](const char* name, auto&& function) {
-    if (error != 0) return;
-    step = name;
-    error = static_cast<int>(function());
-  };
-  next("domain", [&] { return fi_domain(fabric_, info_, &domain_, nullptr); });
-  next("address vector", [&] { return fi_av_open(domain_, &vector, &vector_, nullptr); });
-  next("completion queue", [&] { return fi_cq_open(domain_, &queue, &queue_, nullptr); });
-  next("endpoint", [&] { return fi_endpoint(domain_, info_, &endpoint_, nullptr); });
-  next("endpoint", [&] { return fi_ep_bind(endpoint_, &vector_->fid, 0); });
-  next("endpoint", [&] { return fi_ep_bind(endpoint_, &queue_->fid, FI_TRANSMIT | FI_RECV); });
-  next("endpoint", [&] { return fi_enable(endpoint_); });
-  next("wait object", [&] { return fi_control(&queue_->fid, FI_GETWAIT, &descriptor_); });
-  std::size_t bytes = NetworkAddress::kBytes;
-  next("address", [&] { return fi_getname(&endpoint_->fid, address_.data, &bytes); });
-  address_.bytes = static_cast<std::uint32_t>(bytes);
+  if (error == 0) step = open_lane(first_, &error);
   if (error == 0) {
-    if (!registrar_.open(domain_, provider_keys, info_->domain_attr->mr_key_size).ok())
+    // Memory must have one name on both lanes.
+    if (settings.p2p) open_second_lane(!registers_sources_ && !provider_keys);
+    if (!registrar_
+             .open(first_.domain, second_.is_open() ? second_.domain : nullptr, provider_keys,
+                   info_->domain_attr->mr_key_size)
+             .ok())
       return refuse(message, name_ + ": the kernel gives no random numbers for its keys");
     start(&registrar_, settings.net_timeout_s);
     if (!registers_sources_ || memory_.add_pool()) return Status::success();
@@ -150,6 +139,58 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   }
   return refuse(message,
                 name_ + ": its " + step + " cannot be opened: " + library_.strerror(-error));
+}
+
+/// Opens all of it, and adds its address to the own one. Gives the last step, and libfabric's error
+/// there.
+const char* OfiNetwork::open_lane(Lane& lane, int* error) noexcept {
+  fi_av_attr vector{};
+  vector.type = FI_AV_TABLE;
+  fi_cq_attr queue{};
+  queue.format = FI_CQ_FORMAT_DATA;
+  queue.wait_obj = FI_WAIT_FD;
+  const char* step = "";
+  const auto next = [&](const char* name, auto&& function) {
+    if (*error != 0) return;
+    step = name;
+    *error = static_cast<int>(function());
+  };
+  next("domain", [&] { return fi_domain(fabric_, info_, &lane.domain, nullptr); });
+  next("address vector", [&] { return fi_av_open(lane.domain, &vector, &lane.vector, nullptr); });
+  next("completion queue", [&] { return fi_cq_open(lane.domain, &queue, &lane.queue, nullptr); });
+  next("endpoint", [&] { return fi_endpoint(lane.domain, info_, &lane.endpoint, nullptr); });
+  next("endpoint", [&] { return fi_ep_bind(lane.endpoint, &lane.vector->fid, 0); });
+  next("endpoint",
+       [&] { return fi_ep_bind(lane.endpoint, &lane.queue->fid, FI_TRANSMIT | FI_RECV); });
+  next("endpoint", [&] { return fi_enable(lane.endpoint); });
+  next("wait object", [&] { return fi_control(&lane.queue->fid, FI_GETWAIT, &lane.descriptor); });
+  std::size_t bytes = NetworkAddress::kBytes - address_.bytes;
+  next("address",
+       [&] { return fi_getname(&lane.endpoint->fid, address_.data + address_.bytes, &bytes); });
+  if (*error == 0) address_.bytes += static_cast<std::uint32_t>(bytes);
+  return step;
+}
+
+/// Without one, all that arrives wakes whoever sleeps. `names_memory`: its keys are of our choice.
+void OfiNetwork::open_second_lane(bool names_memory) noexcept {
+  const std::uint32_t before = address_.bytes;
+  const bool has_room = 2 * before <= NetworkAddress::kBytes;
+  int error = names_memory && has_room ? 0 : -FI_ENOSYS;
+  const char* step = names_memory ? "address" : "keys of memory";
+  if (error == 0) step = open_lane(second_, &error);
+  if (error == 0) {
+    both_ = epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    const bool added = epoll_ctl(both_, EPOLL_CTL_ADD, first_.descriptor, &event) == 0 &&
+                       epoll_ctl(both_, EPOLL_CTL_ADD, second_.descriptor, &event) == 0;
+    if (added && address_.bytes == 2 * before) return;
+    step = "wait object";
+  }
+  log(LogLevel::info, "%s: no second endpoint (%s): small messages wake progress threads",
+      name_.c_str(), step);
+  second_.close();
+  address_.bytes = before;
 }
 
 Status OfiNetwork::open(const Settings& settings, std::unique_ptr<Network>* out,
@@ -163,22 +204,31 @@ Status OfiNetwork::open(const Settings& settings, std::unique_ptr<Network>* out,
   return Status::success();
 }
 
-void OfiNetwork::abort() noexcept {
-  const std::lock_guard lock(mutex_);
-  stop();
-  const auto close = [](auto*& object) {
+/// All but its domain, in which memory may still be registered.
+void OfiNetwork::Lane::close() noexcept {
+  const auto end = [](auto*& object) {
     if (object != nullptr) fi_close(&object->fid);
     object = nullptr;
   };
-  close(endpoint_);
-  close(queue_);
-  close(vector_);
+  end(endpoint);
+  end(queue);
+  end(vector);
+}
+
+void OfiNetwork::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  stop();
+  if (both_ >= 0) ::close(std::exchange(both_, -1));
+  first_.close();
+  second_.close();
 }
 
 OfiNetwork::~OfiNetwork() {
   abort();
   close_memory();
-  if (domain_ != nullptr) fi_close(&domain_->fid);
+  for (const Lane* lane : {&first_, &second_}) {
+    if (lane->domain != nullptr) fi_close(&lane->domain->fid);
+  }
   if (fabric_ != nullptr) fi_close(&fabric_->fid);
   if (info_ != nullptr) library_.freeinfo(info_);
 }

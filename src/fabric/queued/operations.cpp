@@ -51,7 +51,7 @@ Status QueuedNetwork::meet(const NetworkAddress* all, int size, int rank,
   rank_ = rank;
   secret_ = secret;
   addresses_.assign(all, all + size);
-  queues_.resize(static_cast<std::size_t>(size));
+  queues_.resize(2 * static_cast<std::size_t>(size));
   return prepare_for_peers();
 }
 
@@ -109,6 +109,7 @@ QueuedNetwork::Operation* QueuedNetwork::make(Kind kind, const NetworkTarget& ta
   operation->parts = 0;
   operation->kind = kind;
   operation->counts = operation->queued = false;
+  operation->event = operation->way = Event::solicited;
   operation->status = Status::success();
   return operation;
 }
@@ -121,11 +122,12 @@ void QueuedNetwork::give_back(Operation& operation) noexcept {
 }
 
 Status QueuedNetwork::put(const NetworkTarget& target, const void* source, std::size_t bytes,
-                          const NetworkTarget* counter, std::uint64_t value,
-                          Completion* completion) noexcept {
+                          const NetworkTarget* counter, std::uint64_t value, Completion* completion,
+                          Event event) noexcept {
   const std::lock_guard lock(mutex_);
   Operation* operation = make(Kind::put, target, completion);
   if (operation == nullptr) return kNoMemory;
+  operation->event = event;
   operation->local = static_cast<std::byte*>(const_cast<void*>(source));
   operation->bytes = bytes;
   if (counter != nullptr) {
@@ -157,24 +159,42 @@ Status QueuedNetwork::get(const NetworkTarget& source, void* destination, std::s
 
 Status QueuedNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept {
   const std::lock_guard lock(mutex_);
+  return notify(anywhere, notice, Event::solicited);
+}
+
+/// Where unsolicited puts have a way of their own the receiver looks there too from the one bell on
+/// until the other has come: so it has seen all that was put before them.
+void QueuedNetwork::ring(const NetworkTarget& anywhere) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t bell = kBell | static_cast<std::uint32_t>(rank_);
+  if (parted(anywhere.peer)) static_cast<void>(notify(anywhere, bell, Event::unsolicited));
+  // A peer that is lost is found by those who wait for it.
+  static_cast<void>(notify(anywhere, bell, Event::solicited));
+}
+
+Status QueuedNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice,
+                             Event event) noexcept {
   Operation* operation = make(Kind::notice, anywhere, nullptr);
   if (operation == nullptr) return kNoMemory;
   operation->counts = true;
   operation->counter = anywhere;
   operation->value = notice & ~kArrival;
+  operation->event = event;
   return submit(*operation);
 }
 
 /// Takes an operation over, or gives it back to the free list and says why.
 Status QueuedNetwork::submit(Operation& operation) noexcept {
   const std::int32_t peer = operation.target.peer;
+  if (parted(peer)) operation.way = operation.event;
   Status status = open_ ? reach(peer) : kClosed;
   if (status.ok()) {
-    const Posted posted = queue_of(peer).first != nullptr ? Posted::blocked : post(operation);
+    const Posted posted = queue_of(operation).first != nullptr ? Posted::blocked : post(operation);
     if (posted == Posted::no_room || posted == Posted::blocked) enqueue(operation);
     // Where it has failed in part, it is over when that part is.
     if (posted != Posted::failed || operation.parts != 0) {
       ++pending_;
+      if (operation.way == Event::unsolicited) ++unsolicited_pending_;
       return Status::success();
     }
     status = operation.status;
@@ -207,11 +227,12 @@ QueuedNetwork::Posted QueuedNetwork::find_memory(Operation& operation) noexcept 
 /// it.
 void QueuedNetwork::end(Operation& operation) noexcept {
   const bool good = operation.status.ok();
-  if (good) queue_of(operation.target.peer).reached = true;
+  if (good) queue_of(operation).reached = true;
   const bool deliver = good && operation.kind == Kind::get && operation.abandoned == nullptr;
   memory_.release(operation.memory, operation.local, operation.bytes, deliver);
   if (operation.completion != nullptr || !good)
     finished_.push_back({operation.completion, operation.status});
+  if (operation.way == Event::unsolicited) --unsolicited_pending_;
   give_back(operation);
   --pending_;
 }

@@ -6,7 +6,7 @@
 namespace tutti {
 
 void QueuedNetwork::enqueue(Operation& operation) noexcept {
-  Queue& queue = queue_of(operation.target.peer);
+  Queue& queue = queue_of(operation);
   operation.queued = true;
   if (queue.first == nullptr) {
     queue.first = &operation;
@@ -17,7 +17,7 @@ void QueuedNetwork::enqueue(Operation& operation) noexcept {
   queue.last = &operation;
   if (!queue.listed) {
     queue.listed = true;
-    blocked_.push_back(operation.target.peer);
+    blocked_.push_back(queue_number(operation));
   }
 }
 
@@ -33,24 +33,27 @@ void QueuedNetwork::part_over(Operation& operation, const Status& status) noexce
   --operation.parts;
   if (!status.ok()) {
     if (operation.status.ok()) operation.status = status;
-    if (operation.queued) take_first(queue_of(operation.target.peer));
+    if (operation.queued) take_first(queue_of(operation));
   }
   if (operation.parts == 0 && !operation.queued) end(operation);
 }
 
-void QueuedNetwork::fail_queue(std::int32_t peer, const char* why) noexcept {
-  Queue& queue = queue_of(peer);
-  while (queue.first != nullptr) {
-    Operation& operation = *queue.first;
-    take_first(queue);
-    if (operation.status.ok()) operation.status = Status::peer_lost(peer, why);
-    if (operation.parts == 0) end(operation);
+void QueuedNetwork::fail_queues(std::int32_t peer, const char* why) noexcept {
+  for (const Event way : {Event::solicited, Event::unsolicited}) {
+    Queue& queue = queues_[queue_number(peer, way)];
+    while (queue.first != nullptr) {
+      Operation& operation = *queue.first;
+      take_first(queue);
+      if (operation.status.ok()) operation.status = Status::peer_lost(peer, why);
+      if (operation.parts == 0) end(operation);
+    }
   }
 }
 
-/// Posts what waits for `peer`. False when something still waits.
-bool QueuedNetwork::retry(std::int32_t peer, std::uint64_t now) noexcept {
-  Queue& queue = queue_of(peer);
+/// Posts what waits in a queue. False when something still waits.
+bool QueuedNetwork::retry(std::size_t number, std::uint64_t now) noexcept {
+  Queue& queue = queues_[number];
+  const auto peer = static_cast<std::int32_t>(number / 2);
   while (queue.first != nullptr) {
     Operation& operation = *queue.first;
     const Posted posted = post(operation);
@@ -73,25 +76,25 @@ bool QueuedNetwork::retry(std::int32_t peer, std::uint64_t now) noexcept {
 void QueuedNetwork::retry_all() noexcept {
   if (blocked_.empty()) return;
   const std::uint64_t now = now_ns();
-  std::erase_if(blocked_, [&](std::int32_t peer) {
-    if (!retry(peer, now)) return false;
-    queue_of(peer).listed = false;
+  std::erase_if(blocked_, [&](std::size_t number) {
+    if (!retry(number, now)) return false;
+    queues_[number].listed = false;
     return true;
   });
 }
 
-bool QueuedNetwork::progress(bool wait) noexcept {
+Moved QueuedNetwork::progress(bool wait) noexcept {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (wait) {
     lock.lock();
   } else if (!lock.try_lock()) {
-    return false;
+    return Moved::nothing;
   }
-  if (!open_) return false;
+  if (!open_) return Moved::nothing;
   const std::size_t before = finished_.size();
-  const bool any = poll(wait);
+  const Moved moved = poll(wait);
   retry_all();
-  return any || finished_.size() != before;
+  return finished_.size() != before ? Moved::something : moved;
 }
 
 void QueuedNetwork::drop(std::int32_t peer) noexcept {
@@ -99,9 +102,9 @@ void QueuedNetwork::drop(std::int32_t peer) noexcept {
   if (open_) give_up(peer, "the peer is lost");
 }
 
-bool QueuedNetwork::may_sleep() noexcept {
+int QueuedNetwork::sleep_on(Attention attention) noexcept {
   const std::lock_guard lock(mutex_);
-  return open_ && arm();
+  return open_ ? arm(attention) : -1;
 }
 
 bool QueuedNetwork::blocked() noexcept {

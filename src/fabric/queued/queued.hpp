@@ -22,18 +22,19 @@ class QueuedNetwork : public Network {
   Status expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept final;
   void withdraw(const NetworkMemory& memory) noexcept final;
   Status put(const NetworkTarget& target, const void* source, std::size_t bytes,
-             const NetworkTarget* counter, std::uint64_t value,
-             Completion* completion) noexcept final;
+             const NetworkTarget* counter, std::uint64_t value, Completion* completion,
+             Event event) noexcept final;
   Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
              Completion* completion) noexcept final;
   Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept final;
-  bool progress(bool wait) noexcept final;
+  void ring(const NetworkTarget& anywhere) noexcept final;
+  Moved progress(bool wait) noexcept final;
   std::size_t finished(NetworkFinished* out, std::size_t most) noexcept final;
   std::size_t notices(std::uint32_t* out, std::size_t most) noexcept final;
   std::size_t forget(Completion* completion) noexcept final;
   std::size_t pending() noexcept final;
   void drop(std::int32_t peer) noexcept final;
-  bool may_sleep() noexcept final;
+  int sleep_on(Attention attention) noexcept final;
   bool blocked() noexcept final;
   NetworkUse use() noexcept final;
 
@@ -60,6 +61,8 @@ class QueuedNetwork : public Network {
     Kind kind = Kind::put;
     bool counts = false;  // has a counter, or is a notice, that the network has not taken yet
     bool queued = false;
+    Event event = Event::solicited;
+    Event way = Event::solicited;  // unsolicited ones may have a way of their own
     Status status;
   };
   enum class Posted : std::uint8_t {
@@ -79,6 +82,11 @@ class QueuedNetwork : public Network {
 
   /// Remote data that comes with a counter; notices have this bit clear.
   static constexpr std::uint32_t kArrival = 0x8000'0000;
+  static constexpr std::uint32_t arrival_of(Event event) noexcept {
+    return kArrival | (event == Event::unsolicited ? 1u : 0u);
+  }
+  /// A notice that says no more than that its sender rings; with the sender's rank.
+  static constexpr std::uint32_t kBell = 0x4000'0000;
 
   // ---- what a network adds; all under the mutex, between start() and stop()
 
@@ -92,15 +100,25 @@ class QueuedNetwork : public Network {
   virtual Status reach(std::int32_t peer) noexcept = 0;
   /// Gives the network what it has not taken of an operation yet; counts its parts.
   virtual Posted post(Operation& operation) noexcept = 0;
-  /// Reads what has completed: part_over(), notices_. True when something has happened. `surely`:
-  /// looks also where it looks rarely.
-  virtual bool poll(bool surely) noexcept = 0;
+  /// Reads what has completed: part_over(), notices_. `surely`: looks also where it looks rarely.
+  virtual Moved poll(bool surely) noexcept = 0;
   /// Whether a peer that takes nothing is still waited for.
   virtual bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept = 0;
   /// Nothing goes to this peer any more: fails what waits for it.
   virtual void give_up(std::int32_t peer, const char* why) noexcept = 0;
-  /// As Network::may_sleep().
-  virtual bool arm() noexcept = 0;
+  /// As Network::sleep_on().
+  virtual int arm(Attention attention) noexcept = 0;
+  /// Whether unsolicited operations go to this peer on a way of their own, which a bell must take
+  /// too. Else they are in order with all others.
+  virtual bool parted(std::int32_t peer) const noexcept {
+    static_cast<void>(peer);
+    return false;
+  }
+  /// A bell has arrived on the way of events of that kind.
+  virtual void take_bell(std::uint32_t sender, Event way) noexcept {
+    static_cast<void>(sender);
+    static_cast<void>(way);
+  }
 
   // ---- what it uses for that
 
@@ -109,8 +127,10 @@ class QueuedNetwork : public Network {
   Posted find_memory(Operation& operation) noexcept;
   /// One part of an operation is over.
   void part_over(Operation& operation, const Status& status) noexcept;
-  void fail_queue(std::int32_t peer, const char* why) noexcept;
-  Queue& queue_of(std::int32_t peer) noexcept { return queues_[static_cast<std::size_t>(peer)]; }
+  void fail_queues(std::int32_t peer, const char* why) noexcept;
+  /// Operations posted and not over; and those on the way of the unsolicited ones.
+  bool anything_pending() const noexcept { return pending_ != 0; }
+  bool unsolicited_pending() const noexcept { return unsolicited_pending_ != 0; }
   /// Operations may come from now on.
   void start(Registrar* registrar, double timeout_s) noexcept;
   /// None any more.
@@ -130,6 +150,8 @@ class QueuedNetwork : public Network {
   std::vector<NetworkAddress> addresses_;
   std::int32_t rank_ = -1;
   Secret secret_;
+  static void add(Moved what, Moved* moved) noexcept { *moved = what > *moved ? what : *moved; }
+
   std::deque<NetworkFinished> finished_;
   std::deque<std::uint32_t> notices_;
   NetworkUse use_;
@@ -148,15 +170,23 @@ class QueuedNetwork : public Network {
   void enqueue(Operation& operation) noexcept;
   void take_first(Queue& queue) noexcept;
   void end(Operation& operation) noexcept;
-  bool retry(std::int32_t peer, std::uint64_t now) noexcept;
+  Status notify(const NetworkTarget& anywhere, std::uint32_t notice, Event event) noexcept;
+  static std::size_t queue_number(std::int32_t peer, Event way) noexcept {
+    return 2 * static_cast<std::size_t>(peer) + (way == Event::unsolicited ? 1 : 0);
+  }
+  std::size_t queue_number(const Operation& operation) const noexcept {
+    return queue_number(operation.target.peer, operation.way);
+  }
+  Queue& queue_of(const Operation& operation) noexcept { return queues_[queue_number(operation)]; }
+  bool retry(std::size_t number, std::uint64_t now) noexcept;
   void retry_all() noexcept;
 
   Registrar* registrar_ = nullptr;
-  std::vector<Queue> queues_;          // by peer
-  std::vector<std::int32_t> blocked_;  // peers with a queue
+  std::vector<Queue> queues_;         // two for each peer, one for each way
+  std::vector<std::size_t> blocked_;  // numbers of those that are not empty
   Operation* free_ = nullptr;
   std::vector<Slab> slabs_;
-  std::size_t pending_ = 0;
+  std::size_t pending_ = 0, unsolicited_pending_ = 0;
 };
 
 }  // namespace tutti

@@ -54,6 +54,8 @@ inline constexpr std::uint32_t kLeft = 1, kDied = 2;
 struct alignas(2 * kCacheLine) NodeSlot {
   // Set by the owner before and after it sleeps (nesting count); read by whoever rings it.
   std::atomic<std::uint32_t> armed;
+  // Those among them that sleep for whatever arrives (Attention::all).
+  std::atomic<std::uint32_t> attentive;
   // Futex: incremented by whoever rings; waited on by the owner.
   std::atomic<std::uint32_t> bell;
   // 1 while a thread of the owner sleeps on descriptors instead: then its doorbell is written to as

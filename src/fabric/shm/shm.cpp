@@ -72,7 +72,7 @@ ShmFabric::~ShmFabric() {
 void ShmFabric::go(std::uint32_t how) noexcept {
   slot_->gone.store(how, std::memory_order_release);
   if (segment_->header().sleepers.load(std::memory_order_seq_cst) == 0) return;
-  for (const std::int32_t peer : neighbours_) wake(peer);
+  for (const std::int32_t peer : neighbours_) wake(peer, Event::solicited);
 }
 
 void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noexcept {
@@ -83,6 +83,7 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   slot_->start_time.store(process_start_time(getpid()), std::memory_order_relaxed);
   traits_.name = "shm";
   traits_.ordered_tail = true;
+  traits_.selective_events = true;
   sleepers_ = &segment_->header().sleepers;
   breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);
@@ -218,7 +219,8 @@ Status ShmFabric::cross(Status status, std::int32_t peer) noexcept {
 }
 
 Status ShmFabric::put(const Remote& target, std::size_t offset, const void* source,
-                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
+                      std::size_t bytes, const Tail* tail, Completion* completion,
+                      Event event) noexcept {
   TUTTI_TRY(check_range(target, offset, bytes));
   if (tail != nullptr) {
     TUTTI_TRY(check_range(target, tail->offset, sizeof(Word)));
@@ -242,7 +244,7 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
       reinterpret_cast<Word*>(there + tail->offset)->store(tail->value, std::memory_order_release);
     }
   }
-  if (tail != nullptr && sleepers()) wake(target.peer);
+  if (tail != nullptr && sleepers()) wake(target.peer, event);
   finished(completion);
   return Status::success();
 }
@@ -264,11 +266,12 @@ Status ShmFabric::get(const Remote& source, std::size_t offset, void* destinatio
   return Status::success();
 }
 
-void ShmFabric::wake(std::int32_t peer) noexcept {
+void ShmFabric::wake(std::int32_t peer, Event event) noexcept {
   const int local = local_index(peer);
   if (local < 0) return;
   NodeSlot& slot = segment_->slot(local);
-  if (slot.armed.load(std::memory_order_relaxed) == 0) return;
+  const auto& concerned = event == Event::solicited ? slot.armed : slot.attentive;
+  if (concerned.load(std::memory_order_relaxed) == 0) return;
   // Whoever watches has said so before it looks at the bell.
   slot.bell.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t watching = slot.watching.load(std::memory_order_seq_cst);
@@ -287,9 +290,10 @@ bool ShmFabric::watch_doorbell(std::uint32_t ticket) noexcept {
   return false;
 }
 
-std::uint32_t ShmFabric::arm() noexcept {
+std::uint32_t ShmFabric::arm(Attention attention) noexcept {
   const std::uint32_t ticket = slot_->bell.load(std::memory_order_relaxed);
   slot_->armed.fetch_add(1, std::memory_order_seq_cst);
+  if (attention == Attention::all) slot_->attentive.fetch_add(1, std::memory_order_seq_cst);
   segment_->header().sleepers.fetch_add(1, std::memory_order_seq_cst);
   // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes
   // one of the two sides see the other (Dekker), at the sleeper's cost.
@@ -297,14 +301,15 @@ std::uint32_t ShmFabric::arm() noexcept {
   return ticket;
 }
 
-void ShmFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+void ShmFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention) noexcept {
   const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
                          static_cast<long>(timeout_ns % 1'000'000'000)};
   syscall(SYS_futex, &slot_->bell, FUTEX_WAIT, ticket, &timeout, nullptr, 0);
 }
 
-void ShmFabric::disarm() noexcept {
+void ShmFabric::disarm(Attention attention) noexcept {
   segment_->header().sleepers.fetch_sub(1, std::memory_order_relaxed);
+  if (attention == Attention::all) slot_->attentive.fetch_sub(1, std::memory_order_relaxed);
   slot_->armed.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -374,7 +379,7 @@ void ShmFabric::tell_broken(const Breakage& breakage, const std::int32_t*, int) 
                       std::memory_order_release);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const std::int32_t peer : neighbours_) wake(peer);
+  for (const std::int32_t peer : neighbours_) wake(peer, Event::solicited);
 }
 
 bool ShmFabric::left(std::int32_t peer) noexcept {

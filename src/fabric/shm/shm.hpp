@@ -127,14 +127,14 @@ class ShmFabric final : public Fabric {
   bool maps(std::int32_t peer) const noexcept override { return local_index(peer) >= 0; }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
 
-  void wake(std::int32_t peer) noexcept override;
-  std::uint32_t arm() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
-  void disarm() noexcept override;
+  void wake(std::int32_t peer, Event event) noexcept override;
+  std::uint32_t arm(Attention attention) noexcept override;
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
+  void disarm(Attention attention) noexcept override;
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
   bool breakage(std::uint64_t number, Breakage* out) const noexcept override;

@@ -107,7 +107,8 @@ bool SimFabric::maps(std::int32_t peer) const noexcept {
   return peer >= 0 && peer < size_ && world_.node_of(peer) == world_.node_of(rank_);
 }
 
-void SimFabric::wake(std::int32_t peer) noexcept {
+void SimFabric::wake(std::int32_t peer, Event event) noexcept {
+  if (event != Event::solicited) return;
   if (last_put_ != nullptr && last_put_event_ == world_.events() && last_put_->to == peer)
     last_put_->rings = true;
 }
@@ -135,7 +136,7 @@ Word* SimFabric::word_of(const Remote& remote, std::size_t offset) const noexcep
 }
 
 Status SimFabric::put(const Remote& target, std::size_t offset, const void* source,
-                      std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
+                      std::size_t bytes, const Tail* tail, Completion* completion, Event) noexcept {
   TUTTI_TRY(check(target, offset, bytes));
   if (tail != nullptr) {
     if (target.bytes < sizeof(Word) || tail->offset > target.bytes - sizeof(Word)) {

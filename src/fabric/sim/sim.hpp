@@ -29,12 +29,13 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   std::int32_t node_of(std::int32_t peer) const noexcept override { return world_.node_of(peer); }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion,
+             Event event = Event::solicited) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
 
   /// The put before it, to the same peer on another node, is one that interrupts (solicited event).
-  void wake(std::int32_t peer) noexcept override;
+  void wake(std::int32_t peer, Event event) noexcept override;
 
   bool alive(std::int32_t peer) noexcept override;
   /// Made with the first call.

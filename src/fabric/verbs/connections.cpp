@@ -200,7 +200,7 @@ void VerbsNetwork::break_link(std::int32_t rank, const char* why) noexcept {
     failed.qp_state = IBV_QPS_ERR;
     ibv_modify_qp(peer.id->qp, &failed, IBV_QP_STATE);
   }
-  fail_queue(rank, why);
+  fail_queues(rank, why);
 }
 
 }  // namespace tutti::verbs

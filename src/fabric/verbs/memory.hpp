@@ -31,7 +31,7 @@ class Registrar final : public tutti::Registrar {
   bool add_with(void* base, std::size_t bytes, int access, Registration* out) noexcept {
     ibv_mr* const region = ibv_reg_mr(domain_, base, bytes, access);
     if (region == nullptr) return false;
-    *out = {region, region->lkey, bytes};
+    *out = {region, nullptr, region->lkey, bytes};
     return true;
   }
   ibv_pd* domain_ = nullptr;

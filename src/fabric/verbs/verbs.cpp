@@ -80,8 +80,10 @@ QueuedNetwork::Posted VerbsNetwork::post_counter(Peer& peer, Operation& operatio
   request.sg_list = notice ? nullptr : &place;
   request.num_sge = notice ? 0 : 1;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  request.send_flags = IBV_SEND_SOLICITED | (notice ? 0 : IBV_SEND_INLINE);
-  request.imm_data = htonl(notice ? static_cast<std::uint32_t>(operation.value) : kArrival);
+  request.send_flags = (operation.event == Event::solicited ? IBV_SEND_SOLICITED : 0) |
+                       (notice ? 0 : IBV_SEND_INLINE);
+  request.imm_data =
+      htonl(notice ? static_cast<std::uint32_t>(operation.value) : arrival_of(operation.event));
   request.wr.rdma.remote_addr = operation.counter.address;
   request.wr.rdma.rkey = static_cast<std::uint32_t>(operation.counter.key);
   if (!post_part(peer, operation, request)) return Posted::failed;
@@ -111,48 +113,55 @@ void VerbsNetwork::request_over(Operation& operation, bool good) noexcept {
   if (!good) break_link(peer, "the connection is broken");
 }
 
-bool VerbsNetwork::read_queue() noexcept {
+Moved VerbsNetwork::read_queue() noexcept {
   constexpr int kBatch = 16;
-  bool any = false;
+  Moved moved = Moved::nothing;
   for (;;) {
     ibv_wc entries[kBatch];
     const int count = ibv_poll_cq(queue_, kBatch, entries);
-    if (count <= 0) return any;
-    any = true;
+    if (count <= 0) return moved;
     int received = 0;
     for (int i = 0; i < count; ++i) {
       const ibv_wc& entry = entries[i];
       const bool good = entry.status == IBV_WC_SUCCESS;
       if (entry.wr_id != kReceiveId) {
+        add(Moved::something, &moved);
         request_over(*reinterpret_cast<Operation*>(entry.wr_id), good);
         continue;
       }
       ++received;
       const std::uint32_t word =
           good && (entry.wc_flags & IBV_WC_WITH_IMM) != 0 ? ntohl(entry.imm_data) : kArrival;
-      if ((word & kArrival) == 0) notices_.push_back(word);
+      const bool unsolicited = word == arrival_of(Event::unsolicited);
+      add(unsolicited ? Moved::unsolicited : Moved::something, &moved);
+      if ((word & (kArrival | kBell)) == 0) notices_.push_back(word);
     }
-    if (!post_receives(receives_, received)) return any;
+    if (!post_receives(receives_, received)) return moved;
   }
 }
 
-bool VerbsNetwork::poll(bool surely) noexcept {
-  const bool any = read_queue();
-  return handle_events(surely) || any;
+Moved VerbsNetwork::poll(bool surely) noexcept {
+  const Moved moved = read_queue();
+  return handle_events(surely) ? Moved::something : moved;
 }
 
 bool VerbsNetwork::patient(std::int32_t, const Queue& queue, std::uint64_t now) noexcept {
   return now - queue.blocked_since_ns < timeout_ns_;
 }
 
-/// Asks for an event first and looks then, so that nothing falls between.
-bool VerbsNetwork::arm() noexcept {
+/// Asks for an event first and looks then, so that nothing falls between. The end of an own
+/// operation is no solicited event, but somebody waits for it.
+int VerbsNetwork::arm(Attention attention) noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   unsigned count = 0;
   while (ibv_get_cq_event(channel_, &queue, &context) == 0) ++count;
   if (count != 0) ibv_ack_cq_events(queue_, count);
-  return ibv_req_notify_cq(queue_, 0) == 0 && !read_queue();
+  const bool solicited_only = attention == Attention::solicited && !anything_pending();
+  if (ibv_req_notify_cq(queue_, solicited_only ? 1 : 0) != 0) return -1;
+  const Moved moved = read_queue();
+  const bool wanted = solicited_only ? moved == Moved::something : moved != Moved::nothing;
+  return wanted ? -1 : descriptor_;
 }
 
 }  // namespace tutti::verbs

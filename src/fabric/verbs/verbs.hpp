@@ -3,9 +3,9 @@
 // Reliable connections, made on first use; one carries the operations of the rank that made it, so
 // that two ranks that call each other at the same time need not agree on one. All connections of a
 // rank share one pool of receives and one completion queue. A counter is a second write behind the
-// data's on the same connection, which are ordered; it carries immediate data with the solicited
-// bit, so that it wakes who sleeps on the completion channel. Nothing relies on the order of bytes
-// within a write; an aligned word is written whole, which RDMA devices do.
+// data's on the same connection, which are ordered; it carries immediate data, with the solicited
+// bit where it is to wake also who sleeps for such events alone. Nothing relies on the order of
+// bytes within a write; an aligned word is written whole, which RDMA devices do.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,7 +38,7 @@ class VerbsNetwork final : public QueuedNetwork {
   bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
-  int descriptor() const noexcept override { return descriptor_; }
+  bool selective() const noexcept override { return true; }
   bool has_datagrams() const noexcept override { return true; }
   Status open_datagrams(int rank, const Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
                         std::string* message) override;
@@ -65,14 +65,14 @@ class VerbsNetwork final : public QueuedNetwork {
   Status register_for_peers(void* base, std::size_t bytes, Registration* region,
                             NetworkMemory* out) noexcept override;
   Posted post(Operation& operation) noexcept override;
-  bool poll(bool surely) noexcept override;
+  Moved poll(bool surely) noexcept override;
   bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
-  bool arm() noexcept override;
+  int arm(Attention attention) noexcept override;
   Posted post_data(Peer& peer, Operation& operation) noexcept;
   Posted post_counter(Peer& peer, Operation& operation) noexcept;
   bool post_part(Peer& peer, Operation& operation, ibv_send_wr& request) noexcept;
   void request_over(Operation& operation, bool good) noexcept;
-  bool read_queue() noexcept;
+  Moved read_queue() noexcept;
 
   // Connections.
   Status reach(std::int32_t rank) noexcept override;

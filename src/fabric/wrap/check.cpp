@@ -182,13 +182,13 @@ Status Check::check_transfer(const Remote& remote, std::size_t offset, std::size
 }
 
 Status Check::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                  const Tail* tail, Completion* completion) noexcept {
+                  const Tail* tail, Completion* completion, Event event) noexcept {
   const Entry entry(*this);
   if (source == nullptr && bytes != 0)
     return refuse(Code::invalid_argument, "a put from nowhere", target.peer);
   TUTTI_TRY(check_transfer(target, offset, bytes, tail, completion));
   if (tail != nullptr) check_tail(target, *tail);
-  TUTTI_TRY(inner().put(target, offset, source, bytes, tail, completion));
+  TUTTI_TRY(inner().put(target, offset, source, bytes, tail, completion, event));
   if (completion != nullptr) open_[completion] = completion->posted();
   settle();
   return Status::success();
@@ -218,23 +218,23 @@ void Check::progress() noexcept {
   settle();
 }
 
-std::uint32_t Check::arm() noexcept {
+std::uint32_t Check::arm(Attention attention) noexcept {
   armed_.fetch_add(1, std::memory_order_relaxed);
-  return inner().arm();
+  return inner().arm(attention);
 }
 
-void Check::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+void Check::sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept {
   if (armed_.load(std::memory_order_relaxed) <= 0) violation("a sleep without arm", rank_);
-  inner().sleep(ticket, timeout_ns);
+  inner().sleep(ticket, timeout_ns, attention);
 }
 
-void Check::disarm() noexcept {
+void Check::disarm(Attention attention) noexcept {
   if (armed_.fetch_sub(1, std::memory_order_relaxed) <= 0) {
     armed_.fetch_add(1, std::memory_order_relaxed);
     violation("a disarm without arm", rank_);
     return;
   }
-  inner().disarm();
+  inner().disarm(attention);
 }
 
 void Check::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {

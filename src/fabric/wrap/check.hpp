@@ -30,13 +30,13 @@ class Check final : public Forward {
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void progress() noexcept override;
-  std::uint32_t arm() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
-  void disarm() noexcept override;
+  std::uint32_t arm(Attention attention) noexcept override;
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
+  void disarm(Attention attention) noexcept override;
 
  protected:
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;

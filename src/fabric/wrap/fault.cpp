@@ -105,14 +105,14 @@ Status Fault::get(const Remote& source, std::size_t offset, void* destination, s
 }
 
 Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                  const Tail* tail, Completion* completion) noexcept {
+                  const Tail* tail, Completion* completion, Event event) noexcept {
   const FaultRule* rule = next(FaultOp::put, target.peer);
   if (rule != nullptr && rule->action == FaultAction::slow) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(rule->delay_ns));
     rule = nullptr;
   }
   if (rule == nullptr && !holds(target.peer))
-    return inner().put(target, offset, source, bytes, tail, completion);
+    return inner().put(target, offset, source, bytes, tail, completion, event);
   const bool fails = rule != nullptr && rule->action == FaultAction::fail;
   if (fails && rule->delay_ns == 0) return {rule->code, target.peer, "injected fault"};
   // From here on inner() sees the put late or not at all, but what is wrong with it is said now.
@@ -130,25 +130,26 @@ Status Fault::put(const Remote& target, std::size_t offset, const void* source, 
       count(completion, Status::success());
       return Status::success();
     case FaultAction::duplicate:
-      TUTTI_TRY(inner().put(target, offset, source, bytes, tail, nullptr));
-      return inner().put(target, offset, source, bytes, tail, completion);
+      TUTTI_TRY(inner().put(target, offset, source, bytes, tail, nullptr, event));
+      return inner().put(target, offset, source, bytes, tail, completion, event);
     case FaultAction::corrupt:
-      return put_corrupted(target, offset, source, bytes, tail, completion);
+      return put_corrupted(target, offset, source, bytes, tail, completion, event);
     default:
-      return hold(target, offset, source, bytes, tail, completion,
+      return hold(target, offset, source, bytes, tail, completion, event,
                   now_ns() + (rule == nullptr ? 0 : rule->delay_ns), fails ? rule->code : Code::ok);
   }
 }
 
 Status Fault::put_corrupted(const Remote& target, std::size_t offset, const void* source,
-                            std::size_t bytes, const Tail* tail, Completion* completion) noexcept {
-  if (bytes == 0) return inner().put(target, offset, source, bytes, tail, completion);
+                            std::size_t bytes, const Tail* tail, Completion* completion,
+                            Event event) noexcept {
+  if (bytes == 0) return inner().put(target, offset, source, bytes, tail, completion, event);
   std::vector<std::byte> wrong(static_cast<const std::byte*>(source),
                                static_cast<const std::byte*>(source) + bytes);
   wrong[bytes / 2] ^= std::byte{0x10};
   // The copy must outlive the put: wait for it here. Local by nature where faults are injected.
   Completion local;
-  TUTTI_TRY(inner().put(target, offset, wrong.data(), bytes, tail, &local));
+  TUTTI_TRY(inner().put(target, offset, wrong.data(), bytes, tail, &local, event));
   while (!local.over()) inner().progress();
   if (completion != nullptr) completion->post();
   count(completion, local.status());
@@ -161,10 +162,11 @@ bool Fault::holds(std::int32_t peer) const noexcept {
 }
 
 Status Fault::hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                   const Tail* tail, Completion* completion, std::uint64_t due_ns, Code code) {
+                   const Tail* tail, Completion* completion, Event event, std::uint64_t due_ns,
+                   Code code) {
   Held held{
-      target,     offset, source, {}, bytes, tail != nullptr, tail != nullptr ? *tail : Tail{},
-      completion, due_ns, code};
+      target,     offset, source, {},   bytes, tail != nullptr, tail != nullptr ? *tail : Tail{},
+      completion, due_ns, code,   event};
   if (completion != nullptr) {
     completion->post();
   } else {
@@ -175,13 +177,23 @@ Status Fault::hold(const Remote& target, std::size_t offset, const void* source,
   return Status::success();
 }
 
+void Fault::wake(std::int32_t peer, Event event) noexcept {
+  if (peer == rank_ || !holds(peer)) return inner().wake(peer, event);
+  Held bell{};
+  bell.target.peer = peer;
+  bell.event = event;
+  bell.bell = true;
+  held_.push_back(std::move(bell));
+}
+
 void Fault::carry_out(Held& held) noexcept {
+  if (held.bell) return inner().wake(held.target.peer, held.event);
   if (held.code != Code::ok && held.completion != nullptr)
     return count(held.completion, {held.code, held.target.peer, "injected fault"});
   Completion local;
   const void* const source = held.completion != nullptr ? held.source : held.copy.data();
   Status status = inner().put(held.target, held.offset, source, held.bytes,
-                              held.has_tail ? &held.tail : nullptr, &local);
+                              held.has_tail ? &held.tail : nullptr, &local, held.event);
   while (status.ok() && !local.over()) inner().progress();
   if (status.ok()) status = local.status();
   count(held.completion, status);
@@ -206,14 +218,14 @@ void Fault::progress() noexcept {
   }
 }
 
-void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept {
+void Fault::sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept {
   // A put that is due soon must not wait for the sleeper's next look. Other threads may add to
   // held_ meanwhile, so only the shortest delay of the rules is considered, not the list.
   for (const Counted& counted : rules_) {
     if (counted.rule.delay_ns != 0 && counted.rule.action != FaultAction::slow)
       timeout_ns = std::min(timeout_ns, counted.rule.delay_ns);
   }
-  if (!deaf_) return inner().sleep(ticket, timeout_ns);
+  if (!deaf_) return inner().sleep(ticket, timeout_ns, attention);
   const timespec time{static_cast<time_t>(timeout_ns / 1'000'000'000),
                       static_cast<long>(timeout_ns % 1'000'000'000)};
   nanosleep(&time, nullptr);

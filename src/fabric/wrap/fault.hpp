@@ -96,11 +96,12 @@ class Fault final : public Forward {
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
   void progress() noexcept override;
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override;
+  void wake(std::int32_t peer, Event event) noexcept override;
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
   Datagrams* datagrams() noexcept override;
 
  protected:
@@ -120,6 +121,8 @@ class Fault final : public Forward {
     Completion* completion;
     std::uint64_t due_ns;
     Code code;  // ok: it is carried out
+    Event event;
+    bool bell = false;  // no put: wake() behind those that are held
   };
 
   struct Counted {
@@ -132,9 +135,11 @@ class Fault final : public Forward {
   bool holds(std::int32_t peer) const noexcept;
   bool outside_arena(const void* base, std::size_t bytes) noexcept;
   Status put_corrupted(const Remote& target, std::size_t offset, const void* source,
-                       std::size_t bytes, const Tail* tail, Completion* completion) noexcept;
+                       std::size_t bytes, const Tail* tail, Completion* completion,
+                       Event event) noexcept;
   Status hold(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-              const Tail* tail, Completion* completion, std::uint64_t due_ns, Code code);
+              const Tail* tail, Completion* completion, Event event, std::uint64_t due_ns,
+              Code code);
   void carry_out(Held& held) noexcept;
 
   std::vector<Counted> rules_;  // of this rank

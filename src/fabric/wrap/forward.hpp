@@ -35,8 +35,8 @@ class Forward : public Fabric {
   bool reaches(std::int32_t peer) const noexcept override { return inner_->reaches(peer); }
   std::int32_t node_of(std::int32_t peer) const noexcept override { return inner_->node_of(peer); }
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override {
-    return inner_->put(target, offset, source, bytes, tail, completion);
+             const Tail* tail, Completion* completion, Event event) noexcept override {
+    return inner_->put(target, offset, source, bytes, tail, completion, event);
   }
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override {
@@ -44,12 +44,13 @@ class Forward : public Fabric {
   }
   void progress() noexcept override { inner_->progress(); }
   void expect_reads() noexcept override { inner_->expect_reads(); }
-  void wake(std::int32_t peer) noexcept override { inner_->wake(peer); }
-  std::uint32_t arm() noexcept override { return inner_->arm(); }
-  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns) noexcept override {
-    inner_->sleep(ticket, timeout_ns);
+  void wake(std::int32_t peer, Event event) noexcept override { inner_->wake(peer, event); }
+  std::uint32_t arm(Attention attention) noexcept override { return inner_->arm(attention); }
+  void sleep(std::uint32_t ticket, std::uint64_t timeout_ns,
+             Attention attention) noexcept override {
+    inner_->sleep(ticket, timeout_ns, attention);
   }
-  void disarm() noexcept override { inner_->disarm(); }
+  void disarm(Attention attention) noexcept override { inner_->disarm(attention); }
   bool alive(std::int32_t peer) noexcept override { return inner_->alive(peer); }
   void inquire(std::int32_t peer) noexcept override { inner_->inquire(peer); }
   bool left(std::int32_t peer) noexcept override { return inner_->left(peer); }

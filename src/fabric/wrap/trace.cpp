@@ -59,7 +59,7 @@ void Trace::put_out(const char* text, std::size_t bytes) noexcept {
 void Trace::write() noexcept {
   std::string text;
   char line[256];
-  for (const Event& event : events_) {
+  for (const Record& event : events_) {
     const double begin = static_cast<double>(event.begin_ns) / 1e3;
     const double duration = static_cast<double>(event.end_ns - event.begin_ns) / 1e3;
     const int length = std::snprintf(
@@ -104,9 +104,9 @@ Status Trace::reserve(std::size_t offset, std::size_t bytes) noexcept {
 }
 
 Status Trace::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-                  const Tail* tail, Completion* completion) noexcept {
+                  const Tail* tail, Completion* completion, Event event) noexcept {
   const std::uint64_t begin = now_ns();
-  const Status status = inner().put(target, offset, source, bytes, tail, completion);
+  const Status status = inner().put(target, offset, source, bytes, tail, completion, event);
   return record(tail == nullptr ? "put" : "put+tail", begin, target.peer, bytes, status);
 }
 

@@ -24,7 +24,7 @@ class Trace final : public Forward {
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
-             const Tail* tail, Completion* completion) noexcept override;
+             const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
              Completion* completion) noexcept override;
 
@@ -32,7 +32,7 @@ class Trace final : public Forward {
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
 
  private:
-  struct Event {
+  struct Record {
     const char* name;
     std::uint64_t begin_ns;
     std::uint64_t end_ns;
@@ -47,7 +47,7 @@ class Trace final : public Forward {
   void write() noexcept;
   void put_out(const char* text, std::size_t bytes) noexcept;
 
-  std::vector<Event> events_;
+  std::vector<Record> events_;
   int file_;
   bool failed_ = false;  // writing did; said once
 };
