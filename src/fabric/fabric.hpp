@@ -299,8 +299,9 @@ class Fabric {
     return sleepers_->load(std::memory_order_relaxed) != 0;
   }
   /// Wakes the threads of `peer` that sleep with attention for it, after all that was put to it
-  /// before has arrived; costs a load when none does. A peer on another node is told of solicited
-  /// events alone: what is put there unsolicited is seen by whoever sleeps for it. Any thread.
+  /// before has arrived; costs a load when none does on this node. A peer on another node is told
+  /// of solicited events alone: what is put there unsolicited is seen by whoever sleeps for it. Any
+  /// thread.
   virtual void wake(std::int32_t peer, Event event = Event::solicited) noexcept {
     static_cast<void>(peer);
     static_cast<void>(event);

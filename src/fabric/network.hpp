@@ -118,8 +118,10 @@ class Network {
                      Event event = Event::solicited) noexcept = 0;
   virtual Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
                      Completion* completion) noexcept = 0;
-  /// Sends 31 bits that appear in the peer's notices(), after what was put before.
+  /// Sends 29 bits that appear in the peer's notices(), after what was put there solicited before.
   virtual Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept = 0;
+  /// The same, after all that was put there. A notice that is sent once to a peer, if ever.
+  virtual Status notify_last(const NetworkTarget& anywhere, std::uint32_t notice) noexcept = 0;
   /// Wakes threads of the peer that sleep for solicited events, when the unsolicited puts before it
   /// have arrived.
   virtual void ring(const NetworkTarget& anywhere) noexcept = 0;
@@ -142,6 +144,9 @@ class Network {
   /// attention is to be woken for, until the next question; -1: there is something now. Where
   /// events cannot be told apart it wakes for all.
   virtual int sleep_on(Attention attention) noexcept = 0;
+  /// Something is under way for which also who sleeps for solicited events alone must sleep for
+  /// all: who asked sleep_on() before that has to be woken.
+  virtual bool must_hear_all() noexcept { return false; }
   /// Whether it can tell events apart. The same as long as it lives.
   virtual bool selective() const noexcept { return false; }
   /// Operations wait for the network to take them: progress() must be called again soon all the

@@ -55,6 +55,7 @@ Status Peer::call() noexcept {
     return status;
   }
   credit = line;
+  wake(true);  // it may wait for a large message of a rank that it has not heard of yet
   return status;
 }
 
@@ -97,8 +98,14 @@ bool Peer::fits(std::size_t payload, std::uint64_t packets) const noexcept {
 
 bool Peer::room(std::size_t payload) noexcept {
   if (fits(payload, 1)) return true;
-  consumed = credit->consumed.load(std::memory_order_acquire);
+  read_credit();
   return fits(payload, 1);
+}
+
+/// Over a network it comes when somebody looks.
+void Peer::read_credit() noexcept {
+  if (mapped == nullptr) site.fabric.progress();
+  consumed = credit->consumed.load(std::memory_order_acquire);
 }
 
 bool Peer::room_for_message(std::size_t bytes) noexcept {
@@ -106,7 +113,7 @@ bool Peer::room_for_message(std::size_t bytes) noexcept {
   if (bytes <= part) return room(bytes);
   const std::uint64_t packets = (bytes + part - 1) / part;
   if (fits(part, packets)) return true;
-  consumed = credit->consumed.load(std::memory_order_acquire);
+  read_credit();
   return fits(part, packets);
 }
 

@@ -175,6 +175,7 @@ struct Peer {
 
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
+  void read_credit() noexcept;
   /// Where the next packet goes, in the mirror, and the value of its flag.
   struct Place {
     std::size_t begin, end, flag_at;

@@ -139,6 +139,8 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
     status = fabric_.put(target, offset, send.buffer + offset, bytes, nullptr, &completion,
                          Event::unsolicited);  // as its FIN, which must not overtake it
     if (!status.ok()) break;
+    // A network in software must take it in there.
+    if (peer.mapped == nullptr) fabric_.wake(peer.rank);
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();

@@ -101,6 +101,9 @@ class Lonely final : public Network {
   Status notify(const NetworkTarget&, std::uint32_t) noexcept override {
     return Status::error(Code::internal);
   }
+  Status notify_last(const NetworkTarget&, std::uint32_t) noexcept override {
+    return Status::error(Code::internal);
+  }
   void ring(const NetworkTarget&) noexcept override {}
   Moved progress(bool) noexcept override { return Moved::nothing; }
   std::size_t finished(NetworkFinished*, std::size_t) noexcept override { return 0; }

@@ -133,6 +133,10 @@ void NodesFabric::notify(std::int32_t peer, std::uint32_t kind, std::int32_t sub
   static_cast<void>(network_->notify(arena_target(peer), notice(kind, subject)));
 }
 
+void NodesFabric::say_last(std::int32_t peer, std::uint32_t kind) noexcept {
+  static_cast<void>(network_->notify_last(arena_target(peer), notice(kind, rank_)));
+}
+
 /// A peer is told once who talks to it, so that it can say goodbye.
 Status NodesFabric::introduce(std::int32_t peer) noexcept {
   if (peer_at(peer).introduced.exchange(true, std::memory_order_relaxed)) return Status::success();
@@ -168,6 +172,10 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
     peer_at(target.peer).served_unsolicited = true;
     network_->ring(arena_target(target.peer));
   }
+  // What cannot leave at once, or leaves bit by bit, is seen to by the network's thread.
+  if (listening_.load(std::memory_order_relaxed) == Watch::solicited &&
+      ((event == Event::unsolicited && completion != nullptr) || network_->blocked()))
+    wake_thread();
   if (completion != nullptr) completion->post(*this);
   return Status::success();
 }
@@ -198,7 +206,11 @@ void NodesFabric::progress() noexcept {
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const bool came = datagrams_ && datagrams_->progress();
   Moved moved = network_->progress(false);
-  if (moved == Moved::something) take_notices();
+  if (moved == Moved::something) {
+    take_notices();
+    if (listening_.load(std::memory_order_relaxed) == Watch::solicited && network_->must_hear_all())
+      wake_thread();
+  }
   if (came) moved = Moved::something;
   if (moved != Moved::nothing && sleepers()) ring_sleepers(moved);
   collect();

@@ -168,6 +168,7 @@ class NodesFabric final : public Fabric {
   void hear_broken(std::int32_t sender) noexcept;
   void lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept;
   void notify(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
+  void say_last(std::int32_t peer, std::uint32_t kind) noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
 
   // The thread.

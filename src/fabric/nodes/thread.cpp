@@ -54,7 +54,7 @@ void NodesFabric::say_goodbye() noexcept {
     if (!is_remote(peer) || !peer_at(peer).introduced.load(std::memory_order_relaxed)) continue;
     if (peer_at(peer).state.load(std::memory_order_relaxed) != kPresent) continue;
     repeat_breakages(peer);
-    notify(peer, kGoodbye, rank_);
+    say_last(peer, kGoodbye);
   }
   while (network_->pending() != 0 && now_ns() < until) {
     if (network_->progress(true) == Moved::nothing) usleep(50);
@@ -189,14 +189,16 @@ void NodesFabric::ring_sleepers(Moved moved) noexcept {
 /// A rank of another node that sleeps for unsolicited events is woken by them.
 void NodesFabric::wake(std::int32_t peer, Event event) noexcept {
   if (!is_remote(peer)) return shm_->wake(peer, event);
-  if (event == Event::solicited && introduce(peer).ok()) network_->ring(arena_target(peer));
+  if (event == Event::solicited &&
+      peer_at(peer).state.load(std::memory_order_acquire) == kPresent && introduce(peer).ok())
+    network_->ring(arena_target(peer));
 }
 
 /// It keeps away, or sleeps for less than a sleeper with this attention needs.
 bool NodesFabric::must_call_thread(Attention attention) const noexcept {
   return parked_.load(std::memory_order_seq_cst) ||
-         (attention == Attention::all &&
-          listening_.load(std::memory_order_seq_cst) == Watch::solicited);
+         (listening_.load(std::memory_order_seq_cst) == Watch::solicited &&
+          (attention == Attention::all || network_->must_hear_all()));
 }
 
 void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns,

@@ -154,7 +154,8 @@ void OfiNetwork::take_notice(std::uint64_t data, Event way) noexcept {
   const auto notice = static_cast<std::uint32_t>(data);
   if (!tags_notices_ || data == sealed_notice(rank_, notice)) {
     if ((notice & kBell) != 0) return take_bell(notice & ~kBell, way);
-    notices_.push_back(notice);
+    if ((notice & kLast) != 0 && std::erase(halves_, notice) == 0) return halves_.push_back(notice);
+    notices_.push_back(notice & ~kLast);
   } else if (forged_++ == 0) {
     log(LogLevel::debug, "a stranger has sent a notice over %s: it is dropped, and so are others",
         name_.c_str());
@@ -163,7 +164,7 @@ void OfiNetwork::take_notice(std::uint64_t data, Event way) noexcept {
 
 /// What comes on the second lane may come before or after the bell on the first that speaks of it.
 void OfiNetwork::take_bell(std::uint32_t sender, Event way) noexcept {
-  if (sender >= bells_.size()) return;
+  if (sender >= bells_.size() || !parted(static_cast<std::int32_t>(sender))) return;
   std::int32_t& bells = bells_[sender];
   if (way == Event::solicited) {
     if (++bells == 1) ++expected_;
@@ -204,6 +205,16 @@ Moved OfiNetwork::poll_lane(Lane& lane, Event way) noexcept {
   }
 }
 
+/// Nor does anything come from it.
+void OfiNetwork::give_up(std::int32_t peer, const char* why) noexcept {
+  if (!bells_.empty()) {
+    std::int32_t& bells = bells_[static_cast<std::size_t>(peer)];
+    if (bells > 0) --expected_;
+    bells = 0;
+  }
+  fail_queues(peer, why);
+}
+
 /// One that is stopped takes nothing either.
 bool OfiNetwork::patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept {
   const std::uint64_t blocked = now - queue.blocked_since_ns;
@@ -225,8 +236,7 @@ bool OfiNetwork::listens_at(const NetworkAddress& address, sockaddr_storage* out
 }
 
 int OfiNetwork::arm(Attention attention) noexcept {
-  const bool both =
-      second_.is_open() && (attention == Attention::all || expected_ != 0 || unsolicited_pending());
+  const bool both = second_.is_open() && (attention == Attention::all || needs_all());
   fid* objects[] = {&first_.queue->fid, both ? &second_.queue->fid : nullptr};
   if (fi_trywait(fabric_, objects, both ? 2 : 1) != 0) return -1;
   return both ? both_ : first_.descriptor;

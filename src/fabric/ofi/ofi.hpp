@@ -82,8 +82,9 @@ class OfiNetwork final : public QueuedNetwork {
   Posted post(Operation& operation) noexcept override;
   Moved poll(bool surely) noexcept override;
   bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
-  void give_up(std::int32_t peer, const char* why) noexcept override { fail_queues(peer, why); }
+  void give_up(std::int32_t peer, const char* why) noexcept override;
   int arm(Attention attention) noexcept override;
+  bool needs_all() const noexcept override { return expected_ != 0 || unsolicited_pending(); }
   bool parted(std::int32_t peer) const noexcept override {
     return second_.is_open() && second_places_[static_cast<std::size_t>(peer)];
   }
@@ -115,6 +116,7 @@ class OfiNetwork final : public QueuedNetwork {
   std::vector<bool> second_places_;  // by peer: it has a second lane
   // By peer: how many more of its bells have come on the first lane than on the second.
   std::vector<std::int32_t> bells_;
+  std::vector<std::uint32_t> halves_;  // last notices that have come on one lane
   std::size_t expected_ = 0;        // peers of which something is still to come on the second lane
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets

@@ -162,12 +162,19 @@ Status QueuedNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice
   return notify(anywhere, notice, Event::solicited);
 }
 
+Status QueuedNetwork::notify_last(const NetworkTarget& anywhere, std::uint32_t notice) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!parted(anywhere.peer)) return notify(anywhere, notice, Event::solicited);
+  TUTTI_TRY(notify(anywhere, notice | kLast, Event::unsolicited));
+  return notify(anywhere, notice | kLast, Event::solicited);
+}
+
 /// Where unsolicited puts have a way of their own the receiver looks there too from the one bell on
 /// until the other has come: so it has seen all that was put before them.
 void QueuedNetwork::ring(const NetworkTarget& anywhere) noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint32_t bell = kBell | static_cast<std::uint32_t>(rank_);
-  if (parted(anywhere.peer)) static_cast<void>(notify(anywhere, bell, Event::unsolicited));
+  if (parted(anywhere.peer) && !notify(anywhere, bell, Event::unsolicited).ok()) return;
   // A peer that is lost is found by those who wait for it.
   static_cast<void>(notify(anywhere, bell, Event::solicited));
 }

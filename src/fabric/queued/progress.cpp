@@ -107,6 +107,11 @@ int QueuedNetwork::sleep_on(Attention attention) noexcept {
   return open_ ? arm(attention) : -1;
 }
 
+bool QueuedNetwork::must_hear_all() noexcept {
+  const std::lock_guard lock(mutex_);
+  return open_ && needs_all();
+}
+
 bool QueuedNetwork::blocked() noexcept {
   const std::lock_guard lock(mutex_);
   return !blocked_.empty();

@@ -27,6 +27,7 @@ class QueuedNetwork : public Network {
   Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
              Completion* completion) noexcept final;
   Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept final;
+  Status notify_last(const NetworkTarget& anywhere, std::uint32_t notice) noexcept final;
   void ring(const NetworkTarget& anywhere) noexcept final;
   Moved progress(bool wait) noexcept final;
   std::size_t finished(NetworkFinished* out, std::size_t most) noexcept final;
@@ -35,6 +36,7 @@ class QueuedNetwork : public Network {
   std::size_t pending() noexcept final;
   void drop(std::int32_t peer) noexcept final;
   int sleep_on(Attention attention) noexcept final;
+  bool must_hear_all() noexcept final;
   bool blocked() noexcept final;
   NetworkUse use() noexcept final;
 
@@ -87,6 +89,8 @@ class QueuedNetwork : public Network {
   }
   /// A notice that says no more than that its sender rings; with the sender's rank.
   static constexpr std::uint32_t kBell = 0x4000'0000;
+  /// A notice that comes on both ways, and counts when it has.
+  static constexpr std::uint32_t kLast = 0x2000'0000;
 
   // ---- what a network adds; all under the mutex, between start() and stop()
 
@@ -106,8 +110,9 @@ class QueuedNetwork : public Network {
   virtual bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept = 0;
   /// Nothing goes to this peer any more: fails what waits for it.
   virtual void give_up(std::int32_t peer, const char* why) noexcept = 0;
-  /// As Network::sleep_on().
+  /// As Network::sleep_on() and must_hear_all().
   virtual int arm(Attention attention) noexcept = 0;
+  virtual bool needs_all() const noexcept = 0;
   /// Whether unsolicited operations go to this peer on a way of their own, which a bell must take
   /// too. Else they are in order with all others.
   virtual bool parted(std::int32_t peer) const noexcept {

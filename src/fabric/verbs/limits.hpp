@@ -8,9 +8,10 @@
 
 namespace tutti::verbs {
 
-inline constexpr std::uint32_t kSends = 64;       // work requests under way on a connection
-inline constexpr std::uint32_t kReceives = 1024;  // of the pool that all connections share
-inline constexpr std::uint32_t kInline = 128;     // bytes asked for that go along in a work request
+inline constexpr std::uint32_t kSends = 64;         // work requests under way on a connection
+inline constexpr std::uint32_t kReceives = 1024;    // of the pool that all connections share
+inline constexpr std::uint32_t kFewReceives = 512;  // left of them: time to read what has come
+inline constexpr std::uint32_t kInline = 128;  // bytes asked for that go along in a work request
 inline constexpr std::uint32_t kLeastInline = 16;
 inline constexpr int kBacklog = 1024;  // connections that wait to be accepted
 inline constexpr std::uint64_t kReceiveId =

@@ -62,6 +62,7 @@ Status VerbsNetwork::open(const Settings& settings, std::unique_ptr<Network>* ou
 }
 
 Status VerbsNetwork::open_objects(const Settings& settings, std::string* message) {
+  selective_ = settings.p2p;
   events_ = rdma_create_event_channel();
   if (events_ == nullptr)
     return refuse(message, "this machine has no RDMA connection manager (/dev/infiniband/rdma_cm)");
@@ -128,7 +129,10 @@ Status VerbsNetwork::open_queues(std::string* message) {
     return refuse(message, "the RDMA device has no queues left");
   }
   descriptor_ = epoll_create1(EPOLL_CLOEXEC);
-  for (const int source : {channel_->fd, events_->fd}) {
+  selective_ = selective_ && tell_when_few();
+  if (selective_) do_not_block(device_->async_fd);
+  for (const int source : {channel_->fd, events_->fd, device_->async_fd}) {
+    if (source == device_->async_fd && !selective_) continue;
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = source;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "fabric/verbs/limits.hpp"
 
@@ -141,12 +142,32 @@ Moved VerbsNetwork::read_queue() noexcept {
 }
 
 Moved VerbsNetwork::poll(bool surely) noexcept {
-  const Moved moved = read_queue();
+  Moved moved = std::exchange(unreported_, Moved::nothing);
+  add(read_queue(), &moved);
+  if (surely && refill()) moved = Moved::something;
   return handle_events(surely) ? Moved::something : moved;
 }
 
 bool VerbsNetwork::patient(std::int32_t, const Queue& queue, std::uint64_t now) noexcept {
   return now - queue.blocked_since_ns < timeout_ns_;
+}
+
+/// What arrives unsolicited takes receives and wakes nobody, so the device says when few are left:
+/// reading the queue has put as many back. True when it has said so.
+bool VerbsNetwork::refill() noexcept {
+  ibv_async_event event{};
+  bool few = false;
+  while (selective_ && ibv_get_async_event(device_, &event) == 0) {
+    few = few || event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED;
+    ibv_ack_async_event(&event);
+  }
+  return few && tell_when_few();
+}
+
+bool VerbsNetwork::tell_when_few() noexcept {
+  ibv_srq_attr attributes{};
+  attributes.srq_limit = kFewReceives;
+  return ibv_modify_srq(receives_, &attributes, IBV_SRQ_LIMIT) == 0;
 }
 
 /// Asks for an event first and looks then, so that nothing falls between. The end of an own
@@ -157,11 +178,10 @@ int VerbsNetwork::arm(Attention attention) noexcept {
   unsigned count = 0;
   while (ibv_get_cq_event(channel_, &queue, &context) == 0) ++count;
   if (count != 0) ibv_ack_cq_events(queue_, count);
-  const bool solicited_only = attention == Attention::solicited && !anything_pending();
+  const bool solicited_only = selective_ && attention == Attention::solicited && !needs_all();
   if (ibv_req_notify_cq(queue_, solicited_only ? 1 : 0) != 0) return -1;
-  const Moved moved = read_queue();
-  const bool wanted = solicited_only ? moved == Moved::something : moved != Moved::nothing;
-  return wanted ? -1 : descriptor_;
+  add(read_queue(), &unreported_);
+  return unreported_ != Moved::nothing ? -1 : descriptor_;
 }
 
 }  // namespace tutti::verbs

@@ -38,7 +38,7 @@ class VerbsNetwork final : public QueuedNetwork {
   bool bypasses_kernel() const noexcept override { return true; }
   std::uint32_t version() const noexcept override { return 1; }
   const NetworkAddress& address() const noexcept override { return address_; }
-  bool selective() const noexcept override { return true; }
+  bool selective() const noexcept override { return selective_; }
   bool has_datagrams() const noexcept override { return true; }
   Status open_datagrams(int rank, const Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
                         std::string* message) override;
@@ -68,11 +68,14 @@ class VerbsNetwork final : public QueuedNetwork {
   Moved poll(bool surely) noexcept override;
   bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
   int arm(Attention attention) noexcept override;
+  bool needs_all() const noexcept override { return anything_pending(); }
   Posted post_data(Peer& peer, Operation& operation) noexcept;
   Posted post_counter(Peer& peer, Operation& operation) noexcept;
   bool post_part(Peer& peer, Operation& operation, ibv_send_wr& request) noexcept;
   void request_over(Operation& operation, bool good) noexcept;
   Moved read_queue() noexcept;
+  bool refill() noexcept;
+  bool tell_when_few() noexcept;
 
   // Connections.
   Status reach(std::int32_t rank) noexcept override;
@@ -94,7 +97,8 @@ class VerbsNetwork final : public QueuedNetwork {
 
   NetworkAddress address_;
   sockaddr_storage source_{};  // of this rank, without a port
-  int descriptor_ = -1;        // epoll: the two channels below
+  int descriptor_ = -1;        // epoll: the two channels below, and the device's own events
+  bool selective_ = false;     // messages of programs are put unsolicited
 
   // Under the mutex.
   rdma_event_channel* events_ = nullptr;
@@ -112,6 +116,7 @@ class VerbsNetwork final : public QueuedNetwork {
   std::vector<Peer> peers_;
   std::set<rdma_cm_id*> accepted_;  // connections that others made
   std::uint64_t events_seen_ns_ = 0;
+  Moved unreported_ = Moved::nothing;  // what arm() has read
   int connecting_ = 0;
 };
 
