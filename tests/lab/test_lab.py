@@ -246,6 +246,18 @@ def test_mpi_programs_talk_over_the_network(mpi, launch, loss, tmp_path):
     assert (lost > 0) == (loss > 0)
 
 
+def test_small_messages_wake_nobody_who_computes(mpi, launch, lab_command, tmp_path):
+    if not (mpi.prefix / "bin" / "mpicc").exists():
+        pytest.skip(f"{mpi.name} has no compiler")
+    source = Path(__file__).resolve().parents[1] / "mpi" / "programs" / "interrupts.c"
+    subprocess.run([mpi.prefix / "bin" / "mpicc", "-std=gnu11", "-O1", "-o", tmp_path / "interrupts", source],
+                   check=True, timeout=120)
+    words, environment = launch(2, [str(tmp_path / "interrupts")])
+    answer = lab_command("--nodes", "2", "--latency", "500us", "--", sys.executable, "-m", "tutti", "run", *words,
+                         env=environment | {"TUTTI_P2P": "1"})
+    assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr
+
+
 def test_tutti_run_inside(mpi, launch, lab_command, tmp_path):
     (tmp_path / "program.py").write_text(MPI_PROGRAM)
     words, environment = launch(2, [str(mpi.prefix / "bin" / "python"), "program.py"])

@@ -70,6 +70,15 @@ def test_messages(program, libraries, mpi, source, argument, placement):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
+def test_small_messages_wake_nobody_who_computes(program, libraries, mpi):
+    description = mpis.MPIS[mpi]
+    command = on_nodes("apart", [program(description, "interrupts.c")])
+    result = mpis.start(description, 2, command, True, MESSAGES)
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+
+
+@pytest.mark.mpi
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("placement", ["apart", "pairs"])

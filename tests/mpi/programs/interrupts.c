@@ -1,0 +1,95 @@
+/* How often a rank that computes is woken by small messages: the times that threads beside the
+ * program's own went to sleep, while rank 0 sends, less those in as long a time in which it does
+ * not. First with nothing pending, then beside a receive of 1 MiB, which must come all the same. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { kSmall = 200, kLarge = 1 << 20, kRounds = 3, kWindowMs = 400, kSeveral = 10 };
+
+static void pause_ms(long ms) {
+  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  nanosleep(&time, NULL);
+}
+
+static long sleeps_of(const char* thread) {
+  char path[300], line[200];
+  long count = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+  FILE* file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1) break;
+  if (file) fclose(file);
+  return count;
+}
+
+/* Of all threads but the one that calls. */
+static long sleeps_beside(void) {
+  long count = 0;
+  DIR* folder = opendir("/proc/self/task");
+  for (struct dirent* entry; folder && (entry = readdir(folder));)
+    if (entry->d_name[0] != '.' && atoi(entry->d_name) != (int)gettid())
+      count += sleeps_of(entry->d_name);
+  if (folder) closedir(folder);
+  return count;
+}
+
+static int smaller(const void* a, const void* b) {
+  const long x = *(const long*)a, y = *(const long*)b;
+  return (x > y) - (x < y);
+}
+
+/* At rank 1: the middle of some rounds. */
+static long woken(int rank) {
+  long more[kRounds] = {0};
+  char byte = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+      pause_ms(100 + kWindowMs + 50);
+      for (int i = 0; i < kSmall; ++i) {
+        MPI_Send(&byte, 1, MPI_CHAR, 1, 1, MPI_COMM_WORLD);
+        pause_ms(1);
+      }
+    } else if (rank == 1) {
+      pause_ms(100);
+      const long begin = sleeps_beside();
+      pause_ms(kWindowMs);
+      const long between = sleeps_beside();
+      pause_ms(kWindowMs);
+      more[round] = sleeps_beside() - between - (between - begin);
+      for (int i = 0; i < kSmall; ++i)
+        MPI_Recv(&byte, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+  }
+  qsort(more, kRounds, sizeof more[0], smaller);
+  return more[kRounds / 2];
+}
+
+int main(int argc, char** argv) {
+  int rank;
+  char* data = malloc(kLarge);
+  MPI_Request large = MPI_REQUEST_NULL;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  memset(data, rank == 0 ? 7 : 0, kLarge);
+  woken(rank); /* connections are made */
+  const long idle = woken(rank);
+  if (rank == 1) MPI_Irecv(data, kLarge, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &large);
+  const long pending = woken(rank);
+  if (rank == 0) MPI_Send(data, kLarge, MPI_CHAR, 1, 2, MPI_COMM_WORLD);
+  if (rank == 1) {
+    MPI_Wait(&large, MPI_STATUS_IGNORE);
+    CHECK(data[0] == 7 && data[kLarge - 1] == 7, "the large message");
+    CHECK(idle <= kSeveral, "%ld wake-ups by %d messages with nothing pending", idle, kSmall);
+    CHECK(pending <= kSeveral, "%ld wake-ups beside a large receive", pending);
+    fprintf(stderr,
+            "wake-ups by %d small messages: %ld with nothing pending, %ld beside a large receive\n",
+            kSmall, idle, pending);
+  }
+  free(data);
+  return finish("interrupts");
+}
