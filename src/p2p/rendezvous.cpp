@@ -140,7 +140,7 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
                          Event::unsolicited);  // as its FIN, which must not overtake it
     if (!status.ok()) break;
     // A network in software must take it in there.
-    if (peer.mapped == nullptr) fabric_.wake(peer.rank);
+    if (peer.mapped == nullptr && !fabric_.traits().bypass) fabric_.wake(peer.rank);
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();

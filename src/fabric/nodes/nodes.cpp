@@ -134,6 +134,7 @@ void NodesFabric::notify(std::int32_t peer, std::uint32_t kind, std::int32_t sub
 }
 
 void NodesFabric::say_last(std::int32_t peer, std::uint32_t kind) noexcept {
+  if (!peer_at(peer).served_unsolicited) return notify(peer, kind, rank_);
   static_cast<void>(network_->notify_last(arena_target(peer), notice(kind, rank_)));
 }
 
@@ -172,12 +173,19 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
     peer_at(target.peer).served_unsolicited = true;
     network_->ring(arena_target(target.peer));
   }
-  // What cannot leave at once, or leaves bit by bit, is seen to by the network's thread.
-  if (listening_.load(std::memory_order_relaxed) == Watch::solicited &&
-      ((event == Event::unsolicited && completion != nullptr) || network_->blocked()))
-    wake_thread();
+  look_after(event == Event::unsolicited && completion != nullptr);
   if (completion != nullptr) completion->post(*this);
   return Status::success();
+}
+
+/// What cannot leave at once, or leaves `bit_by_bit`, is seen to by whoever sleeps on the network,
+/// though it sleeps for less.
+void NodesFabric::look_after(bool bit_by_bit) noexcept {
+  const bool thread = listening_.load(std::memory_order_relaxed) == Watch::solicited;
+  const bool watcher = watch_.load(std::memory_order_relaxed) == Watch::solicited;
+  if ((!thread && !watcher) || (!bit_by_bit && !network_->blocked())) return;
+  if (thread) wake_thread();
+  if (watcher) shm_->wake(rank_, Event::solicited);
 }
 
 Status NodesFabric::get(const Remote& source, std::size_t offset, void* destination,

@@ -169,6 +169,7 @@ class NodesFabric final : public Fabric {
   void lose(std::int32_t peer, const char* why, bool pass_on_locally) noexcept;
   void notify(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
   void say_last(std::int32_t peer, std::uint32_t kind) noexcept;
+  void look_after(bool bit_by_bit) noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
 
   // The thread.

@@ -150,7 +150,8 @@ void NodesFabric::wait_for_call(int milliseconds) noexcept {
 
 void NodesFabric::wait_for_network() noexcept {
   // While the application computes, only what is worth an interrupt wakes this thread.
-  bool all = !network_->selective() || attentive_.load(std::memory_order_seq_cst) != 0;
+  bool all = !network_->selective() || attentive_.load(std::memory_order_seq_cst) != 0 ||
+             network_->must_hear_all();
   listening_.store(all ? Watch::all : Watch::solicited, std::memory_order_seq_cst);
   all = all || attentive_.load(std::memory_order_seq_cst) != 0;
   const int network = network_->sleep_on(all ? Attention::all : Attention::solicited);
@@ -172,6 +173,7 @@ void NodesFabric::wait_for_network() noexcept {
         calls != calls_.load(std::memory_order_relaxed))
       return;
   }
+  listening_.store(Watch::none, std::memory_order_relaxed);
   const bool came = datagrams_ && datagrams_->progress();
   const Moved moved = network_->progress(true);
   take_notices();

@@ -150,11 +150,19 @@ std::uint64_t OfiNetwork::sealed_notice(std::int32_t to, std::uint64_t notice) c
   return static_cast<std::uint64_t>(tag_of(notice_key_, message, sizeof message)) << 32 | notice;
 }
 
+/// Whether it has come on the other lane, too. Of those that never do only so many are kept.
+bool OfiNetwork::complete(std::uint32_t last, Event way) noexcept {
+  const auto is_other = [&](const Half& half) { return half.notice == last && half.way != way; };
+  if (std::erase_if(halves_, is_other) != 0) return true;
+  if (halves_.size() < addresses_.size()) halves_.push_back({last, way});
+  return false;
+}
+
 void OfiNetwork::take_notice(std::uint64_t data, Event way) noexcept {
   const auto notice = static_cast<std::uint32_t>(data);
   if (!tags_notices_ || data == sealed_notice(rank_, notice)) {
     if ((notice & kBell) != 0) return take_bell(notice & ~kBell, way);
-    if ((notice & kLast) != 0 && std::erase(halves_, notice) == 0) return halves_.push_back(notice);
+    if ((notice & kLast) != 0 && !complete(notice, way)) return;
     notices_.push_back(notice & ~kLast);
   } else if (forged_++ == 0) {
     log(LogLevel::debug, "a stranger has sent a notice over %s: it is dropped, and so are others",

@@ -68,6 +68,12 @@ class OfiNetwork final : public QueuedNetwork {
     void close() noexcept;
   };
 
+  /// A last notice that has come on one lane.
+  struct Half {
+    std::uint32_t notice;
+    Event way;
+  };
+
   explicit OfiNetwork(const Library& library) noexcept : library_(library) {}
   const char* open_lane(Lane& lane, int* error) noexcept;
   void open_second_lane(bool names_memory) noexcept;
@@ -84,7 +90,9 @@ class OfiNetwork final : public QueuedNetwork {
   bool patient(std::int32_t peer, const Queue& queue, std::uint64_t now) noexcept override;
   void give_up(std::int32_t peer, const char* why) noexcept override;
   int arm(Attention attention) noexcept override;
-  bool needs_all() const noexcept override { return expected_ != 0 || unsolicited_pending(); }
+  bool needs_all() const noexcept override {
+    return expected_ != 0 || unsolicited_pending() || !halves_.empty();
+  }
   bool parted(std::int32_t peer) const noexcept override {
     return second_.is_open() && second_places_[static_cast<std::size_t>(peer)];
   }
@@ -98,6 +106,7 @@ class OfiNetwork final : public QueuedNetwork {
   int post_message(Operation& operation, bool data, bool counter) noexcept;
   std::uint64_t sealed_notice(std::int32_t to, std::uint64_t notice) const noexcept;
   void take_notice(std::uint64_t data, Event way) noexcept;
+  bool complete(std::uint32_t last, Event way) noexcept;
   Moved poll_lane(Lane& lane, Event way) noexcept;
   bool read_errors(Lane& lane) noexcept;
 
@@ -116,7 +125,7 @@ class OfiNetwork final : public QueuedNetwork {
   std::vector<bool> second_places_;  // by peer: it has a second lane
   // By peer: how many more of its bells have come on the first lane than on the second.
   std::vector<std::int32_t> bells_;
-  std::vector<std::uint32_t> halves_;  // last notices that have come on one lane
+  std::vector<Half> halves_;        // at most one for each peer
   std::size_t expected_ = 0;        // peers of which something is still to come on the second lane
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets

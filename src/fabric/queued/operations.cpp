@@ -164,9 +164,9 @@ Status QueuedNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice
 
 Status QueuedNetwork::notify_last(const NetworkTarget& anywhere, std::uint32_t notice) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!parted(anywhere.peer)) return notify(anywhere, notice, Event::solicited);
-  TUTTI_TRY(notify(anywhere, notice | kLast, Event::unsolicited));
-  return notify(anywhere, notice | kLast, Event::solicited);
+  const bool both =
+      parted(anywhere.peer) && notify(anywhere, notice | kLast, Event::unsolicited).ok();
+  return notify(anywhere, both ? notice | kLast : notice, Event::solicited);
 }
 
 /// Where unsolicited puts have a way of their own the receiver looks there too from the one bell on

@@ -99,7 +99,7 @@ bool VerbsNetwork::handle_events(bool surely) noexcept {
     if (now - events_seen_ns_ < kLookForEvents) return false;
     events_seen_ns_ = now;
   }
-  bool any = false;
+  bool any = refill();
   rdma_cm_event* event = nullptr;
   while (rdma_get_cm_event(events_, &event) == 0) {
     const rdma_cm_event copy = *event;

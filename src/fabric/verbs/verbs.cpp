@@ -144,7 +144,6 @@ Moved VerbsNetwork::read_queue() noexcept {
 Moved VerbsNetwork::poll(bool surely) noexcept {
   Moved moved = std::exchange(unreported_, Moved::nothing);
   add(read_queue(), &moved);
-  if (surely && refill()) moved = Moved::something;
   return handle_events(surely) ? Moved::something : moved;
 }
 
