@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/copy_chosen.hpp"
 #include "base/copy_kernel.hpp"
 #include "base/isa_targets.hpp"
 
@@ -72,6 +73,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tutti {
+namespace {
+
+constexpr std::size_t kChosen = 16384;  // less is not worth the choice
+
+}  // namespace
 
 CopyFunction find_copy_kernel(Isa isa) noexcept { TUTTI_RETURN_FOR_ISA(isa, find()); }
 
@@ -80,8 +86,27 @@ CopyFunction find_streaming_copy_kernel(Isa isa) noexcept {
 }
 
 void copy_large(void* to, const void* from, std::size_t bytes) noexcept {
-  static const CopyFunction copy = find_copy_kernel(widest_isa());
-  copy(to, from, bytes);
+  static const CopyFunction vectors = find_copy_kernel(widest_isa());
+  if (bytes < kChosen || !has_string_copy()) return vectors(to, from, bytes);
+  static thread_local StoreChoice choice(0, 1);
+  copy_chosen(choice, to, from, bytes,
+              [](Stores stores, void* target, const void* source, std::size_t length) {
+                stores == Stores::string ? copy_string(target, source, length)
+                                         : vectors(target, source, length);
+              });
+}
+
+void copy_string(void* to, const void* from, std::size_t bytes) noexcept {
+#if defined(__x86_64__)
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  copy_large(to, from, bytes);
+#endif
+}
+
+bool has_string_copy() noexcept {
+  static const bool has = has_fast_strings();
+  return has;
 }
 
 void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept {

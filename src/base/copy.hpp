@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace tutti {
@@ -18,6 +19,20 @@ void copy_large(void* to, const void* from, std::size_t bytes) noexcept;
 /// As copy_large, with stores that go past the caches; complete, in the order of other stores, when
 /// it returns. For data that a core with a cache of its own will read.
 void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept;
+
+/// As copy_large, by the processor's own string copy, which owns a line without fetching it.
+/// Only where has_string_copy().
+void copy_string(void* to, const void* from, std::size_t bytes) noexcept;
+/// Whether the processor says that its string copies are fast (ERMS of x86).
+bool has_string_copy() noexcept;
+/// Whether this one is. On Zen 3 a destination a little further into its page than the source makes
+/// it ten times as slow.
+inline bool copies_strings_well(const void* to, const void* from) noexcept {
+  constexpr std::uintptr_t kPage = 4096, kLine = 64;
+  const std::uintptr_t skew =
+      (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % kPage;
+  return skew == 0 || skew >= kLine;
+}
 
 /// memcpy: the blocks must not overlap, and may lie anywhere. In no particular order: what must be
 /// visible last has to be stored afterwards. Thread-safe.

@@ -33,13 +33,21 @@ Isa detect() {
   return all(ebx, kAvx512Ebx) && all(saved, kZmmState) ? Isa::avx512 : Isa::avx2;
 }
 
+bool detect_fast_strings() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && all(ebx, bit(9));
+}
+
 #else
 
 Isa detect() { return Isa::baseline; }
+bool detect_fast_strings() { return false; }
 
 #endif
 
 }  // namespace
+
+bool has_fast_strings() noexcept { return detect_fast_strings(); }
 
 Isa widest_isa() noexcept {
   static const Isa isa = detect();

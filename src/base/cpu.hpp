@@ -18,4 +18,7 @@ Isa widest_isa() noexcept;
 
 const char* name(Isa isa) noexcept;
 
+/// Whether `rep movsb` is said to be fast (ERMS: Ivy Bridge, Zen 3 and later). Asks each time.
+bool has_fast_strings() noexcept;
+
 }  // namespace tutti

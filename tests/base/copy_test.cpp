@@ -72,6 +72,24 @@ TEST(Copy, IsRightAtEveryAlignmentWithEveryInstructionSet) {
   }
 }
 
+TEST(Copy, OfStringsAtAnyAlignment) {
+  for (std::size_t from = 0; from < 64; from += 3) {
+    for (std::size_t to = 0; to < 64; to += 7) {
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{63}, 4096 + from + 5 * to})
+        ASSERT_TRUE(copies(copy_string, bytes, from, to)) << bytes;
+    }
+  }
+}
+
+TEST(Copy, TakesStringsNotWhereTheDestinationIsALittleFurtherInItsPage) {
+  alignas(4096) static char memory[3 * 4096];
+  EXPECT_TRUE(copies_strings_well(memory, memory + 4096));
+  EXPECT_TRUE(copies_strings_well(memory, memory + 4096 + 16));
+  EXPECT_FALSE(copies_strings_well(memory + 16, memory + 4096));
+  EXPECT_FALSE(copies_strings_well(memory + 4096 + 79, memory + 16));
+  EXPECT_TRUE(copies_strings_well(memory + 64, memory + 4096));
+}
+
 TEST(CopyToShared, IsRightWhicheverStoresItTries) {
   const auto whole = [](void* to, const void* from, std::size_t bytes) {
     copy_to_shared(to, from, bytes);
@@ -87,20 +105,29 @@ TEST(CopyToShared, IsRightWhicheverStoresItTries) {
   }
 }
 
-/// Copies that cost `cached` and `streaming` a byte: how many of `copies` streamed.
-int streamed(StoreChoice& choice, int copies, float cached, float streaming) {
-  int count = 0;
+using Counts = std::array<int, kStores>;
+
+/// Copies of which each kind costs so much a byte: how many of `copies` each kind has made.
+Counts made(StoreChoice& choice, int copies, const std::array<float, kStores>& costs) {
+  Counts counts{};
   for (int i = 0; i < copies; ++i) {
     const StoreChoice::Decision decision = choice.next();
-    const bool streams = decision.stores == Stores::streaming;
-    count += streams ? 1 : 0;
-    if (decision.timed) choice.record(decision.stores, streams ? streaming : cached);
+    const auto kind = static_cast<std::size_t>(decision.stores);
+    ++counts[kind];
+    if (decision.timed) choice.record(decision.stores, costs[kind]);
   }
-  return count;
+  return counts;
+}
+
+/// The same without string copies: how many streamed.
+int streamed(StoreChoice& choice, int copies, float cached, float streaming) {
+  const Counts counts = made(choice, copies, {cached, streaming, 0});
+  EXPECT_EQ(counts[2], 0);
+  return counts[1];
 }
 
 TEST(StoreChoice, FollowsWhatIsCheaperAndTriesTheOtherSeldom) {
-  StoreChoice choice(2);
+  StoreChoice choice(2, 0);
   EXPECT_LE(streamed(choice, 10000, 1, 0.7F), 100);  // cheaper, but not by the factor
   streamed(choice, 200, 4, 0.7F);                    // the cores move apart
   EXPECT_GE(streamed(choice, 10000, 4, 0.7F), 9600);
@@ -109,10 +136,25 @@ TEST(StoreChoice, FollowsWhatIsCheaperAndTriesTheOtherSeldom) {
 }
 
 TEST(StoreChoice, IsNotChangedByOneInterruptedCopy) {
-  StoreChoice choice(2);
+  StoreChoice choice(2, 0);
   streamed(choice, 1000, 1, 1);
   choice.record(Stores::cached, 1e6F);
   EXPECT_LE(streamed(choice, 1000, 1, 1), 20);
+}
+
+TEST(StoreChoice, TakesStringsWhereTheyAreCheapest) {
+  StoreChoice choice(2, 1);
+  made(choice, 200, {1, 1, 0.8F});
+  Counts counts = made(choice, 10000, {1, 1, 0.8F});
+  EXPECT_GE(counts[2], 9800);
+  EXPECT_GE(counts[0], 70);  // the others are still tried
+  EXPECT_GE(counts[1], 70);
+  made(choice, 400, {1, 1, 3});
+  counts = made(choice, 10000, {1, 1, 3});
+  EXPECT_GE(counts[0], 9800);
+  made(choice, 400, {9, 1, 3});
+  counts = made(choice, 10000, {9, 1, 3});  // the cheapest even with its reader's part
+  EXPECT_GE(counts[1], 9300);
 }
 
 }  // namespace
