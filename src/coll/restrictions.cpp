@@ -211,6 +211,15 @@ std::uint64_t block_items(const Shape& s, SharedBlocks p) {
 std::uint64_t element_block_items(const Shape& s, SharedBlocks p) {
   return chunks(published_bytes(s), whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
+/// Alltoall: all blocks of a vector but the own one.
+std::uint64_t others_block_items(const Shape& s, SharedBlocks p) {
+  return chunks(published_bytes(s) - s.bytes, p.bytes(s.block_bytes));
+}
+/// Reduce-scatter: of two members, each publishes the other's block.
+std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p) {
+  const std::size_t bytes = s.size == 2 ? s.bytes : published_bytes(s);
+  return chunks(bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
+}
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p) {
   return 2 * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }

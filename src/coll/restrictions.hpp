@@ -46,6 +46,8 @@ std::uint64_t one_item(const Shape& s);
 std::uint64_t two_items(const Shape& s);
 std::uint64_t block_items(const Shape& s, SharedBlocks p);
 std::uint64_t element_block_items(const Shape& s, SharedBlocks p);
+std::uint64_t others_block_items(const Shape& s, SharedBlocks p);
+std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p);
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p);
 std::uint64_t whole_items(const Shape& s, SharedBlocks p);
 std::uint64_t longest_block_items(const Shape& s, SharedBlocks p);

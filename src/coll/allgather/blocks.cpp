@@ -8,7 +8,7 @@ namespace tutti {
 
 Task allgather_blocks(Collective& c, SharedBlocks p) {
   return through_blocks(
-      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, p.bytes(c), true,
+      c, Publishers::all(c), {c.call.send}, [&c](int) { return c.call.bytes; }, p.bytes(c), true,
       [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes + offset), data,
                 bytes);
@@ -17,7 +17,7 @@ Task allgather_blocks(Collective& c, SharedBlocks p) {
 
 Task allgatherv_blocks(Collective& c, SharedBlocks p) {
   return through_blocks(
-      c, Publishers::all(c), c.call.send, [&c](int member) { return c.call.counts[member]; },
+      c, Publishers::all(c), {c.call.send}, [&c](int member) { return c.call.counts[member]; },
       p.bytes(c), true,
       [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, c.call.displs[member] + offset), data, bytes);

@@ -9,7 +9,7 @@
 namespace tutti {
 
 Task allreduce_blocks(Collective& c, SharedBlocks p) {
-  return fold_through_blocks(c, p.bytes(c), true);
+  return fold_through_blocks(c, Publishers::all(c), p.bytes(c), true);
 }
 
 namespace algorithm {

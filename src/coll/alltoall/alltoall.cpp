@@ -1,4 +1,7 @@
-// Alltoall: everybody publishes its whole vector and reads its block of everybody else's.
+// Alltoall on mapped memory: everybody publishes its vector and reads its block of everybody
+// else's.
+#include <algorithm>
+
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/pattern/slice.hpp"
@@ -33,18 +36,38 @@ Task alltoall_flat(Collective& c) {
                        });
 }
 
+/// Everybody's blocks for the others pass through shared blocks in the order of distance: the s-th
+/// is for member rank + 1 + s, so in each chunk all publish, and all read, from as many others.
 Task alltoall_blocks(Collective& c, SharedBlocks p) {
   Temporary copy;
   const void* send = nullptr;
   co_await separate(c, &copy, &send);
-  const std::size_t total = total_of(c);
-  co_await through_blocks(
-      c, Publishers::all(c), send, [total](int) { return total; }, p.bytes(c), true,
-      [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        const Slice slice(c.rank(), c.call.bytes, offset, bytes);
-        const std::size_t begin = static_cast<std::size_t>(member) * c.call.bytes + slice.in_block;
-        c.place(at(c.call.recv, begin), data + slice.in_chunk, slice.bytes);
-      });
+  const auto size = static_cast<std::size_t>(c.size()), rank = static_cast<std::size_t>(c.rank());
+  const std::size_t block = c.call.bytes, chunk = p.bytes(c), all = (size - 1) * block;
+  c.place(at(c.call.recv, rank * block), at(send, rank * block), block);
+  co_await c.stream().turn();
+  for (std::uint64_t item = 0; item < c.items(); ++item) {
+    const std::size_t offset = item * chunk, bytes = std::min(chunk, all - offset);
+    const std::size_t first = offset / block, end = (offset + bytes - 1) / block + 1;
+    std::byte* published = nullptr;
+    if (!c.stream().try_block(item, bytes, &published))
+      co_await c.stream().wait_block(item, bytes, &published);
+    for (std::size_t s = first; s < end; ++s) {
+      const Slice slice(s, block, offset, bytes);
+      c.place_shared(published + slice.in_chunk,
+                     at(send, (rank + 1 + s) % size * block + slice.in_block), slice.bytes);
+    }
+    c.stream().post(item, published, bytes);
+    for (std::size_t s = first; s < end; ++s) {
+      const Slice slice(s, block, offset, bytes);
+      const std::size_t member = (rank + size - 1 - s) % size;
+      co_await c.stream().posted(item, static_cast<int>(member));
+      c.place(at(c.call.recv, member * block + slice.in_block),
+              c.stream().block(item, static_cast<int>(member)) + slice.in_chunk, slice.bytes);
+    }
+    c.stream().drain(item);
+  }
+  c.finish();
   co_return Status::success();
 }
 
@@ -78,7 +101,7 @@ const Algorithm alltoall_blocks = {
     .name = "blocks",
     .run = with_parameters<tutti::alltoall_blocks>,
     .restriction_of = with_parameters<through_shared_blocks>,
-    .items = with_parameters<block_items>,
+    .items = with_parameters<others_block_items>,
     .parameters = kSharedBlocks,
     .source = "shared memory",
 };

@@ -10,8 +10,8 @@ namespace tutti {
 Task bcast_blocks(Collective& c, SharedBlocks p) {
   const bool reads = c.rank() != c.call.root;
   return through_blocks(
-      c, Publishers::only(c.call.root), c.call.recv, [&c](int) { return c.call.bytes; }, p.bytes(c),
-      reads,
+      c, Publishers::only(c.call.root), {c.call.recv}, [&c](int) { return c.call.bytes; },
+      p.bytes(c), reads,
       [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, offset), data, bytes);
       });

@@ -16,8 +16,8 @@ Task gather_flat(Collective& c) {
 
 Task gather_blocks(Collective& c, SharedBlocks p) {
   return through_blocks(
-      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, p.bytes(c),
-      c.rank() == c.call.root,
+      c, Publishers::all_but(c.call.root, c), {c.call.send}, [&c](int) { return c.call.bytes; },
+      p.bytes(c), c.rank() == c.call.root,
       [&c](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
         c.place(at(c.call.recv, static_cast<std::size_t>(member) * c.call.bytes + offset), data,
                 bytes);
@@ -30,7 +30,7 @@ Task gather_cma(Collective& c) {
     c.place(at(c.call.recv, static_cast<std::size_t>(c.call.root) * c.call.bytes), c.call.send,
             c.call.bytes);
   }
-  return through_memory(c, Publishers::all(c), c.call.send, c.call.bytes, root,
+  return through_memory(c, Publishers::all_but(c.call.root, c), c.call.send, c.call.bytes, root,
                         [&c](int member, const Remote& remote) {
                           const std::size_t offset =
                               static_cast<std::size_t>(member) * c.call.bytes;

@@ -35,13 +35,15 @@ class BlockFold {
   const std::byte* first_ = nullptr;
 };
 
-/// Everybody's vector goes through shared blocks; members that read fold it into call.recv.
-inline Task fold_through_blocks(Collective& c, std::size_t block, bool reads) {
+/// Everybody's vector is folded into call.recv by the members that read, and goes to them through
+/// shared blocks.
+inline Task fold_through_blocks(Collective& c, Publishers publishers, std::size_t block,
+                                bool reads) {
   Scratch aside(c);
   if (reads && c.rank() > 1 && c.call.send == c.call.recv) co_await aside.take();
   const std::size_t chunk = whole_elements(block, c.call.reduction->element_bytes);
   co_await through_blocks(
-      c, Publishers::all(c), c.call.send, [&c](int) { return c.call.bytes; }, chunk, reads,
+      c, publishers, {c.call.send}, [&c](int) { return c.call.bytes; }, chunk, reads,
       BlockFold(c, aside.memory()));
   co_return Status::success();
 }

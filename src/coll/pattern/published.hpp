@@ -95,14 +95,36 @@ inline std::uint64_t chunks(std::size_t bytes, std::size_t chunk) noexcept {
   return (bytes + chunk - 1) / chunk;
 }
 
+/// What a member publishes: all of a vector but for a block that nobody else reads.
+struct Published {
+  const void* vector;
+  std::size_t unread = 0;  // where that block begins
+  std::size_t unread_bytes = 0;
+
+  /// Of a vector with a block of `block` bytes for each member: all but the own one.
+  static Published to_others(const Collective& c, const void* vector, std::size_t block) noexcept {
+    return {vector, static_cast<std::size_t>(c.rank()) * block, block};
+  }
+  /// Copies what is read of the chunk at `offset` into a shared block. The others' parts stay where
+  /// they are in the chunk, so that a member finds its own at the same place of everybody's.
+  void copy(Collective& c, std::size_t offset, std::size_t bytes, std::byte* block) const noexcept {
+    const auto* const chunk = static_cast<const std::byte*>(vector) + offset;
+    const std::size_t begin = std::clamp(unread, offset, offset + bytes) - offset;
+    const std::size_t end = std::clamp(unread + unread_bytes, offset, offset + bytes) - offset;
+    if (begin >= end) return c.place_shared(block, chunk, bytes);
+    if (begin != 0) c.place_shared(block, chunk, begin);
+    if (end != bytes) c.place_shared(block + end, chunk + end, bytes - end);
+  }
+};
+
 /// Each publisher's vector of `length(member)` bytes goes through blocks of `chunk` bytes. Readers
 /// see visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their
 /// own vector included. `items`: chunks of the longest vector.
 template <class Length, class Visit>
-Task through_blocks(Collective& c, Publishers publishers, const void* mine, Length length,
+Task through_blocks(Collective& c, Publishers publishers, Published mine, Length length,
                     std::size_t chunk, bool reads, Visit visit) noexcept {
   co_await c.stream().turn();
-  const auto* own = static_cast<const std::byte*>(mine);
+  const auto* own = static_cast<const std::byte*>(mine.vector);
   const bool publishes = publishers.has(c.rank());
   if (!reads && c.items() != 0) c.stream().drain(c.items() - 1);
   for (std::uint64_t item = 0; item < c.items(); ++item) {
@@ -113,7 +135,7 @@ Task through_blocks(Collective& c, Publishers publishers, const void* mine, Leng
       std::byte* block = nullptr;
       if (!c.stream().try_block(item, bytes, &block))
         co_await c.stream().wait_block(item, bytes, &block);
-      c.place_shared(block, own + offset, bytes);
+      mine.copy(c, offset, bytes, block);
       c.stream().post(item, block, bytes);
     }
     if (!reads) continue;

@@ -7,7 +7,8 @@
 namespace tutti {
 
 Task reduce_blocks(Collective& c, SharedBlocks p) {
-  return fold_through_blocks(c, p.bytes(c), c.rank() == c.call.root);
+  return fold_through_blocks(c, Publishers::all_but(c.call.root, c), p.bytes(c),
+                             c.rank() == c.call.root);
 }
 
 namespace algorithm {

@@ -26,15 +26,41 @@ Task reduce_scatter_block_flat(Collective& c) {
   return fold_through_cells(c, total_of(c), begin, false);
 }
 
+namespace {
+
+/// Of two members: each publishes the other's block alone, so that both publish, and both read, at
+/// the same time.
+Task fold_of_two(Collective& c, std::size_t chunk) {
+  const auto* const send = static_cast<const std::byte*>(c.call.send);
+  const auto rank = static_cast<std::size_t>(c.rank());
+  return through_blocks(
+      c, Publishers::all(c), {send + (1 - rank) * c.call.bytes}, [&c](int) { return c.call.bytes; },
+      chunk, true,
+      [&c, own = send + rank * c.call.bytes](int member, std::size_t offset, const std::byte* data,
+                                             std::size_t bytes) {
+        if (member == c.rank()) return;
+        const std::byte* const mine = own + offset;
+        c.fold(c.rank() == 0 ? mine : data, c.rank() == 0 ? data : mine, at(c.call.recv, offset),
+               bytes);
+      });
+}
+
+}  // namespace
+
 Task reduce_scatter_block_blocks(Collective& c, SharedBlocks p) {
   const std::size_t total = total_of(c);
   const std::size_t chunk = whole_elements(p.bytes(c), c.call.reduction->element_bytes);
+  if (c.size() == 2) {
+    co_await fold_of_two(c, chunk);
+    co_return Status::success();
+  }
   // The first operand of a slice; the second fold takes both from where they are.
   const std::byte* first = nullptr;
   co_await through_blocks(
-      c, Publishers::all(c), c.call.send, [total](int) { return total; }, chunk, true,
+      c, Publishers::all(c), Published::to_others(c, c.call.send, c.call.bytes),
+      [total](int) { return total; }, chunk, true,
       [&](int member, std::size_t offset, const std::byte* data, std::size_t bytes) {
-        const Slice slice(c.rank(), c.call.bytes, offset, bytes);
+        const Slice slice(static_cast<std::size_t>(c.rank()), c.call.bytes, offset, bytes);
         if (slice.bytes == 0) return;
         std::byte* const out = at(c.call.recv, slice.in_block);
         const std::byte* operand = data + slice.in_chunk;
@@ -90,7 +116,7 @@ const Algorithm reduce_scatter_block_blocks = {
     .name = "blocks",
     .run = with_parameters<tutti::reduce_scatter_block_blocks>,
     .restriction_of = with_parameters<reduces_through_shared_blocks>,
-    .items = with_parameters<element_block_items>,
+    .items = with_parameters<reduce_scatter_items>,
     .parameters = kSharedBlocks,
     .source = "shared memory",
 };
