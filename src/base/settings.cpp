@@ -50,7 +50,8 @@ constexpr std::array kRows = {
         "before "
         "the built-in ones"},
     Row{"CHOICE", &Settings::choice, Scope::equal,
-        "online: blocking collectives are left to the MPI where that is faster, as trials in the "
+        "online: blocking collectives are run by another algorithm or the MPI where that is "
+        "faster, as trials in the "
         "program show; static: no trials; the path of a file, with a /: online, and what was "
         "learnt is kept there for the next run"},
     Row{"REPORT", &Settings::report, Scope::equally_set,

@@ -395,7 +395,8 @@ Left JobImpl::left(const Team& team, const Call& call) noexcept {
   Engine::Guard guard(engine_);
   const Choice& choice = Dispatcher::choice(team, call);
   bool on_trial = false;
-  if (is_on_host(team, call, &on_trial)) return on_trial ? Left::on_trial : Left::measured;
+  if (runner_of(team, call, &on_trial) == Runner::host)
+    return on_trial ? Left::on_trial : Left::measured;
   if (choice.algorithm == nullptr || !choice.algorithm->left_to_host()) return Left::no;
   const Choice* const forced = dispatcher_.policy().forced.of(call.coll);
   if (forced != nullptr && forced->algorithm->left_to_host()) return Left::forced;
@@ -407,8 +408,7 @@ const char* JobImpl::algorithm(const Team& team, const Call& call) noexcept {
   if (team.size() == 1 || moves_nothing(call)) return "local";
   Engine::Guard guard(engine_);
   bool on_trial = false;
-  if (is_on_host(team, call, &on_trial)) return host_algorithm(call.coll).name;
-  const Choice& choice = Dispatcher::choice(team, call);
+  const Choice& choice = choice_of(runner_of(team, call, &on_trial), team, call);
   return choice.algorithm == nullptr ? "none" : choice.algorithm->name;
 }
 

@@ -120,11 +120,11 @@ class JobImpl final : public Job {
     return team.online != nullptr && choice.open &&
            (call.reduction == nullptr || call.reduction->commutative);
   }
-  bool ran_on_host(const Team& team, Call call, std::size_t bytes) const noexcept;
+  Known known_of(const Team& team, Call call, std::size_t bytes) const noexcept;
   Online::Cell* cell_of(Team& team, const Call& call) const noexcept {
     return team.online->cell(
         call.coll, class_of(call), call.bytes,
-        [this, &team, &call](std::size_t bytes) { return ran_on_host(team, call, bytes); });
+        [this, &team, &call](std::size_t bytes) { return known_of(team, call, bytes); });
   }
   bool look_up(Team& team, const Call& call, Route* out) const noexcept;
   Status run_route(const Route& route, Team& team, const Call& call, Engine::Guard& guard) noexcept;
@@ -133,7 +133,8 @@ class JobImpl final : public Job {
   Status end_turn(Team& team, std::uint64_t ns, Engine::Guard& guard) noexcept;
   Status sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept;
   void note(const Team& team, const Call& call, const Verdict& verdict);
-  bool is_on_host(const Team& team, const Call& call, bool* on_trial) const noexcept;
+  static const Choice& choice_of(Runner runner, const Team& team, const Call& call) noexcept;
+  Runner runner_of(const Team& team, const Call& call, bool* on_trial) const noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;
   Operation* make_kind(Team& team, const Call& call, const Choice& choice) noexcept;
   void destroy(Operation* operation) noexcept;

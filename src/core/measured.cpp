@@ -1,5 +1,6 @@
 // The choice on line: trials of the host against tutti's algorithms, in the calls of the program.
 #include <algorithm>
+#include <array>
 #include <new>
 
 #include "base/log.hpp"
@@ -42,16 +43,17 @@ Status JobImpl::run_attended(const Route& route, Team& team, const Call& call,
   // On a broken team the members may not have counted alike: what is decided stays.
   if (engine_.broken(team.membership()) || (cell->on_trial && !Dispatcher::runs(carrier(team))))
     online.settle(*cell);
-  const Choice& own = *route.choice;
-  if (!cell->on_trial)
-    return cell->host ? Dispatcher::left_to_host() : run_chosen(team, call, own, guard);
-  online.waits_for = call;
-  if (online.on_host(*cell)) {
-    online.awaits_time = true;
+  const Runner runner = online.runner(*cell);
+  if (runner == Runner::host) {
+    online.waits_for = call;
+    online.awaits_time = cell->on_trial;
     return Dispatcher::left_to_host();
   }
+  const Choice& choice = runner == Runner::chosen ? *route.choice : choice_of(runner, team, call);
+  if (!cell->on_trial) return run_chosen(team, call, choice, guard);
+  online.waits_for = call;
   const std::uint64_t begin = fabric_->now_ns();
-  if (const Status status = run_chosen(team, call, own, guard); !status.ok()) {
+  if (const Status status = run_chosen(team, call, choice, guard); !status.ok()) {
     online.give_up();
     return status;
   }
@@ -105,39 +107,61 @@ void JobImpl::note(const Team& team, const Call& call, const Verdict& verdict) {
   now.least = bit == 0 ? 0 : std::size_t{1} << bit;
   now.most = (std::size_t{2} << bit) - 1;
   if (call.coll == Coll::barrier) now.most = 0;
-  now.host = verdict.host;
-  now.algorithm = Dispatcher::choice(team, call).algorithm->name;
+  now.taken = choice_of(verdict.runner, team, call);
+  now.against = choice_of(verdict.other, team, call);
+  now.chosen = verdict.runner == Runner::chosen;
   now.ratio = verdict.ratio;
   now.trials = 1;
-  const auto known = std::ranges::find_if(learnt_, [&now](const Learnt& one) {
-    return one.coll == now.coll && one.size == now.size && one.place == now.place &&
-           one.least == now.least && one.whole == now.whole;
+  // Of the same kind: earlier trials of the two, and what has lost to somebody who runs no more.
+  std::erase_if(learnt_, [&now](const Learnt& one) {
+    if (one.coll != now.coll || one.size != now.size || one.place != now.place ||
+        one.least != now.least || one.whole != now.whole)
+      return false;
+    const bool alike = same(one.taken, now.taken) && same(one.against, now.against);
+    const bool turned = same(one.taken, now.against) && same(one.against, now.taken);
+    if (alike || turned) now.trials += one.trials;
+    return alike || !same(one.taken, now.taken);
   });
-  if (known != learnt_.end()) {
-    now.trials += known->trials;
-    *known = now;
-  } else if (learnt_.size() < learnt_.capacity()) {
-    learnt_.push_back(now);
-  }
+  if (learnt_.size() < learnt_.capacity()) learnt_.push_back(now);
 }
 
-/// Who runs the next call of that kind on the team, where trials decide it.
-bool JobImpl::is_on_host(const Team& team, const Call& call, bool* on_trial) const noexcept {
-  if (!is_tried(team, call, Dispatcher::choice(team, call))) return false;
+/// Where the second is none at just these bytes, the chosen one.
+const Choice& JobImpl::choice_of(Runner runner, const Team& team, const Call& call) noexcept {
+  static const auto hosts = [] {
+    std::array<Choice, kColls> all;
+    for (std::size_t coll = 0; coll < kColls; ++coll)
+      all[coll].algorithm = &host_algorithm(static_cast<Coll>(coll));
+    return all;
+  }();
+  if (runner == Runner::host) return hosts[static_cast<std::size_t>(call.coll)];
+  const Choice& second = Dispatcher::second(team, call);
+  return runner == Runner::second && Dispatcher::runs(second) ? second
+                                                              : Dispatcher::choice(team, call);
+}
+
+/// Who runs the next call of that kind on the team.
+Runner JobImpl::runner_of(const Team& team, const Call& call, bool* on_trial) const noexcept {
+  if (!is_tried(team, call, Dispatcher::choice(team, call))) return Runner::chosen;
   const Online::Cell* const cell = cell_of(const_cast<Team&>(team), call);
-  if (cell == nullptr || !team.online->on_host(*cell)) return false;
-  *on_trial = team.online->tries_host(*cell);
-  return true;
+  if (cell == nullptr) return Runner::chosen;
+  *on_trial = team.online->tries_other(*cell);
+  return team.online->runner(*cell);
 }
 
-/// Whether the host has run such calls, of that many bytes, in earlier runs.
-bool JobImpl::ran_on_host(const Team& team, Call call, std::size_t bytes) const noexcept {
-  if (kept_.empty() || class_of(call) != OperatorClass::divisible) return false;
+/// What is known of such calls, of that many bytes: who has run them in earlier runs.
+Known JobImpl::known_of(const Team& team, Call call, std::size_t bytes) const noexcept {
   call.bytes = call.coll == Coll::barrier ? 0 : bytes;
+  const Choice& second = Dispatcher::second(team, call);
+  Known known;
+  known.has_second = Dispatcher::runs(second);
+  if (kept_.empty() || class_of(call) != OperatorClass::divisible) return known;
   Shape shape = team.choices->shape_of(call);
   shape.scarce = scarce_;
   const Rule* const rule = kept_.of(shape);
-  return rule != nullptr && rule->choice.algorithm->left_to_host();
+  if (rule == nullptr) return known;
+  if (rule->choice.algorithm->left_to_host()) known.runner = Runner::host;
+  if (known.has_second && same(rule->choice, second)) known.runner = Runner::second;
+  return known;
 }
 
 void JobImpl::remember(const Host& host) {

@@ -44,6 +44,10 @@ class Dispatcher final : public CollectiveRunner {
   static const Choice& choice(const Team& team, const Call& call) noexcept {
     return team.choices->of(call);
   }
+  /// What may be tried beside it; its algorithm is nullptr where there is none.
+  static const Choice& second(const Team& team, const Call& call) noexcept {
+    return team.choices->second_of(call);
+  }
   /// Whether it is one that tutti runs.
   static bool runs(const Choice& choice) noexcept {
     return choice.algorithm != nullptr && !choice.algorithm->left_to_host();

@@ -26,6 +26,18 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
   return host_can ? Choice{&host, {}} : Choice{};
 }
 
+Choice choose_second(const Shape& shape, const Choice& chosen) {
+  const Rule* const rule = chosen.open ? Rules::built_in().of(shape, &chosen) : nullptr;
+  const bool own = rule != nullptr && !rule->choice.algorithm->offloaded &&
+                   !rule->choice.algorithm->left_to_host();
+  return own ? rule->choice : Choice{};
+}
+
+bool same(const Choice& a, const Choice& b) noexcept {
+  return a.algorithm == b.algorithm &&
+         std::equal(a.parameters.value, a.parameters.value + Parameters::kMost, b.parameters.value);
+}
+
 namespace {
 
 /// Sizes to look at: where rules have limits, and powers of two, since algorithms have limits, too.
@@ -40,37 +52,38 @@ std::vector<std::size_t> sizes_of_interest(const Shape& shape, const Rules* site
   return sizes;
 }
 
-bool same(const Choice& a, const Choice& b) noexcept {
-  return a.algorithm == b.algorithm && a.open == b.open &&
-         std::equal(a.parameters.value, a.parameters.value + Parameters::kMost, b.parameters.value);
-}
-
 }  // namespace
 
 ChoiceTable::ChoiceTable(Shape shape, const Forced& forced, const Rules* site) {
   const auto at_bytes = [&](std::size_t bytes) {
     shape.bytes = bytes;
     shape.longest_block = bytes;
-    return choose(shape, forced, site);
+    const Choice choice = choose(shape, forced, site);
+    return Entry{bytes, choice, choose_second(shape, choice)};
+  };
+  const auto alike = [](const Entry& a, const Entry& b) {
+    return same(a.choice, b.choice) && a.choice.open == b.choice.open && same(a.second, b.second);
   };
   std::size_t low = 0;
-  Choice current = at_bytes(0);
+  Entry current = at_bytes(0);
   for (const std::size_t high : sizes_of_interest(shape, site)) {
-    const Choice next = at_bytes(high);
+    const Entry next = at_bytes(high);
     // The limits of algorithms between the two, by bisection.
-    while (!same(current, next)) {
+    while (!alike(current, next)) {
       std::size_t known_same = low, known_other = high;
       while (known_other - known_same > 1) {
         const std::size_t middle = known_same + (known_other - known_same) / 2;
-        (same(at_bytes(middle), current) ? known_same : known_other) = middle;
+        (alike(at_bytes(middle), current) ? known_same : known_other) = middle;
       }
-      entries_.push_back({known_same, current});
+      current.last = known_same;
+      entries_.push_back(current);
       current = at_bytes(known_other);
       low = known_other;
     }
     low = high;
   }
-  entries_.push_back({~std::size_t{0}, current});
+  current.last = ~std::size_t{0};
+  entries_.push_back(current);
   smallest_ = entries_.front();
 }
 

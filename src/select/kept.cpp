@@ -40,9 +40,9 @@ std::string sizes_of(const Learnt& one) {
 }
 
 std::string comment_of(const Learnt& one) {
-  char text[160];
-  std::snprintf(text, sizeof text, "    # %s took %.2f times as long", one.algorithm, one.ratio);
-  return text;
+  char text[80];
+  std::snprintf(text, sizeof text, " took %.2f times as long", one.ratio);
+  return "    # " + rule_text(one.against) + text;
 }
 
 /// Empty where there is no such file, or none that can be used.
@@ -69,8 +69,9 @@ Lines lines_of(const std::string& text) {
   std::string section, line;
   while (std::getline(in, line)) {
     if (line.starts_with('[')) section = line;
-    const std::size_t end = line.find(" mpi");
-    if (!section.empty() && end != std::string::npos)
+    const std::size_t colon = line.find(": ");  // OP: SIZES ALGORITHM
+    const std::size_t end = colon == std::string::npos ? colon : line.find(' ', colon + 2);
+    if (!section.empty() && !line.starts_with('#') && end != std::string::npos)
       lines[{section, line.substr(0, end)}] = line.substr(end);
   }
   return lines;
@@ -117,10 +118,10 @@ Status write_kept(const std::string& path, const std::string& host,
   for (const Learnt& one : learnt) {
     if (one.whole) continue;
     const std::pair<std::string, std::string> where{section_of(one), sizes_of(one)};
-    if (one.host) {
-      lines[where] = " mpi" + comment_of(one);
-    } else {
+    if (one.chosen) {
       lines.erase(where);
+    } else {
+      lines[where] = ' ' + rule_text(one.taken) + comment_of(one);
     }
   }
   return replace(path, text_of(lines, host), message);

@@ -1,7 +1,7 @@
 // What trials have shown, kept from one run to the next (TUTTI_CHOICE=FILE).
 //
 // The file has rules in the language of TUTTI_CHOICES (docs/choices.md), one for each kind of call
-// that is left to the host, under a line that says whose they are:
+// that is not run as the rules have it, under a line that says whose they are:
 //
 //   # tutti 0.1.0 on MPICH 5.0.2: kept by TUTTI_CHOICE, may be deleted
 //   [node ranks=4 processors=own]
@@ -27,9 +27,9 @@ struct Learnt {
   bool bypass = false;              // the network between its nodes is past the kernel
   bool whole = false;               // operators that fold whole vectors only: not kept
   std::size_t least = 0, most = 0;  // Call::bytes
-  bool host = false;                // who runs it
-  const char* algorithm = "";       // of tutti's, there. Static string
-  double ratio = 0;                 // the other's time by that one's
+  Choice taken, against;            // who runs it, and who lost
+  bool chosen = true;               // that is what the rules choose
+  double ratio = 0;                 // the loser's time by the other's
   int trials = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "select/online.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -21,19 +22,38 @@ std::uint32_t twice(std::uint32_t calls) noexcept {
 
 }  // namespace
 
-/// Every so many calls; every call where it is not simply tutti's.
+void Online::start(Cell& cell, const Known& known) noexcept {
+  cell.runner = cell.challenger = known.runner;
+  cell.has_second = known.has_second;
+  cell.untried = challengers(cell);
+  to_next_challenger(cell);
+  plan(cell);
+}
+
+/// The second first: an MPI may set things up in its first calls, and what that has cost must
+/// become a small part of all before the next trial.
+void Online::to_next_challenger(Cell& cell) noexcept {
+  const auto after = [&cell](Runner runner) {
+    if (runner == Runner::chosen) return cell.has_second ? Runner::second : Runner::host;
+    return runner == Runner::second ? Runner::host : Runner::chosen;
+  };
+  cell.challenger = after(cell.challenger);
+  if (cell.challenger == cell.runner) cell.challenger = after(cell.challenger);
+}
+
+/// Every so many calls; every call where it is not simply what the rules choose.
 bool Online::look(Cell& cell) noexcept {
   cell.calls = std::min(cell.calls + std::min(cell.period, kMostCalls), kMostCalls);
   if (cell.calls == kMostCalls) cell.next = 0;
   if (cell.next != 0 && cell.calls >= cell.next && !cell.on_trial) begin(cell);
   plan(cell);
-  return cell.on_trial || cell.host;
+  return cell.on_trial || cell.runner != Runner::chosen;
 }
 
 /// When somebody is to look again.
 void Online::plan(Cell& cell) noexcept {
   const std::uint32_t quiet = cell.next == 0 ? kMostCalls : cell.next - cell.calls;
-  cell.left = cell.period = cell.on_trial || cell.host ? 1 : quiet;
+  cell.left = cell.period = cell.on_trial || cell.runner != Runner::chosen ? 1 : quiet;
 }
 
 /// One trial at a time. A cell whose calls have ended in the middle of one must not stand in the
@@ -129,16 +149,21 @@ bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
 /// `ratio`: the other's time by the incumbent's.
 void Online::finish(double ratio, Verdict* out) noexcept {
   Cell& cell = *trial_.cell;
+  *out = {cell.runner, cell.challenger, ratio};
   if (ratio < kBetter) {
-    cell.host = !cell.host;
+    std::swap(cell.runner, cell.challenger);
+    cell.untried = challengers(cell);
     cell.next = cell.calls + kConfirm;
-    ratio = 1 / ratio;
+    *out = {cell.runner, cell.challenger, 1 / ratio};
   } else {
     const double calls_lost = trial_.lost / trial_.incumbent;
-    const double gap = std::max(3.0 * static_cast<double>(cell.calls), calls_lost / kCost);
+    const bool all_tried = --cell.untried == 0;
+    if (all_tried) cell.untried = challengers(cell);
+    const double least = all_tried ? 3.0 * static_cast<double>(cell.calls) : kConfirm;
+    const double gap = std::max(least, calls_lost / kCost);
     cell.next = cell.calls + static_cast<std::uint32_t>(std::min<double>(gap, kMostGap));
+    to_next_challenger(cell);
   }
-  *out = {cell.host, ratio};
   leave();
 }
 

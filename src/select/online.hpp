@@ -1,4 +1,5 @@
-// Choice on line: whether tutti or the host runs a kind of call, measured where the program runs.
+// Choice on line: who runs a kind of call, measured where the program runs: the algorithm that the
+// rules choose, the one that they have next, or the host.
 //
 // A *cell* is what is decided alike: one collective of one team, one class of operators, one power
 // of two of bytes. All members count its calls, so all know without a word when a trial begins. In
@@ -8,7 +9,8 @@
 // - A trial begins only once the cell has taken time worth it. It begins with one call, and where
 //   that was not too dear with a block: who is far behind in both has lost. (An MPI may set
 //   something up in its first call, and be out of the caches.)
-// - What a trial has lost in time must be a small part of the whole before the next one begins.
+// - In each trial one challenger is tried against who runs the calls now. What a trial has lost in
+//   time must be a small part of the whole before the next one begins.
 // - Blocks of short calls are longer: a root, or who has its data already, may run some calls
 // ahead.
 // - A block's first call is not timed: it pays for what the block before has left behind. Of the
@@ -30,10 +32,24 @@
 
 namespace tutti {
 
+/// Who may run a call.
+enum class Runner : std::uint8_t {
+  chosen,  // the algorithm that the rules choose
+  second,  // the one that they have next
+  host
+};
+
 /// How a trial has ended.
 struct Verdict {
-  bool host = false;  // who runs it
-  double ratio = 0;   // the other's time by that one's
+  Runner runner = Runner::chosen;  // who runs it
+  Runner other = Runner::host;     // who does not
+  double ratio = 0;                // the other's time by that one's
+};
+
+/// What is known of a kind of call before its first one.
+struct Known {
+  Runner runner = Runner::chosen;
+  bool has_second = false;
 };
 
 /// A kind of call of one team.
@@ -44,7 +60,10 @@ struct TrialCell {
   std::uint32_t period = kFirst;  // ... of so many; then `calls` counts them, too
   std::uint32_t calls = 0;        // at most kMostCalls
   std::uint32_t next = kFirst;    // the call with which the next trial begins; 0: never
-  bool host = false;              // the host runs it, and tutti is what is tried
+  Runner runner = Runner::chosen;
+  Runner challenger = Runner::host;  // who is tried now, or next
+  std::uint8_t untried = 1;          // challengers that have had no trial since the last long pause
+  bool has_second = false;
   bool on_trial = false;
 };
 
@@ -73,31 +92,30 @@ class Online {
   explicit Online(bool scarce) noexcept : worth_ns_(scarce ? kWorthScarceNs : kWorthNs) {}
 
   /// The cell of such calls; nullptr where there is no memory. `operators` is not `ordered`.
-  /// Calls of no bytes and of one share theirs. `host_ran(bytes)`: whether the host has run such
-  /// calls in earlier runs, asked when the first call of the kind is made; the same on all members.
-  template <class HostRan>
-  Cell* cell(Coll coll, OperatorClass operators, std::size_t bytes, HostRan&& host_ran) noexcept {
+  /// Calls of no bytes and of one share theirs. `known(bytes)`: what is Known of such calls, asked
+  /// when the first call of the kind is made; the same on all members.
+  template <class KnownOf>
+  Cell* cell(Coll coll, OperatorClass operators, std::size_t bytes, KnownOf&& known) noexcept {
     Row& row = rows_[2 * static_cast<std::size_t>(coll) + static_cast<std::size_t>(operators)];
     if (!row) [[unlikely]]
-      if (!make(row, host_ran)) return nullptr;
+      if (!make(row, known)) return nullptr;
     return &(*row)[class_of(bytes)];
   }
 
-  /// Counts a call of the cell. False when tutti runs it and that is all, as nearly always.
+  /// Counts a call of the cell. False when what the rules choose runs it and that is all, as
+  /// nearly always.
   bool take(Cell& cell) noexcept {
     if (--cell.left != 0) [[likely]]
       return false;
     return look(cell);
   }
-  /// Whether the host runs the call that was taken; before that, the one that will be taken next.
-  /// The time of one on trial goes to ended().
-  bool on_host(const Cell& cell) const noexcept {
-    return cell.on_trial ? cell.host != trial_.other : cell.host;
+  /// Who runs the call that was taken; before that, the one that will be taken next. The time of
+  /// one on trial goes to ended().
+  Runner runner(const Cell& cell) const noexcept {
+    return tries_other(cell) ? cell.challenger : cell.runner;
   }
-  /// Whether that is so because it is on trial.
-  bool tries_host(const Cell& cell) const noexcept {
-    return cell.on_trial && trial_.other && !cell.host;
-  }
+  /// Whether that is the challenger, on trial.
+  bool tries_other(const Cell& cell) const noexcept { return cell.on_trial && trial_.other; }
 
   /// The cell stays with who runs it, and is never tried again.
   void settle(Cell& cell) noexcept;
@@ -142,16 +160,16 @@ class Online {
     int waited_for = 0;  // by other cells
   };
 
-  template <class HostRan>
-  [[gnu::cold, gnu::noinline]] static bool make(Row& row, HostRan& host_ran) noexcept {
+  template <class KnownOf>
+  [[gnu::cold, gnu::noinline]] static bool make(Row& row, KnownOf& known) noexcept {
     row.reset(new (std::nothrow) Cells);
-    for (std::size_t bit = 0; row && bit < kClasses; ++bit) {
-      Cell& cell = (*row)[bit];
-      cell.host = host_ran(std::size_t{1} << bit);
-      plan(cell);
-    }
+    for (std::size_t bit = 0; row && bit < kClasses; ++bit)
+      start((*row)[bit], known(std::size_t{1} << bit));
     return row != nullptr;
   }
+  static void start(Cell& cell, const Known& known) noexcept;
+  static std::uint8_t challengers(const Cell& cell) noexcept { return cell.has_second ? 2 : 1; }
+  static void to_next_challenger(Cell& cell) noexcept;
   bool look(Cell& cell) noexcept;
   static void plan(Cell& cell) noexcept;
   void begin(Cell& cell) noexcept;

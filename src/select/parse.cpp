@@ -92,4 +92,22 @@ std::string parse_choice(Coll coll, const std::string& text, const std::vector<s
   return "";
 }
 
+std::string rule_text(const Choice& choice) {
+  const Algorithm& algorithm = *choice.algorithm;
+  const Parameters usual = algorithm.defaults();
+  std::string text = algorithm.name;
+  char before = '(';
+  for (std::size_t i = 0; i < Parameters::kMost; ++i) {
+    const std::int64_t value = choice.parameters.value[i];
+    if (algorithm.parameters[i].name == nullptr || value == usual.value[i]) continue;
+    text += before;
+    text += algorithm.parameters[i].name;
+    text += '=';
+    text += std::to_string(value);
+    before = ',';
+  }
+  if (before == ',') text += ')';
+  return text;
+}
+
 }  // namespace tutti

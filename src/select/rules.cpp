@@ -239,10 +239,11 @@ const Rules& Rules::built_in() {
   return rules;
 }
 
-const Rule* Rules::of(const Shape& shape) const noexcept {
+const Rule* Rules::of(const Shape& shape, const Choice* other_than) const noexcept {
   for (const Rule& rule : rules_) {
     if (rule.coll == shape.coll && rule.sizes.hold(shape) && rule.where.holds(shape) &&
-        rule.choice.algorithm->restriction(shape, rule.choice.parameters) == nullptr)
+        rule.choice.algorithm->restriction(shape, rule.choice.parameters) == nullptr &&
+        (other_than == nullptr || !same(rule.choice, *other_than)))
       return &rule;
   }
   return nullptr;

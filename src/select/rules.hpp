@@ -65,7 +65,8 @@ class Rules {
   static const Rules& built_in();
 
   /// The rule for this shape, or nullptr. Uniform: it depends on the shape alone.
-  const Rule* of(const Shape& shape) const noexcept;
+  /// `other_than`: unless nullptr, a choice that it must not be.
+  const Rule* of(const Shape& shape, const Choice* other_than = nullptr) const noexcept;
   /// Adds the sizes from which on another rule may count for the shape's collective.
   void add_limits(const Shape& shape, std::vector<std::size_t>* sizes) const;
   bool empty() const noexcept { return rules_.empty(); }

@@ -25,6 +25,11 @@ struct Choice {
   bool open = false;  // nobody has asked for it, and the host could run the call as well
 };
 
+/// The same algorithm with the same parameters.
+bool same(const Choice& a, const Choice& b) noexcept;
+/// As rules have it: "ring", "blocks(block=16384)"; parameters that are as they come are left out.
+std::string rule_text(const Choice& choice);
+
 /// All algorithms of tutti's, grouped by collective. Static.
 std::span<const Algorithm* const> algorithms();
 /// `mpi`, which every collective has: the host runs the whole call itself. Static.
@@ -54,6 +59,9 @@ class Rules;
 /// nullptr), else by the built-in rules. Where none can run it is the host's, and nullptr where
 /// that cannot run it either.
 Choice choose(const Shape& shape, const Forced& forced, const Rules* site = nullptr);
+/// What the built-in rules would take for the shape if `chosen`, which is open, could not run
+/// there; its algorithm is nullptr where that is none of tutti's own.
+Choice choose_second(const Shape& shape, const Choice& chosen);
 
 /// The choices of one team for one collective and operator class by message size, made once.
 class ChoiceTable {
@@ -62,20 +70,24 @@ class ChoiceTable {
   /// `shape.bytes` is ignored.
   ChoiceTable(Shape shape, const Forced& forced, const Rules* site = nullptr);
   const Choice& at(std::size_t bytes) const noexcept {
-    if (bytes <= smallest_.last) return smallest_.choice;
-    for (const Entry& entry : entries_) {
-      if (bytes <= entry.last) return entry.choice;
-    }
-    return entries_.back().choice;
+    return bytes <= smallest_.last ? smallest_.choice : entry(bytes).choice;
   }
+  /// Where that is open: what is tried beside it; its algorithm is nullptr where there is none.
+  const Choice& second_at(std::size_t bytes) const noexcept { return entry(bytes).second; }
   /// The smallest message with another algorithm than `wanted`; false when there is none.
   bool find_other(const Algorithm* wanted, std::size_t* bytes) const noexcept;
 
  private:
   struct Entry {
-    std::size_t last = 0;  // largest message with this choice
-    Choice choice;
+    std::size_t last = 0;  // largest message with these choices
+    Choice choice, second;
   };
+  const Entry& entry(std::size_t bytes) const noexcept {
+    for (const Entry& entry : entries_) {
+      if (bytes <= entry.last) return entry;
+    }
+    return entries_.back();
+  }
   Entry smallest_;  // entries_[0], without a look elsewhere
   std::vector<Entry> entries_;
 };
@@ -103,6 +115,9 @@ class Choices {
   }
   const Choice& of(const Call& call) {
     return table(call.coll, class_of(call)).at(call.coll == Coll::barrier ? 0 : call.bytes);
+  }
+  const Choice& second_of(const Call& call) {
+    return table(call.coll, class_of(call)).second_at(call.coll == Coll::barrier ? 0 : call.bytes);
   }
   /// What the tables are made of; coll and bytes mean nothing.
   const Shape& shape() const noexcept { return shape_; }

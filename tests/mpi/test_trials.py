@@ -122,8 +122,8 @@ def test_the_report_says_what_was_tried(program, libraries, tmp_path):
     result = run(program, "mpich", 2, "apart", {"TUTTI_REPORT_JSON": str(tmp_path / "report.json"), **SLOW})
     trials = json.loads((tmp_path / "report.json").read_text())["trials"]
     assert trials and all(one["trials"] >= 1 and one["ranks"] == 2 and not one["one_node"] for one in trials), trials
-    taken = {one["collective"] for one in trials if one["mpi"]}
-    assert taken and all(one["ratio"] >= 1 for one in trials if one["mpi"]), trials
+    taken = {one["collective"] for one in trials if one["taken"] == "mpi"}
+    assert taken and all(one["ratio"] >= 1 for one in trials if one["taken"] == "mpi"), trials
     assert {call for call, algorithm in result.rows() if algorithm == MEASURED} <= {f"MPI_{name.capitalize()}" for name in taken}
 
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -44,6 +45,17 @@ Shape on_network(int size, bool bypass) {
   return shape;
 }
 
+/// The host, or what the rules choose.
+void take(Learnt* one, bool host) {
+  const auto all = algorithms();
+  const auto mine = [one](const Algorithm* algorithm) { return algorithm->coll == one->coll; };
+  const Choice rules{*std::find_if(all.begin(), all.end(), mine), {}};
+  const Choice hosts{&host_algorithm(one->coll), {}};
+  one->taken = host ? hosts : rules;
+  one->against = host ? rules : hosts;
+  one->chosen = !host;
+}
+
 Learnt learnt(Coll coll, std::size_t least, bool host) {
   Learnt one;
   one.coll = coll;
@@ -51,8 +63,7 @@ Learnt learnt(Coll coll, std::size_t least, bool host) {
   one.place = Where::Place::nodes;
   one.least = least;
   one.most = 2 * least - 1;
-  one.host = host;
-  one.algorithm = "ring";
+  take(&one, host);
   one.ratio = 1.5;
   return one;
 }
@@ -76,16 +87,36 @@ TEST_F(Kept, TheLastTrialCounts) {
   EXPECT_TRUE(is_host(Coll::bcast, 4096, on_network(4, false))) << text;
 }
 
+TEST_F(Kept, AnotherAlgorithmOfTuttisIsKeptWithItsParameters) {
+  Learnt one = learnt(Coll::bcast, 1024, false);
+  one.taken = {find_algorithm(Coll::bcast, "binomial"),
+               find_algorithm(Coll::bcast, "binomial")->defaults()};
+  one.taken.parameters.value[0] = 2048;
+  one.chosen = false;
+  const std::string text = write({one, learnt(Coll::allgather, 1024, true)});
+  EXPECT_NE(text.find("bcast: 1024..2047 binomial(block=2048)    # mpi took 1.50 times as long"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(write({}), text) << "what is read is written again";
+  std::string message;
+  const Rules rules = read_kept(path_, kHost, &message);
+  Shape shape = on_network(4, false);
+  shape.coll = Coll::bcast;
+  shape.bytes = 1500;
+  ASSERT_NE(rules.of(shape), nullptr) << message;
+  EXPECT_TRUE(same(rules.of(shape)->choice, one.taken));
+}
+
 // A rule cannot tell operators of the user from the others.
 TEST_F(Kept, OperatorsThatFoldWholeVectorsAreNotKept) {
   Learnt one = learnt(Coll::allreduce, 1024, true);
   write({one});
   one.whole = true;
-  one.host = false;
+  take(&one, false);
   write({one});
   EXPECT_TRUE(is_host(Coll::allreduce, 1024, on_network(4, false)));
   std::remove(path_.c_str());
-  one.host = true;
+  take(&one, true);
   write({one});
   EXPECT_FALSE(is_host(Coll::allreduce, 1024, on_network(4, false)));
 }

@@ -247,14 +247,13 @@ std::string trials_table() {
                 "on", "bytes", "taken", "against");
   std::string text = line;
   for (const Learnt& one : state.job->learnt()) {
-    const char* const taken = one.host ? "mpi" : one.algorithm;
-    const char* const other = one.host ? one.algorithm : "mpi";
+    const std::string taken = rule_text(one.taken), other = rule_text(one.against);
     const std::string bytes = std::to_string(one.least) + ".." + std::to_string(one.most);
     std::snprintf(line, sizeof line,
                   "%-20s %6d %-6s %25s  %-24s %s, which took %.2f times as long "
                   "(trials: %d)\n",
                   name(one.coll), one.size, one.place == Where::Place::node ? "node" : "nodes",
-                  bytes.c_str(), taken, other, one.ratio, one.trials);
+                  bytes.c_str(), taken.c_str(), other.c_str(), one.ratio, one.trials);
     text += line;
   }
   return text;
@@ -268,11 +267,11 @@ std::string trials_json() {
   for (const Learnt& one : state.job ? state.job->learnt() : none) {
     std::snprintf(line, sizeof line,
                   "{\"collective\": \"%s\", \"ranks\": %d, \"one_node\": %s, \"least_bytes\": %zu, "
-                  "\"most_bytes\": %zu, \"mpi\": %s, \"algorithm\": \"%s\", \"ratio\": %.4g, "
+                  "\"most_bytes\": %zu, \"taken\": \"%s\", \"against\": \"%s\", \"ratio\": %.4g, "
                   "\"trials\": %d}",
                   name(one.coll), one.size, one.place == Where::Place::node ? "true" : "false",
-                  one.least, one.most, one.host ? "true" : "false", one.algorithm, one.ratio,
-                  one.trials);
+                  one.least, one.most, rule_text(one.taken).c_str(), rule_text(one.against).c_str(),
+                  one.ratio, one.trials);
     text += separator;
     text += line;
     separator = ",\n  ";
