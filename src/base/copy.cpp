@@ -104,9 +104,14 @@ void copy_string(void* to, const void* from, std::size_t bytes) noexcept {
 #endif
 }
 
+/// Sanitizers do not see what they copy.
 bool has_string_copy() noexcept {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return false;
+#else
   static const bool has = has_fast_strings();
   return has;
+#endif
 }
 
 void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept {

@@ -1,5 +1,5 @@
 // Copying large blocks. glibc's memcpy uses `rep movsb` from 2 KiB on, which on Zen 3 copies at 2
-// to 3 GB/s instead of 50 to 100 where the destination lies 1 to 31 bytes further into its page
+// to 3 GB/s instead of 50 to 100 where the destination lies a little further into its page
 // than the source: just what a page-aligned shared block and a malloc'ed buffer do
 // (docs/decisions).
 #pragma once

@@ -28,7 +28,7 @@ void copy_chosen(StoreChoice& choice, void* to, const void* from, std::size_t by
   const StoreChoice::Decision decision = choice.next();
   // Which copies are unfit for strings is known beforehand, and says nothing of the others.
   if (decision.stores == Stores::string && !copies_strings_well(to, from))
-    return copy(Stores::cached, to, from, bytes);
+    return copy(choice.best_vectors(), to, from, bytes);
   if (!decision.timed) return copy(decision.stores, to, from, bytes);
   const std::uint64_t start = ticks();
   copy(decision.stores, to, from, bytes);

@@ -36,6 +36,13 @@ class StoreChoice {
     return {better_, turn % kTimed == 0};
   }
 
+  /// The better of the other two, for a copy that strings do not suit.
+  Stores best_vectors() const noexcept {
+    const float streaming = weighed(Stores::streaming);
+    return streaming != 0 && streaming < weighed(Stores::cached) ? Stores::streaming
+                                                                 : Stores::cached;
+  }
+
   /// What a copy cost, in any unit, per byte or line.
   void record(Stores stores, float cost) noexcept {
     float& estimate = costs_[index(stores)];

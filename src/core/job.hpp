@@ -132,7 +132,7 @@ class JobImpl final : public Job {
                       Engine::Guard& guard) noexcept;
   Status end_turn(Team& team, std::uint64_t ns, Engine::Guard& guard) noexcept;
   Status sum_over_members(Team& team, double* value, Engine::Guard& guard) noexcept;
-  void note(const Team& team, const Call& call, const Verdict& verdict);
+  void note(const Team& team, Call call, const Verdict& verdict);
   static const Choice& choice_of(Runner runner, const Team& team, const Call& call) noexcept;
   Runner runner_of(const Team& team, const Call& call, bool* on_trial) const noexcept;
   Status make(Team& team, const Call& call, Operation** out) noexcept;

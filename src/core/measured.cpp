@@ -1,4 +1,4 @@
-// The choice on line: trials of the host against tutti's algorithms, in the calls of the program.
+// The choice on line: trials of the host and of two of tutti's algorithms, in the program's calls.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -35,7 +35,7 @@ void JobImpl::end_measuring(Team& team) noexcept {
   team.online = nullptr;
 }
 
-/// A call on trial, or one that is the host's since it has won.
+/// A call on trial, or one of a kind that is no longer run by what the rules choose.
 Status JobImpl::run_attended(const Route& route, Team& team, const Call& call,
                              Engine::Guard& guard) noexcept {
   Online& online = *team.online;
@@ -92,8 +92,8 @@ Status JobImpl::sum_over_members(Team& team, double* value, Engine::Guard& guard
   return run_chosen(team, call, carrier(team), guard);
 }
 
-void JobImpl::note(const Team& team, const Call& call, const Verdict& verdict) {
-  const std::size_t bit = Online::class_of(call.bytes);
+void JobImpl::note(const Team& team, Call call, const Verdict& verdict) {
+  const std::size_t of_class = Online::class_of(call.bytes);
   Learnt now;
   now.coll = call.coll;
   now.size = team.size();
@@ -104,15 +104,15 @@ void JobImpl::note(const Team& team, const Call& call, const Verdict& verdict) {
   now.scarce = scarce_;
   now.bypass = shape.bypass;
   now.whole = class_of(call) == OperatorClass::whole;
-  now.least = bit == 0 ? 0 : std::size_t{1} << bit;
-  now.most = (std::size_t{2} << bit) - 1;
-  if (call.coll == Coll::barrier) now.most = 0;
+  now.least = of_class == 0 ? 0 : std::size_t{1} << of_class;
+  now.most = call.coll == Coll::barrier ? 0 : Online::most_of(of_class);
+  call.bytes = now.most;  // as known_of() will ask
   now.taken = choice_of(verdict.runner, team, call);
   now.against = choice_of(verdict.other, team, call);
   now.chosen = verdict.runner == Runner::chosen;
   now.ratio = verdict.ratio;
   now.trials = 1;
-  // Of the same kind: earlier trials of the two, and what has lost to somebody who runs no more.
+  // Of the same kind: earlier trials of the two, and what the loser has won.
   std::erase_if(learnt_, [&now](const Learnt& one) {
     if (one.coll != now.coll || one.size != now.size || one.place != now.place ||
         one.least != now.least || one.whole != now.whole)
@@ -120,7 +120,7 @@ void JobImpl::note(const Team& team, const Call& call, const Verdict& verdict) {
     const bool alike = same(one.taken, now.taken) && same(one.against, now.against);
     const bool turned = same(one.taken, now.against) && same(one.against, now.taken);
     if (alike || turned) now.trials += one.trials;
-    return alike || !same(one.taken, now.taken);
+    return alike || same(one.taken, now.against);
   });
   if (learnt_.size() < learnt_.capacity()) learnt_.push_back(now);
 }

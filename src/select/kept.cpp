@@ -118,10 +118,11 @@ Status write_kept(const std::string& path, const std::string& host,
   for (const Learnt& one : learnt) {
     if (one.whole) continue;
     const std::pair<std::string, std::string> where{section_of(one), sizes_of(one)};
-    if (one.chosen) {
-      lines.erase(where);
-    } else {
+    if (!one.chosen) {
       lines[where] = ' ' + rule_text(one.taken) + comment_of(one);
+    } else if (const auto known = lines.find(where); known != lines.end()) {
+      // It has won against that one; of others it says nothing.
+      if (known->second.starts_with(' ' + rule_text(one.against) + ' ')) lines.erase(known);
     }
   }
   return replace(path, text_of(lines, host), message);

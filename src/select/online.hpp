@@ -135,6 +135,10 @@ class Online {
   bool awaits_time = false;
   Call waits_for;  // then
 
+  /// The largest message of the class, which stands for all: rules change behind a power of two.
+  static std::size_t most_of(std::size_t of_class) noexcept {
+    return (std::size_t{2} << of_class) - 1;
+  }
   static std::size_t class_of(std::size_t bytes) noexcept {
     const auto bit = static_cast<std::size_t>(std::bit_width(bytes | 1)) - 1;
     return bit < kClasses ? bit : kClasses - 1;
@@ -163,8 +167,7 @@ class Online {
   template <class KnownOf>
   [[gnu::cold, gnu::noinline]] static bool make(Row& row, KnownOf& known) noexcept {
     row.reset(new (std::nothrow) Cells);
-    for (std::size_t bit = 0; row && bit < kClasses; ++bit)
-      start((*row)[bit], known(std::size_t{1} << bit));
+    for (std::size_t bit = 0; row && bit < kClasses; ++bit) start((*row)[bit], known(most_of(bit)));
     return row != nullptr;
   }
   static void start(Cell& cell, const Known& known) noexcept;

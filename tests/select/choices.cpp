@@ -89,6 +89,39 @@ TEST(Choices, TheFirstRuleThatMatchesIsTakenBeforeTheBuiltInOnes) {
   EXPECT_EQ(rules.of(shape(Coll::allreduce, false, 2, 8))->why, "for the rest");
 }
 
+std::string second(const Shape& s, const Rules& rules, const std::string& forced = "") {
+  Forced wanted;
+  std::string message;
+  EXPECT_TRUE(Forced::parse(forced, &wanted, &message).ok()) << message;
+  const ChoiceTable table(s, wanted, &rules);
+  const Choice& choice = table.second_at(s.bytes);
+  EXPECT_TRUE(choice.algorithm == nullptr || !same(choice, table.at(s.bytes)));
+  return choice.algorithm == nullptr ? "" : rule_text(choice);
+}
+
+TEST(Choices, TheSecondIsWhatTheRulesHaveNext) {
+  Shape s = shape(Coll::allgather, true, 4, 65536);
+  s.hosted = s.user_memory = true;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0");
+  EXPECT_EQ(second(s, Rules{}), "cma");
+  s.user_memory = false;
+  EXPECT_EQ(second(s, Rules{}), "") << "it cannot run there";
+  s.user_memory = true;
+  s.hosted = false;
+  EXPECT_EQ(second(s, Rules{}), "") << "nothing is tried without a host";
+  s.hosted = true;
+  EXPECT_EQ(second(s, load("[node]\nallgather: * blocks\n")), "") << "the site has decided";
+  EXPECT_EQ(second(s, Rules{}, "allgather=blocks"), "");
+  s = shape(Coll::bcast, true, 4, 32768);
+  s.hosted = true;
+  EXPECT_EQ(second(s, Rules{}), "blocks(block=16384)") << "the same with other parameters";
+  s.bytes = 1 << 20;
+  EXPECT_EQ(second(s, Rules{}), "") << "there is only one";
+  s = shape(Coll::allreduce, true, 4, 65536);
+  s.hosted = s.fixed_order = true;
+  EXPECT_EQ(second(s, Rules{}), "") << "the order is fixed";
+}
+
 TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
   const Rules rules = load(
       "[nodes processors=scarce]\nbcast: * direct\n"

@@ -30,7 +30,8 @@ class Kept : public ::testing::Test {
     Shape shape = like;
     shape.coll = coll;
     shape.bytes = bytes;
-    return rules.of(shape) != nullptr;
+    const Rule* const rule = rules.of(shape);
+    return rule != nullptr && rule->choice.algorithm->left_to_host();
   }
 
   std::string path_ = ::testing::TempDir() + "kept-" + std::to_string(getpid());
@@ -85,6 +86,17 @@ TEST_F(Kept, TheLastTrialCounts) {
   const std::string text = write({learnt(Coll::bcast, 1024, false)});
   EXPECT_FALSE(is_host(Coll::bcast, 1024, on_network(4, false)));
   EXPECT_TRUE(is_host(Coll::bcast, 4096, on_network(4, false))) << text;
+}
+
+// Whoever runs by the rules may have won against one of two.
+TEST_F(Kept, WhatHasNotLostStays) {
+  const Learnt host = learnt(Coll::bcast, 1024, true);
+  Learnt own = learnt(Coll::bcast, 1024, false);
+  own.against = {find_algorithm(Coll::bcast, "binomial"),
+                 find_algorithm(Coll::bcast, "binomial")->defaults()};
+  write({host});
+  const std::string text = write({own});
+  EXPECT_TRUE(is_host(Coll::bcast, 1024, on_network(4, false))) << text;
 }
 
 TEST_F(Kept, AnotherAlgorithmOfTuttisIsKeptWithItsParameters) {

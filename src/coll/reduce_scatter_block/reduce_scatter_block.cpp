@@ -1,5 +1,5 @@
-// Reduce-scatter with equal blocks: everybody publishes its whole vector and folds its own block of
-// all of them, in rank order.
+// Reduce-scatter with equal blocks: everybody publishes its vector and folds its own block of all
+// of them, in rank order.
 #include <vector>
 
 #include "coll/algorithms.hpp"
