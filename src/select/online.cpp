@@ -130,7 +130,8 @@ bool Online::conclude_incumbent(double mean_ns) noexcept {
   return false;
 }
 
-/// A second probe where the first may have paid for something else, unless that was too dear.
+/// A second probe where the first may have paid for something else, unless that was too dear. An
+/// algorithm of tutti's own sets nothing up.
 bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
   const double all = static_cast<double>(trial_.cell->calls) * trial_.incumbent;
   if (ratio <= kFarBehind) {
@@ -138,7 +139,8 @@ bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
     turn_to(false);
     return false;
   }
-  if (++trial_.probes == 1 && trial_.lost <= std::max(kCost * all, kProbeNs)) {
+  const bool sets_up = trial_.cell->challenger == Runner::host;
+  if (++trial_.probes == 1 && sets_up && trial_.lost <= std::max(kCost * all, kProbeNs)) {
     turn_to(true);
     return false;
   }

@@ -98,7 +98,7 @@ def test_a_rule_that_ends_within_what_is_tried_alike(program, libraries, tmp_pat
     """Of 2048 to 4095 bytes, one cell, the rule has the smallest; data has gaps on odd ranks, which tutti packs."""
     rules, report = tmp_path / "site.choices", tmp_path / "report.json"
     rules.write_text("[nodes]\nbcast: 2048..2048 scatter_allgather\n")
-    run(program, "mpich", 2, "apart", {"TUTTI_CHOICES": str(rules), "TUTTI_REPORT_JSON": str(report), **SLOW}, 800, kinds="b",
+    run(program, "mpich", 2, "apart", {"TUTTI_CHOICES": str(rules), "TUTTI_REPORT_JSON": str(report), **SLOW}, 2400, kinds="b",
         ints=512, fewer=600)
     rows = [row for row in json.loads(report.read_text())["rows"] if row["call"] == "MPI_Bcast"]
     bytes_of = {row["algorithm"]: row["bytes"] / row["calls"] for row in rows}
