@@ -1,5 +1,7 @@
 #include "core/operation.hpp"
 
+#include <utility>
+
 #include "coll/pattern/move.hpp"
 
 namespace tutti {
@@ -19,11 +21,20 @@ Status TaskOperation::start(Engine::Guard& guard) noexcept {
   guard.escalate();
   Dispatcher::take_place(collective_, choice_);
   begins();
-  if (const Status status = run(run_collective()); !status.ok()) {
+  Task collective = Dispatcher::task(collective_, choice_);
+  if (collective.done()) {  // everybody else was there already
+    end(collective.result());
+    return Status::success();
+  }
+  if (const Status status = run(run_collective(std::move(collective))); !status.ok()) {
     ends(status);
     return team.engine().fail(team.membership(), status);
   }
   return Status::success();
+}
+
+void TaskOperation::end(const Status& status) noexcept {
+  ends(status.ok() ? status : tell_failure(team, status));
 }
 
 Status TaskOperation::team_status() noexcept {
@@ -39,10 +50,9 @@ Status TaskOperation::run(Task task) noexcept {
   return Status::success();
 }
 
-Task TaskOperation::run_collective() noexcept {
-  Status status = co_await tutti::outcome(Dispatcher::task(collective_, choice_));
-  if (!status.ok()) status = tell_failure(team, status);
-  ends(status);
+Task TaskOperation::run_collective(Task collective) noexcept {
+  const Status status = co_await tutti::outcome(collective);
+  end(status);
   count_out();
   co_return status;
 }

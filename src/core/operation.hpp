@@ -86,7 +86,8 @@ class TaskOperation : public Operation {
   virtual void count_out() noexcept { team.engine().background().finished(); }
 
  private:
-  Task run_collective() noexcept;
+  Task run_collective(Task collective) noexcept;
+  void end(const Status& status) noexcept;
 
   Collective collective_;
   const Choice& choice_;
