@@ -79,7 +79,7 @@ constexpr std::size_t inbound_bytes(std::size_t ring) noexcept {
 /// same time.
 inline constexpr std::size_t kMostPayload = std::size_t{16} << 10;
 static_assert(kMostPayload < 1 << 16 && kMostPayload + kCacheLine <= kRingBytes / 4);
-inline constexpr std::size_t kTrainPart = std::size_t{8} << 10;
+inline constexpr std::size_t kTrainPart = std::size_t{16} << 10;
 /// Largest eager message: a train of it fits into the ring with room to spare.
 constexpr std::size_t most_eager(std::size_t ring) noexcept {
   return ring <= 2 * kRingBytes ? ring / 2 : ring / 4;
