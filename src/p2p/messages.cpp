@@ -80,6 +80,7 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   TUTTI_TRY(check(wish));
   Transfer transfer;
   transfer.want(contexts_.of(team), wish);
+  transfer.waited = true;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome.status;
@@ -99,6 +100,7 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   if (const Status status = check(wish); !status.ok()) return {.status = status};
   Transfer transfer;
   transfer.want(contexts_.of(team), wish);
+  transfer.waited = true;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome;
@@ -118,6 +120,7 @@ Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int 
   Context& context = contexts_.of(team);
   receiving.want(context, in);
   sending.want(context, out);
+  receiving.waited = sending.waited = true;
   begin(receiving, false);
   begin(sending, false);
   const auto over = [&] { return !receiving.active() && !sending.active(); };
@@ -252,6 +255,7 @@ Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room
   const Wish wish = receive_of(*message, buffer, room);
   Transfer transfer;
   transfer.want(contexts_.of(wish.team), wish);
+  transfer.waited = true;
   receives_.begin_with(message, transfer);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome;

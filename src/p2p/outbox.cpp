@@ -9,7 +9,7 @@ namespace tutti::p2p {
 /// Only what begins a transfer, and what one in parts cannot go on without, does.
 bool Outbox::interrupts(const Header& header) const noexcept {
   if (options_.protocol != Protocol::read_interrupt) return false;
-  const auto protocol = static_cast<Protocol>(header.detail);
+  const auto protocol = protocol_of(header);
   switch (header.kind) {
     case PacketKind::request_to_send:
       return protocol == Protocol::read_interrupt || protocol == Protocol::pipelined;

@@ -39,6 +39,10 @@ enum class Protocol : std::uint8_t {
   pipelined,  // through the byte ring, where memory cannot be exposed: RTS, CTS, parts of the data
 };
 
+/// In the detail of a request to send, beside the protocol: its sender waits for it inside, and
+/// could copy along.
+inline constexpr std::uint8_t kSenderWaits = 0x80;
+
 struct Header {
   std::uint64_t context[2];  // the team's id
   std::uint32_t source;      // rank of the sender in the team
@@ -50,6 +54,9 @@ struct Header {
   std::uint8_t detail;  // Protocol, or Code of the outcome
 };
 static_assert(sizeof(Header) == 40);
+inline Protocol protocol_of(const Header& request_to_send) noexcept {
+  return static_cast<Protocol>(request_to_send.detail & ~kSenderWaits);
+}
 
 /// Data of clear_to_send.
 struct Clearance {

@@ -1,7 +1,8 @@
 #include "p2p/rendezvous.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/copy.hpp"
 
 namespace tutti::p2p {
 namespace {
@@ -34,7 +35,9 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   } else {
     protocol = Protocol::pipelined;
   }
-  Header header = envelope(send, PacketKind::request_to_send, static_cast<std::uint8_t>(protocol));
+  auto detail = static_cast<std::uint8_t>(protocol);
+  if (send.waited) detail |= kSenderWaits;
+  Header header = envelope(send, PacketKind::request_to_send, detail);
   header.payload = send.exposed ? sizeof(Key) : 0;
   outbox_.post(peer, header, &send.region.key);
   if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();
@@ -45,11 +48,22 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   receive.match(header);
   Transfers::depend(receive, peer);
   if (!peer.lost.ok()) return transfers_.complete(receive, peer.lost);
-  const auto protocol = static_cast<Protocol>(header.detail);
-  if (protocol == Protocol::read || protocol == Protocol::read_interrupt) {
+  const Protocol protocol = protocol_of(header);
+  const bool reads = protocol == Protocol::read || protocol == Protocol::read_interrupt;
+  if (reads && !both_copy(receive, peer, header)) {
     return transfers_.run(receive, read(receive, peer, header.transfer, key));
   }
   clear(receive, peer, header.transfer, protocol == Protocol::write);
+}
+
+/// On a node, where both ends wait for the message inside and have a processor each, both copy, in
+/// user space; by cross-memory attach one would do it alone, in the kernel. That is for those who
+/// compute meanwhile.
+bool Rendezvous::both_copy(const Transfer& receive, const Peer& peer,
+                           const Header& header) const noexcept {
+  return protocol_of(header) == Protocol::read_interrupt && (header.detail & kSenderWaits) != 0 &&
+         receive.waited && peer.mapped != nullptr && !engine_.policy().yield &&
+         !fabric_.traits().virtual_time;
 }
 
 /// Tells the sender to go on: to write to the receive's buffer, or to send the data in parts.
@@ -99,7 +113,7 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
         receive, Status{Code::corrupt, peer.rank, "a part lies outside of its message"});
   }
   fabric_.spend(Work::copy, bytes);
-  std::memcpy(receive.buffer + offset, packet.payload, bytes);
+  copy_bytes(receive.buffer + offset, packet.payload, bytes);
   receive.moved += bytes;
   if (receive.moved == receive.wanted) transfers_.complete(receive, Status::success());
 }

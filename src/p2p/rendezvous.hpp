@@ -46,6 +46,7 @@ class Rendezvous {
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
 
  private:
+  bool both_copy(const Transfer& receive, const Peer& peer, const Header& header) const noexcept;
   void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct) noexcept;
   Task read(Transfer& receive, Peer& peer, std::uint32_t sender, Key key) noexcept;
   Task write(Transfer& send, Peer& peer, Clearance clearance) noexcept;

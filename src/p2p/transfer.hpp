@@ -119,6 +119,7 @@ struct Transfer {
   bool streaming = false;           // its data comes in parts; counted in Peer::streams
   bool withdrawing = false;         // a cancellation is under way
   bool running = false;             // `task` brings it to its end
+  bool waited = false;              // its caller waits for it inside
   std::byte* copy = nullptr;        // of a buffered send
   Receipt outcome;
   Word ended{0};              // times it has ended; awaited by tasks

@@ -146,6 +146,56 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"ReadInterruptApart", Rendezvous::read_interrupt, "", true}),
     [](const auto& way) { return way.param.name; });
 
+// On a node; where one of them may compute meanwhile, the receiver reads it alone.
+TEST(LargeMessages, AreCopiedByBothWhereBothWait) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.p2p = true;
+  settings.wait = WaitMode::spin;
+  test::run_threads(2, settings, [](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::uint64_t in_parts = 0;
+    for (const std::size_t bytes :
+         {std::size_t{300'000}, (std::size_t{1} << 20) + 3, std::size_t{5'000'000}}) {
+      for (const bool sender_waits : {true, false}) {
+        for (const bool receiver_waits : {true, false}) {
+          const auto data = pattern(bytes, static_cast<int>(in_parts));
+          barrier(r);
+          if (r.rank == 0 && sender_waits) {
+            EXPECT_TRUE(messages.send(r.team, data.data(), bytes, 1, 5).ok());
+          } else if (r.rank == 0) {
+            Transfer* send = nullptr;
+            ASSERT_TRUE(
+                messages.start_send(r.team, data.data(), bytes, 1, 5, SendMode::standard, &send)
+                    .ok());
+            EXPECT_TRUE(messages.wait(*send).status.ok());
+            messages.release(send);
+          } else {
+            std::vector<std::byte> room(bytes + 64, std::byte{0x5a});
+            Receipt receipt;
+            if (receiver_waits) {
+              receipt = messages.receive(r.team, room.data(), bytes + 1, 0, 5);
+            } else {
+              Transfer* receive = nullptr;
+              ASSERT_TRUE(
+                  messages.start_receive(r.team, room.data(), bytes + 1, 0, 5, &receive).ok());
+              receipt = messages.wait(*receive);
+              messages.release(receive);
+            }
+            EXPECT_TRUE(receipt.status.ok()) << name(receipt.status.code);
+            EXPECT_EQ(receipt.bytes, bytes);
+            EXPECT_TRUE(std::equal(data.begin(), data.end(), room.begin()));
+            EXPECT_EQ(room[bytes], std::byte{0x5a});
+          }
+          in_parts += sender_waits && receiver_waits ? 1 : 0;
+          if (r.rank == 0) {
+            EXPECT_EQ(counts(r).pipelined, in_parts);
+          }
+        }
+      }
+    }
+  });
+}
+
 // ---- modes
 // -----------------------------------------------------------------------------------------
 
