@@ -51,6 +51,8 @@ void Delivery::handle(Peer& peer, const Packet& packet) noexcept {
   if (header.kind == PacketKind::more) return eager_.receive_more(peer, packet);
   if (header.kind == PacketKind::withdraw)
     return unexpected_.withdraw(contexts_.of(header.context), peer, header);
+  if (header.kind == PacketKind::waits)
+    return rendezvous_.sender_waits(contexts_.of(header.context), peer, header);
   if (header.kind == PacketKind::last) {
     peer.heard_last = true;
     return;
@@ -85,7 +87,7 @@ void Delivery::handle_answer(Transfer& transfer, Peer& peer, const Packet& packe
     case PacketKind::clear_to_send: {
       Clearance clearance;
       std::memcpy(&clearance, packet.payload, sizeof clearance);
-      return rendezvous_.cleared(transfer, peer, clearance);
+      return rendezvous_.cleared(transfer, peer, clearance, packet.header.bytes);
     }
     case PacketKind::data:
       return rendezvous_.receive_part(transfer, peer, packet);

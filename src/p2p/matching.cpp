@@ -58,6 +58,14 @@ void Matcher::remove(Transfer& receive) noexcept {
   receive.posted = false;
 }
 
+Arrival* Matcher::announced(const Peer& from, std::uint32_t transfer) noexcept {
+  Arrival* arrival = arrivals_.first();
+  while (arrival != nullptr && (arrival->from != &from || arrival->header.transfer != transfer)) {
+    arrival = arrivals_.next(*arrival);
+  }
+  return arrival;
+}
+
 void Matcher::add(Arrival& arrival) noexcept {
   arrival.lane = &lane(static_cast<int>(arrival.header.source));
   arrival.lane->arrivals.push_back(arrival);

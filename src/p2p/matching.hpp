@@ -30,6 +30,9 @@ class Matcher {
   void add(Arrival& arrival) noexcept;
   void remove(Transfer& receive) noexcept;
   void remove(Arrival& arrival) noexcept;
+  /// The message of which the peer speaks by this number of its own; nullptr: it is not here any
+  /// more.
+  Arrival* announced(const Peer& from, std::uint32_t transfer) noexcept;
   Arrival* first_arrival() noexcept { return arrivals_.first(); }
 
  private:

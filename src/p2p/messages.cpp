@@ -179,6 +179,7 @@ Status Messages::restart(Transfer& transfer) noexcept {
   if (transfer.active()) return Status::error(Code::invalid_argument, "the transfer is active");
   Entry guard(engine_, backlog_);
   transfers_.sweep();
+  transfer.waited = false;
   begin_watched(transfer, guard);
   return Status::success();
 }
@@ -196,8 +197,17 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
   return true;
 }
 
+void Messages::expect(Transfer& transfer) noexcept {
+  if (transfer.waited || transfer.bytes <= eager_.most(nullptr) || !transfer.active()) return;
+  Entry guard(engine_, backlog_);
+  if (!transfer.active()) return;
+  transfer.waited = true;
+  if (transfer.kind == Transfer::Kind::send) rendezvous_.wait_for(transfer);
+}
+
 Receipt Messages::wait(Transfer& transfer) noexcept {
   if (transfer.active()) {
+    expect(transfer);
     Entry guard(engine_, backlog_);
     delivery_.wait_for(transfer, guard);
   }

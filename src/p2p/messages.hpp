@@ -89,6 +89,9 @@ class Messages {
   /// receipt.
   bool test(Transfer& transfer, Receipt* out) noexcept;
   Receipt wait(Transfer& transfer) noexcept;
+  /// For callers that will wait for several: this one is among them, and they will not leave before
+  /// it is over, so both ends of a large message may take part in it.
+  void expect(Transfer& transfer) noexcept;
   /// Legal while the transfer is active: it is then completed without the host, whose buffer it
   /// still uses.
   void release(Transfer* transfer) noexcept;

@@ -27,6 +27,7 @@ enum class PacketKind : std::uint8_t {
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
   withdraw,   // to a receiver: the sender wants to cancel what is not matched yet
   withdrawn,  // to a sender: it was not matched, and is forgotten
+  waits,      // to a receiver: the sender of a request to send waits for it inside from now on
   more,       // to a receiver: the next part of the eager message before, at offset `bytes`
   last,       // to a receiver: no envelopes come after this one
 };
@@ -47,7 +48,7 @@ struct Header {
   std::uint64_t context[2];  // the team's id
   std::uint32_t source;      // rank of the sender in the team
   std::int32_t tag;
-  std::uint64_t bytes;     // of the message; in data and more: the offset of this part
+  std::uint64_t bytes;     // of the message; in data, more and clear_to_send: an offset
   std::uint32_t transfer;  // who it is about, at the addressee; in envelopes: at the sender
   std::uint16_t payload;   // bytes of data in this packet
   PacketKind kind;
@@ -62,7 +63,7 @@ inline Protocol protocol_of(const Header& request_to_send) noexcept {
 struct Clearance {
   std::uint32_t transfer;  // at the receiver
   std::uint32_t direct;    // the key may be written to; else the data is to be sent in parts
-  std::uint64_t bytes;     // that the receiver wants
+  std::uint64_t bytes;     // that the receiver wants, with those that it has
   Key key;
 };
 

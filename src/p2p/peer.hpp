@@ -126,6 +126,7 @@ struct Peer {
     }
     if (transfer.streaming) {
       --streams;
+      stream_bytes -= transfer.wanted;
       transfer.streaming = false;
     }
   }
@@ -170,8 +171,9 @@ struct Peer {
   std::uint64_t received_acknowledged = 0;  // of these, it knows
   std::uint64_t delivered = 0;
   std::uint64_t delivered_acknowledged = 0;
-  std::uint32_t streams = 0;  // messages that come in parts at present
-  bool heard_last = false;    // it sends no envelopes any more
+  std::uint32_t streams = 0;     // messages that come in parts at present
+  std::size_t stream_bytes = 0;  // of all of them
+  bool heard_last = false;       // it sends no envelopes any more
 
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;

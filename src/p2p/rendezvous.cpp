@@ -1,5 +1,7 @@
 #include "p2p/rendezvous.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/copy.hpp"
@@ -9,9 +11,21 @@ namespace {
 
 /// Within a node a copy takes the processor, so others get their turn now and then.
 constexpr std::size_t kPart = std::size_t{1} << 20;
+/// And where the sender may offer its help, the receiver looks so often: a system call of 1 us for
+/// 20 to 30 us of copying.
+constexpr std::size_t kPartAlone = std::size_t{256} << 10;
 
-std::size_t part_of(const Peer& peer, std::size_t rest) noexcept {
-  return peer.mapped != nullptr ? std::min(kPart, rest) : rest;
+std::size_t part_of(const Peer& peer, std::size_t rest, std::size_t most = kPart) noexcept {
+  return peer.mapped != nullptr ? std::min(most, rest) : rest;
+}
+
+/// Of several messages at once the program uses none before the last has come. What they bring
+/// together is more than the own cache holds: it is not worth fetching what is to be overwritten.
+bool past_caches(const Peer& peer) noexcept {
+  static const long own_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  constexpr long kUsual = 1 << 20;  // where the system does not say
+  return peer.streams > 1 &&
+         peer.stream_bytes > static_cast<std::size_t>(own_cache > 0 ? own_cache : kUsual);
 }
 
 bool cannot_reach(const Status& status) noexcept {
@@ -50,24 +64,47 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   if (!peer.lost.ok()) return transfers_.complete(receive, peer.lost);
   const Protocol protocol = protocol_of(header);
   const bool reads = protocol == Protocol::read || protocol == Protocol::read_interrupt;
-  if (reads && !both_copy(receive, peer, header)) {
-    return transfers_.run(receive, read(receive, peer, header.transfer, key));
-  }
+  receive.sender = header.transfer;
+  receive.sender_waits = (header.detail & kSenderWaits) != 0;
+  if (reads && !(receive.sender_waits && may_both_copy(receive, peer)))
+    return transfers_.run(receive, read(receive, peer, key));
   clear(receive, peer, header.transfer, protocol == Protocol::write);
 }
 
 /// On a node, where both ends wait for the message inside and have a processor each, both copy, in
 /// user space; by cross-memory attach one would do it alone, in the kernel. That is for those who
-/// compute meanwhile.
-bool Rendezvous::both_copy(const Transfer& receive, const Peer& peer,
-                           const Header& header) const noexcept {
-  return protocol_of(header) == Protocol::read_interrupt && (header.detail & kSenderWaits) != 0 &&
-         receive.waited && peer.mapped != nullptr && !engine_.policy().yield &&
-         !fabric_.traits().virtual_time;
+/// compute meanwhile. True where nothing is missing but the sender's wait.
+bool Rendezvous::may_both_copy(const Transfer& receive, const Peer& peer) const noexcept {
+  return receive.waited && have_processors(peer);
+}
+bool Rendezvous::have_processors(const Peer& peer) const noexcept {
+  return options_.protocol == Protocol::read_interrupt && peer.mapped != nullptr &&
+         !engine_.policy().yield && !fabric_.traits().virtual_time;
+}
+
+void Rendezvous::wait_for(Transfer& send) noexcept {
+  // Nobody has said anything of it yet, or it moves already.
+  if (send.id == 0 || !send.exposed || send.running || send.peer->mapped == nullptr) return;
+  Header header = envelope(send, PacketKind::waits);
+  header.payload = 0;
+  outbox_.post(*send.peer, header, nullptr);
+}
+
+void Rendezvous::sender_waits(Context& context, Peer& peer, const Header& header) noexcept {
+  for (Transfer* transfer = peer.open.first(); transfer != nullptr;
+       transfer = peer.open.next(*transfer)) {
+    if (transfer->kind == Transfer::Kind::receive && transfer->sender == header.transfer) {
+      transfer->sender_waits = true;
+      return;
+    }
+  }
+  if (Arrival* const arrival = context.matcher.announced(peer, header.transfer))
+    arrival->header.detail |= kSenderWaits;
 }
 
 /// Tells the sender to go on: to write to the receive's buffer, or to send the data in parts.
-void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct) noexcept {
+void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
+                       std::size_t begin) noexcept {
   if (const Status status = transfers_.ids().give(receive); !status.ok()) {
     outbox_.finish(peer, sender, status);
     return transfers_.complete(receive, status);
@@ -80,10 +117,13 @@ void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool
     clearance.key = receive.region.key;
   } else {
     receive.streaming = true;
+    receive.moved = begin;
     ++peer.streams;
+    peer.stream_bytes += receive.wanted;
   }
   Header header{};
   header.transfer = sender;
+  header.bytes = begin;
   header.payload = sizeof clearance;
   header.kind = PacketKind::clear_to_send;
   header.detail =
@@ -91,9 +131,10 @@ void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool
   outbox_.post(peer, header, &clearance);
 }
 
-void Rendezvous::cleared(Transfer& send, Peer& peer, const Clearance& clearance) noexcept {
+void Rendezvous::cleared(Transfer& send, Peer& peer, const Clearance& clearance,
+                         std::size_t begin) noexcept {
   if (send.running) return;
-  if (clearance.bytes > send.bytes) {
+  if (clearance.bytes > send.bytes || begin > clearance.bytes) {
     transfers_.complete(send, Status{Code::corrupt, peer.rank, "more is wanted than there is"});
   } else if (clearance.bytes == 0) {
     outbox_.finish(peer, clearance.transfer, Status::success());
@@ -101,7 +142,7 @@ void Rendezvous::cleared(Transfer& send, Peer& peer, const Clearance& clearance)
   } else if (clearance.direct != 0) {
     transfers_.run(send, write(send, peer, clearance));
   } else {
-    transfers_.run(send, send_parts(send, peer, clearance));
+    transfers_.run(send, send_parts(send, peer, clearance, begin));
   }
 }
 
@@ -113,7 +154,11 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
         receive, Status{Code::corrupt, peer.rank, "a part lies outside of its message"});
   }
   fabric_.spend(Work::copy, bytes);
-  copy_bytes(receive.buffer + offset, packet.payload, bytes);
+  if (bytes > kSmallCopy && past_caches(peer)) {
+    copy_streaming(receive.buffer + offset, packet.payload, bytes);
+  } else {
+    copy_bytes(receive.buffer + offset, packet.payload, bytes);
+  }
   receive.moved += bytes;
   if (receive.moved == receive.wanted) transfers_.complete(receive, Status::success());
 }
@@ -121,12 +166,22 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
 // ---- data
 
 /// RDMA Read: the receiver fetches the data and tells the sender that it is done.
-Task Rendezvous::read(Transfer& receive, Peer& peer, std::uint32_t sender, Key key) noexcept {
+Task Rendezvous::read(Transfer& receive, Peer& peer, Key key) noexcept {
+  const std::uint32_t sender = receive.sender;
+  // Both may soon wait for it; where they compute, the progress thread reads.
+  if (have_processors(peer)) co_await engine_.later();
   Remote source;
   Status status = receive.wanted == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion;
   for (std::size_t offset = 0; status.ok() && offset < receive.wanted;) {
-    const std::size_t bytes = part_of(peer, receive.wanted - offset);
+    const bool may_hand_over = may_both_copy(receive, peer);
+    if (may_hand_over && receive.sender_waits) {
+      receive.running = false;
+      clear(receive, peer, sender, false, offset);
+      co_return status;
+    }
+    const std::size_t bytes =
+        part_of(peer, receive.wanted - offset, may_hand_over ? kPartAlone : kPart);
     status = fabric_.get(source, offset, receive.buffer + offset, bytes, &completion);
     if (!status.ok()) break;
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
@@ -160,7 +215,7 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
     if (offset < clearance.bytes) co_await engine_.later();
   }
   if (cannot_reach(status)) {
-    co_await send_parts(send, peer, clearance);
+    co_await send_parts(send, peer, clearance, 0);
     co_return Status::success();
   }
   outbox_.finish(peer, clearance.transfer, status);
@@ -169,14 +224,15 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
 }
 
 /// Through the byte ring, as there is room.
-Task Rendezvous::send_parts(Transfer& send, Peer& peer, Clearance clearance) noexcept {
+Task Rendezvous::send_parts(Transfer& send, Peer& peer, Clearance clearance,
+                            std::size_t begin) noexcept {
   ++counts_.pipelined;
   Header header{};
   header.transfer = clearance.transfer;
   header.kind = PacketKind::data;
   header.detail = static_cast<std::uint8_t>(Protocol::pipelined);
   Status status;
-  for (std::size_t offset = 0; status.ok() && offset < clearance.bytes;) {
+  for (std::size_t offset = begin; status.ok() && offset < clearance.bytes;) {
     const std::size_t bytes = std::min<std::size_t>(kMostPayload, clearance.bytes - offset);
     if (!peer.queue.empty()) {
       const std::uint64_t emptied = peer.emptied.load(std::memory_order_relaxed);

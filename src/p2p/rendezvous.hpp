@@ -40,17 +40,24 @@ class Rendezvous {
   /// A receive has taken a message with this envelope; `key`: of its data, if it has one.
   void accept(Transfer& receive, Peer& peer, const Header& header, const Key& key) noexcept;
   /// The receiver says what it wants of the message, and how.
-  void cleared(Transfer& send, Peer& peer, const Clearance& clearance) noexcept;
+  /// `begin`: where the parts begin.
+  void cleared(Transfer& send, Peer& peer, const Clearance& clearance, std::size_t begin) noexcept;
   void receive_part(Transfer& receive, Peer& peer, const Packet& packet) noexcept;
+  /// The caller of the send waits for it inside from now on: tells the receiver, who may want help.
+  void wait_for(Transfer& send) noexcept;
+  /// A sender has said so.
+  void sender_waits(Context& context, Peer& peer, const Header& header) noexcept;
 
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
 
  private:
-  bool both_copy(const Transfer& receive, const Peer& peer, const Header& header) const noexcept;
-  void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct) noexcept;
-  Task read(Transfer& receive, Peer& peer, std::uint32_t sender, Key key) noexcept;
+  bool may_both_copy(const Transfer& receive, const Peer& peer) const noexcept;
+  bool have_processors(const Peer& peer) const noexcept;
+  void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
+             std::size_t begin = 0) noexcept;
+  Task read(Transfer& receive, Peer& peer, Key key) noexcept;
   Task write(Transfer& send, Peer& peer, Clearance clearance) noexcept;
-  Task send_parts(Transfer& send, Peer& peer, Clearance clearance) noexcept;
+  Task send_parts(Transfer& send, Peer& peer, Clearance clearance, std::size_t begin) noexcept;
 
   Engine& engine_;
   Fabric& fabric_;

@@ -108,6 +108,7 @@ struct Transfer {
   Lane* lane = nullptr;             // where it is posted; nullptr with `posted`: for any source
   std::uint64_t sequence = 0;       // order of posting within the context
   std::uint32_t id = 0;             // by which the other side speaks of it; 0: none
+  std::uint32_t sender = 0;         // of a receive that reads: the id of its send
   std::size_t moved = 0;            // bytes that have arrived, of data in parts
   std::size_t wanted = 0;           // bytes that will
   bool posted = false;              // in the matcher
@@ -119,7 +120,8 @@ struct Transfer {
   bool streaming = false;           // its data comes in parts; counted in Peer::streams
   bool withdrawing = false;         // a cancellation is under way
   bool running = false;             // `task` brings it to its end
-  bool waited = false;              // its caller waits for it inside
+  bool waited = false;              // its caller waits inside until it is over
+  bool sender_waits = false;        // of a receive: so does the caller of its send
   std::byte* copy = nullptr;        // of a buffered send
   Receipt outcome;
   Word ended{0};              // times it has ended; awaited by tasks

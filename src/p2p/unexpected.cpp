@@ -30,11 +30,7 @@ Arrival* Unexpected::keep(Context& context, Peer& peer, const Header& header,
 }
 
 void Unexpected::withdraw(Context& context, Peer& peer, const Header& header) noexcept {
-  Arrival* arrival = context.matcher.first_arrival();
-  while (arrival != nullptr &&
-         (arrival->from != &peer || arrival->header.transfer != header.transfer)) {
-    arrival = arrival->in_context.next;
-  }
+  Arrival* const arrival = context.matcher.announced(peer, header.transfer);
   if (arrival == nullptr) return;  // matched: the transfer takes its course
   context.matcher.remove(*arrival);
   if (arrival->payload != nullptr) {  // all of it: what withdraws it came behind

@@ -164,6 +164,14 @@ void wait_for(Request& request) {
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
 }
 
+void expect_all(int count, MPI_Request* requests) {
+  for (int i = 0; i < count; ++i) {
+    if (!is_own(requests[i])) continue;
+    Request& request = *request_of(requests[i]);
+    if (request.started && request.transfer != nullptr) expect_message(request);
+  }
+}
+
 // Before the MPI is asked about requests of its own: programs poll, and what tutti has under way
 // must move on.
 void progress_own() {
@@ -225,6 +233,7 @@ int handle_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
     return native.Waitall(count, requests, statuses);
   }
   // Waiting for ours pumps the host, so the order does not matter.
+  if (count > 1) expect_all(count, requests);
   for (int i = 0; i < count; ++i) {
     if (is_own(requests[i])) wait_for(*request_of(requests[i]));
   }

@@ -26,7 +26,13 @@ Request* make_request(const char* call, Comm& comm, bool persistent) noexcept {
   return request;
 }
 
+void expect_message(Request& request) noexcept {
+  state.messages->expect(*request.transfer);
+  if (request.sending != nullptr) state.messages->expect(*request.sending);
+}
+
 void wait_for_message(Request& request) noexcept {
+  if (request.sending != nullptr) state.messages->expect(*request.sending);
   state.messages->wait(*request.transfer);
   if (request.sending != nullptr) state.messages->wait(*request.sending);
 }
