@@ -315,7 +315,20 @@ void Engine::sleep_at_once(Guard& guard) noexcept {
   if (resumed == resumed_ && sleep_slice(policy_.slice_ns, guard, Attention::all)) ++woken_;
 }
 
+/// The one rank for whose words everything in here waits, where no other thread of this rank may
+/// sleep; else -1.
+std::int32_t Engine::only_awaited() const noexcept {
+  const Waiter& first = *waiters_.next;
+  const bool one = &first != &waiters_ && first.next == &waiters_;
+  if (!one || first.other != nullptr || first.span != 1 || threads_ || background_.pending() != 0)
+    return -1;
+  const bool other = first.peer >= 0 && first.peer != fabric_.rank();
+  return other && fabric_.maps(first.peer) ? first.peer : -1;
+}
+
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept {
+  const std::int32_t awaited = only_awaited();
+  if (awaited >= 0) fabric_.await_only(awaited);
   const std::uint32_t ticket = fabric_.arm(attention);
   bool early = true;
   if (!any_reached()) {
@@ -326,6 +339,7 @@ bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention atte
     guard.resume();
   }
   fabric_.disarm(attention);
+  if (awaited >= 0) fabric_.await_only(-1);
   return early;
 }
 

@@ -259,6 +259,7 @@ class Engine {
   void fail_waiters(Membership& members, Status why) noexcept;
   void fail_unless_told(Membership& members, Status why) noexcept;
   /// Sleeps once; true when that ended before its time.
+  std::int32_t only_awaited() const noexcept;
   bool sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept;
   /// Read in this order: who holds the lock while the last operation ends still runs engine code
   /// when none is pending any more.

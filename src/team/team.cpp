@@ -329,7 +329,7 @@ void Team::note_finished(std::uint64_t epoch) noexcept {
 
 void Team::ring_all() noexcept {
   for (int member = 0; member < size_; ++member) {
-    if (member != rank_ && fabric().maps(job_rank(member))) fabric().wake(job_rank(member));
+    if (member != rank_ && fabric().maps(job_rank(member))) fabric().wake_reader(job_rank(member));
   }
 }
 

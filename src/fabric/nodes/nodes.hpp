@@ -74,6 +74,10 @@ class NodesFabric final : public Fabric {
   void expect_reads() noexcept override;
 
   void wake(std::int32_t peer, Event event) noexcept override;
+  void wake_reader(std::int32_t peer) noexcept override {
+    is_remote(peer) ? wake(peer, Event::solicited) : shm_->wake_reader(peer);
+  }
+  void await_only(std::int32_t peer) noexcept override { shm_->await_only(peer); }
   std::uint32_t arm(Attention attention) noexcept override { return shm_->arm(attention); }
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
   void disarm(Attention attention) noexcept override { shm_->disarm(attention); }

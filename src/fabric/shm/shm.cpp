@@ -283,6 +283,16 @@ void ShmFabric::wake(std::int32_t peer, Event event) noexcept {
     syscall(SYS_futex, &slot.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+void ShmFabric::wake_reader(std::int32_t peer) noexcept {
+  const int local = local_index(peer);
+  if (local < 0) return;
+  const NodeSlot& slot = segment_->slot(local);
+  if (slot.armed.load(std::memory_order_acquire) == 0) return;
+  const std::uint32_t awaited = slot.awaited.load(std::memory_order_relaxed);
+  if (awaited == 0 || awaited == static_cast<std::uint32_t>(rank_ + 1))
+    wake(peer, Event::solicited);
+}
+
 bool ShmFabric::watch_doorbell(std::uint32_t ticket) noexcept {
   if (slot_->watching.exchange(1, std::memory_order_seq_cst) != 0) return false;
   if (slot_->bell.load(std::memory_order_seq_cst) == ticket) return true;

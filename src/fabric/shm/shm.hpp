@@ -132,6 +132,10 @@ class ShmFabric final : public Fabric {
              Completion* completion) noexcept override;
 
   void wake(std::int32_t peer, Event event) noexcept override;
+  void wake_reader(std::int32_t peer) noexcept override;
+  void await_only(std::int32_t peer) noexcept override {
+    slot_->awaited.store(static_cast<std::uint32_t>(peer + 1), std::memory_order_relaxed);
+  }
   std::uint32_t arm(Attention attention) noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
   void disarm(Attention attention) noexcept override;

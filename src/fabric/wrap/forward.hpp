@@ -45,6 +45,8 @@ class Forward : public Fabric {
   void progress() noexcept override { inner_->progress(); }
   void expect_reads() noexcept override { inner_->expect_reads(); }
   void wake(std::int32_t peer, Event event) noexcept override { inner_->wake(peer, event); }
+  void wake_reader(std::int32_t peer) noexcept override { inner_->wake_reader(peer); }
+  void await_only(std::int32_t peer) noexcept override { inner_->await_only(peer); }
   std::uint32_t arm(Attention attention) noexcept override { return inner_->arm(attention); }
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns,
              Attention attention) noexcept override {
