@@ -37,6 +37,7 @@ class Transfers {
     ++unfinished_;
     transfer.outcome = Receipt{};
     transfer.moved = 0;
+    transfer.sender = 0;
   }
   /// From now on a request to send raises an interrupt here.
   void watch(Transfer& transfer) noexcept;
