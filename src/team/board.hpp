@@ -18,14 +18,14 @@ struct CellCounts {
 };
 inline constexpr CellCounts kManyCells{64, 16};
 /// For a team that runs one collective at a time: a persistent one.
-inline constexpr CellCounts kFewCells{4, 4};
+inline constexpr CellCounts kFewCells{32, 8};
 inline constexpr std::size_t kSmallCellBytes =
     128;  // two lines, since lines are prefetched in pairs
 inline constexpr std::size_t kCellBytes = 1024 + 128;  // a kilobyte, the flag before it
 
 template <std::size_t Bytes>
 struct alignas(2 * kCacheLine) CellOf {
-  Word flag;  // epoch + 1 of the message inside; stored after the data (release)
+  Word flag;  // 2 * epoch + phase of the message inside; stored after the data (release)
   std::byte data[Bytes - sizeof(Word)];
 };
 using SmallCell = CellOf<kSmallCellBytes>;
