@@ -38,7 +38,10 @@ class Stream {
     return team_.reached(line_of(item, member).flag, first_ + item + 1, member);
   }
   const std::byte* block(std::uint64_t item, int member) const noexcept {
-    return team_.arena(member) + line_of(item, member).offset;
+    const StreamLine& line = line_of(item, member);
+    const std::byte* const block = team_.arena(member) + line.offset;
+    team_.fabric().look(block, line.bytes);
+    return block;
   }
   const Key& posted_key(std::uint64_t item, int member) const noexcept {
     return line_of(item, member).key;

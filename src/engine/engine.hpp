@@ -134,7 +134,10 @@ class Engine {
   /// True when `word` has reached `value`, now or within the pauses that a blocking caller may
   /// spend. What a function asks before it makes a coroutine of itself.
   bool soon(const Word& word, std::uint64_t value) const noexcept {
-    if (word.load(std::memory_order_acquire) >= value) return true;
+    if (word.load(std::memory_order_acquire) >= value) {
+      fabric_.look(&word, sizeof word);
+      return true;
+    }
     for (std::uint32_t i = spins_; i != 0; --i) {
       cpu_pause();
       if (word.load(std::memory_order_acquire) >= value) return true;

@@ -382,6 +382,12 @@ class Fabric {
     if (traits_.virtual_time) spend_virtually(work, bytes);
   }
 
+  /// Charges what it takes to read [begin, begin + bytes) of memory that another rank of the node
+  /// has written.
+  void look(const void* begin, std::size_t bytes) noexcept {
+    if (traits_.virtual_time) look_virtually(begin, bytes);
+  }
+
   // ---- datagrams -----------------------------------------------------------------------------
 
   /// Unreliable multicast of this fabric, or nullptr.
@@ -403,6 +409,10 @@ class Fabric {
   }
   virtual void spend_virtually(Work work, std::size_t bytes) noexcept {
     static_cast<void>(work);
+    static_cast<void>(bytes);
+  }
+  virtual void look_virtually(const void* begin, std::size_t bytes) noexcept {
+    static_cast<void>(begin);
     static_cast<void>(bytes);
   }
 

@@ -223,7 +223,9 @@ bool Team::scan_done(std::uint64_t epoch) noexcept {
   std::uint64_t floor = ~std::uint64_t{0};
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    floor = std::min(floor, board(member)->done.load(std::memory_order_acquire));
+    const Word& done = board(member)->done;
+    fabric().look(&done, sizeof done);
+    floor = std::min(floor, done.load(std::memory_order_acquire));
     if (floor < epoch) return false;
   }
   done_floor_ = std::max(done_floor_, floor);
@@ -234,7 +236,9 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
   std::uint64_t floor = ~std::uint64_t{0};
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    floor = std::min(floor, board(member)->drained.load(std::memory_order_acquire));
+    const Word& drained = board(member)->drained;
+    fabric().look(&drained, sizeof drained);
+    floor = std::min(floor, drained.load(std::memory_order_acquire));
     if (floor < item) return false;
   }
   drained_floor_ = std::max(drained_floor_, floor);

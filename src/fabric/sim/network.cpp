@@ -132,6 +132,33 @@ void read_topology(Reader& r, const toml::table& t, Network* n) {
   n->uplinks = static_cast<int>(leaf / over);
 }
 
+void read_node(Reader& r, const toml::table& t, Network* n) {
+  constexpr const char* kWhere = "[node]";
+  r.only(t, kWhere,
+         {"l3", "numa", "package", "line_l3", "line_numa", "line_package", "line_far", "serve",
+          "follow"});
+  const double l3 = r.number(t, kWhere, "l3");
+  const double numa = r.number(t, kWhere, "numa");
+  const double package = r.number(t, kWhere, "package");
+  n->node.line_l3 = picoseconds(r.number(t, kWhere, "line_l3"));
+  n->node.line_numa = picoseconds(r.number(t, kWhere, "line_numa"));
+  n->node.line_package = picoseconds(r.number(t, kWhere, "line_package"));
+  n->node.line_far = picoseconds(r.number(t, kWhere, "line_far"));
+  n->node.serve = picoseconds(r.number(t, kWhere, "serve"));
+  n->node.follow = picoseconds(r.number(t, kWhere, "follow"));
+  if (r.failed()) return;
+  const auto whole = [](double value) {
+    return value >= 1 && value <= 4096 && value == std::floor(value);
+  };
+  if (!whole(l3) || !whole(numa) || !whole(package) || l3 > numa || numa > package)
+    return r.complain(
+        "l3, numa and package in [node] must be whole numbers of cores, each at least the one "
+        "before");
+  n->node.l3 = static_cast<int>(l3);
+  n->node.numa = static_cast<int>(numa);
+  n->node.package = static_cast<int>(package);
+}
+
 double probability(Reader& r, const toml::table& t, const char* key) {
   const double value = r.number(t, "[datagram]", key, false);
   if (value > 1) r.complain(std::string(key) + " in [datagram] is a probability, from 0 to 1");
@@ -175,7 +202,7 @@ Status load_network(const std::string& path, Network* out, std::string* message)
   Reader reader(path, root);
   Network network;
   reader.only(root, "a profile",
-              {"name", "source", "via", "loggp", "host", "fat_tree", "datagram"});
+              {"name", "source", "via", "loggp", "host", "node", "fat_tree", "datagram"});
   network.name = reader.text("name");
   network.source = reader.text("source");
   const toml::table* via = reader.table("via", false);
@@ -187,6 +214,8 @@ Status load_network(const std::string& path, Network* out, std::string* message)
   if (!reader.failed() && loggp != nullptr) read_loggp(reader, *loggp, &network);
   if (const toml::table* host = reader.table("host", true); host != nullptr)
     read_host(reader, *host, &network);
+  if (const toml::table* node = reader.table("node", false); node != nullptr)
+    read_node(reader, *node, &network);
   if (const toml::table* tree = reader.table("fat_tree", false); tree != nullptr)
     read_topology(reader, *tree, &network);
   if (const toml::table* datagram = reader.table("datagram", false); datagram != nullptr) {

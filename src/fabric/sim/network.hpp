@@ -39,6 +39,17 @@ class PerByte {
   std::uint64_t femtoseconds_ = 0;
 };
 
+/// The cores of a node whose caches are coherent, and what a line takes from one to another
+/// (fabric/sim/lines.hpp). Cores are numbered so that those that share something follow each other.
+struct CoherentNode {
+  int l3 = 0;       // cores that share a last-level cache; 0: nothing is said, Network::line counts
+  int numa = 0;     // cores of a NUMA domain
+  int package = 0;  // cores of a package
+  Time line_l3 = 0, line_numa = 0, line_package = 0, line_far = 0;
+  Time serve = 0;   // from one reader of a line to the next
+  Time follow = 0;  // from one line to the next of a core that reads many
+};
+
 struct Network {
   std::string name;
   std::string source;  // where the figures come from
@@ -64,6 +75,7 @@ struct Network {
   // ---- within a node
   Time line = 0;  // a cache line from one core to another
   Time call = 0;  // a system call (cross-memory attach)
+  CoherentNode node;
 
   // ---- datagrams: what may happen to each copy on its last link
   std::size_t mtu = 2048;  // largest datagram

@@ -226,7 +226,11 @@ void SimFabric::signal_virtually(std::int32_t peer, Word& word, std::uint64_t va
   message.to = peer;
   message.word = &word;
   message.value = value;
-  world_.at(clock_ + world_.network().line, &message, World::kVisible);
+  if (world_.lines().modelled()) {
+    world_.at(clock_, &message, World::kStore);
+  } else {
+    world_.at(clock_ + world_.network().line, &message, World::kVisible);
+  }
 }
 
 void SimFabric::spend_virtually(Work work, std::size_t bytes) noexcept {
@@ -250,7 +254,31 @@ void SimFabric::spend_virtually(Work work, std::size_t bytes) noexcept {
   }
 }
 
+void SimFabric::look_virtually(const void* begin, std::size_t bytes) noexcept {
+  Lines& lines = world_.lines();
+  if (!lines.modelled() || !world_.in_arenas(begin)) return;
+  const Time has = lines.read_all(begin, bytes, rank_, clock_);
+  if (has > clock_) occupy(has - clock_);
+}
+
+/// Whether the line of a word that has been reached is here at `time`; if not, it is on its way.
+bool SimFabric::has_line(const Waiter& waiter, Time time) noexcept {
+  Lines& lines = world_.lines();
+  if (!lines.modelled() || !world_.in_arenas(waiter.word)) return true;
+  Time has = time;
+  if (lines.awaits(waiter.word, rank_, time, &has)) {
+    Message& message = *world_.make();
+    message.kind = Message::Kind::store;
+    message.from = message.to = rank_;
+    world_.at(has, &message, World::kCopied);
+  }
+  return has <= time;
+}
+
 void SimFabric::watch(Waiter& waiter) noexcept {
+  // It has looked in vain, and goes on looking: it has a copy of what is there now.
+  if (world_.lines().modelled() && world_.in_arenas(waiter.word))
+    static_cast<void>(world_.lines().read(waiter.word, rank_, clock_));
   waiter.previous = waiters_.previous;
   waiter.next = &waiters_;
   waiters_.previous->next = &waiter;
@@ -313,7 +341,7 @@ void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
 
 void SimFabric::settle(Time time) noexcept {
   for (Waiter* waiter = waiters_.next; waiter != &waiters_;) {
-    if (!waiter->reached()) {
+    if (!waiter->reached() || !has_line(*waiter, time)) {
       waiter = waiter->next;
       continue;
     }

@@ -21,7 +21,10 @@ constexpr Time kNoticed =
 
 }  // namespace
 
-World::World(const WorldSpec& spec) : spec_(spec), ranks_(spec.nodes * spec.ranks_per_node) {}
+World::World(const WorldSpec& spec)
+    : spec_(spec),
+      ranks_(spec.nodes * spec.ranks_per_node),
+      lines_(spec.network.node, spec.ranks_per_node) {}
 
 World::~World() {
   for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(fabrics_ + rank);
@@ -180,6 +183,12 @@ bool World::step() {
     case kLost:
       notice_loss(message, now_);
       break;
+    case kStore:
+      at(lines_.write(message->word, message->from, now_), message, kVisible);
+      break;
+    case kCopied:
+      arrive_copy(message, now_);
+      break;
     case kLeaf:
       spread_in_leaf(message, now_);
       break;
@@ -295,6 +304,13 @@ void World::make_visible(Message* message, Time time) {
   fabric(rank).rung_ = rings;
   settle_node_of(rank, time);
   fabric(rank).rung_ = false;
+}
+
+/// A rank has got the line that it waited for.
+void World::arrive_copy(Message* message, Time time) {
+  const int rank = message->to;
+  give(message);
+  fabric(rank).settle(time);
 }
 
 void World::settle_node_of(int rank, Time time) {

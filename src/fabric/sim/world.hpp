@@ -19,6 +19,7 @@
 #include "fabric/sim/datagrams.hpp"
 #include "fabric/sim/event_queue.hpp"
 #include "fabric/sim/large_memory.hpp"
+#include "fabric/sim/lines.hpp"
 #include "fabric/sim/network.hpp"
 #include "fabric/sim/noise.hpp"
 
@@ -148,6 +149,8 @@ class World {
   /// Resumes the rank's tasks whose words have been reached by what another of its tasks did: to be
   /// called after a task has been started from outside.
   void settle(int rank);
+  /// What the ranks of a node have read of each other's memory, where the profile describes it.
+  Lines& lines() noexcept { return lines_; }
   Groups& groups() noexcept { return groups_; }
   /// Puts between nodes, in the order of their arrival, where WorldSpec::trace was set.
   const std::vector<Delivery>& deliveries() const noexcept { return deliveries_; }
@@ -176,7 +179,19 @@ class World {
  private:
   friend class SimFabric;
   friend class SimDatagrams;
-  enum Step : std::uintptr_t { kPost, kRead, kUp, kDown, kArrive, kTurn, kVisible, kLost, kLeaf };
+  enum Step : std::uintptr_t {
+    kPost,
+    kRead,
+    kUp,
+    kDown,
+    kArrive,
+    kTurn,
+    kVisible,
+    kLost,
+    kLeaf,
+    kStore,
+    kCopied
+  };
 
   /// Servers of a node's NIC: when each is free again.
   struct Nic {
@@ -247,6 +262,7 @@ class World {
   void notice_loss(Message* message, Time time);
   /// Resumes all tasks of the rank's node whose words are reached.
   void settle_node_of(int rank, Time time);
+  void arrive_copy(Message* message, Time time);
 
   WorldSpec spec_;
   int ranks_;
@@ -263,6 +279,7 @@ class World {
   };
   std::vector<Touched> touched_;
   std::vector<Nic> nics_;  // by node
+  Lines lines_;
   std::vector<Time> up_,
       down_;  // fat tree: when each up-link and down-link of each leaf is free again
   EventQueue<std::uintptr_t> queue_;
