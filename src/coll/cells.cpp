@@ -12,4 +12,20 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexce
   co_return Status::success();
 }
 
+Task Cells::wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_t bytes) noexcept {
+  const std::uint64_t cells = team.cells_for(bytes);
+  const std::uint64_t needed = epoch - cells + 1;
+  if (team.read_by_all_until_ >= needed) {
+    co_await team.wait_done(needed);
+  } else {
+    for (int i = 0; tree.neighbour(i) >= 0; ++i) {
+      const int member = tree.neighbour(i);
+      co_await team.reached(team.board(member)->done, needed + cells / 2, member);
+    }
+    team.neighbours_floor_ = std::max(team.neighbours_floor_, needed + cells / 2);
+  }
+  co_await team.reached(team.own_board_->done, needed, team.rank());
+  co_return Status::success();
+}
+
 }  // namespace tutti

@@ -1,11 +1,13 @@
 // Cells: small messages of a collective, published once and read by all (team/board.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/copy_shared.hpp"
 #include "base/task.hpp"
+#include "coll/pattern/cell_tree.hpp"
 #include "team/copy_small.hpp"
 #include "team/team.hpp"
 
@@ -13,8 +15,14 @@ namespace tutti {
 
 /// The cells of one collective's epoch. A view: as long as team and ticket live. `bytes` is the
 /// size of the published message, the same for all publishers of an epoch.
+///
+/// A cell is published for all members, or for the neighbours in a tree alone. Such a cell may be
+/// published twice in its epoch: first what has been folded below (`part`), then the result
+/// (`whole`), which comes when the only reader of the part has read it.
 class Cells {
  public:
+  enum class Phase : std::uint8_t { part = 1, whole = 2 };
+
   Cells(Team& team, const Ticket& ticket) noexcept : team_(team), epoch_(ticket.epoch) {}
 
   /// For publishers that may run ahead: asks for the lines of the cells that come next, a publisher
@@ -42,19 +50,15 @@ class Cells {
   Task wait_free(std::size_t bytes) const noexcept { return wait_free(team_, epoch_, bytes); }
   /// Copies `bytes` (at most Team::kCellCapacity) into the own cell and publishes it.
   void publish(const void* data, std::size_t bytes) const noexcept {
-    const Team::CellView cell = team_.cell_of(*team_.own_board_, epoch_, bytes);
-    team_.fabric().spend(Work::copy, bytes);
-    if (team_.carries(bytes)) {
-      // Of publishers that run ahead, a small cell's lines have been asked for (prefetch_own).
-      Team::is_small(bytes) ? copy_small(cell.data, data, bytes)
-                            : copy_to_shared(cell.data, data, bytes);
-    }
-    team_.fabric().signal(team_.job_rank(team_.rank()), cell.flag, epoch_ + 1);
+    fill(data, bytes);
+    signal(bytes, Phase::whole);
+    team_.read_by_all_until_ = epoch_ + 1;
     team_.wake_members();
   }
   /// Awaits the cell of `member`.
-  Engine::Reached published(int member, std::size_t bytes) const noexcept {
-    return team_.reached(team_.cell_of(*team_.board(member), epoch_, bytes).flag, epoch_ + 1,
+  Engine::Reached published(int member, std::size_t bytes,
+                            Phase phase = Phase::whole) const noexcept {
+    return team_.reached(team_.cell_of(*team_.board(member), epoch_, bytes).flag, flag(phase),
                          member);
   }
   /// True when the cells of all members [first, last) but this rank's are there, now or soon
@@ -62,16 +66,72 @@ class Cells {
   bool soon_published(int first, int last, std::size_t bytes) const noexcept {
     for (int member = first; member < last; ++member) {
       if (member == team_.rank()) continue;
-      const Word& flag = team_.cell_of(*team_.board(member), epoch_, bytes).flag;
-      if (!team_.engine().soon(flag, epoch_ + 1)) return false;
+      const Word& word = team_.cell_of(*team_.board(member), epoch_, bytes).flag;
+      if (!team_.engine().soon(word, flag(Phase::whole))) return false;
     }
     return true;
   }
+
+  // ---- within a tree, where only neighbours read the own cell
+
+  /// As free(), for the neighbours alone.
+  bool free(const CellTree& tree, std::size_t bytes) const noexcept {
+    if (team_.tree_degree_ != tree.degree()) change_tree(tree.degree());
+    const std::uint64_t cells = team_.cells_for(bytes);
+    if (epoch_ < cells) return true;
+    const std::uint64_t needed = epoch_ - cells + 1;
+    if (team_.next_done_ < needed) return false;
+    if (team_.read_by_all_until_ >= needed) return team_.all_done(needed);
+    if (team_.neighbours_floor_ >= needed) return true;
+    std::uint64_t floor = ~std::uint64_t{0};
+    for (int i = 0; tree.neighbour(i) >= 0; ++i) {
+      const Word& done = team_.board(tree.neighbour(i))->done;
+      floor = std::min(floor, done.load(std::memory_order_acquire));
+    }
+    team_.neighbours_floor_ = floor;
+    return floor >= needed;
+  }
+  Task wait_free(const CellTree& tree, std::size_t bytes) const noexcept {
+    return wait_free(team_, epoch_, tree, bytes);
+  }
+  /// Where a message is composed in place.
+  std::byte* own(std::size_t bytes) const noexcept {
+    return team_.cell_of(*team_.own_board_, epoch_, bytes).data;
+  }
+  void fill(const void* data, std::size_t bytes) const noexcept {
+    team_.fabric().spend(Work::copy, bytes);
+    if (!team_.carries(bytes)) return;
+    // Of publishers that run ahead, a small cell's lines have been asked for (prefetch_own).
+    Team::is_small(bytes) ? copy_small(own(bytes), data, bytes)
+                          : copy_to_shared(own(bytes), data, bytes);
+  }
+  /// Publishes what the own cell holds, for the neighbours.
+  void publish(const CellTree& tree, std::size_t bytes, Phase phase) const noexcept {
+    signal(bytes, phase);
+    if (!team_.fabric().sleepers()) return;
+    for (int i = 0; tree.neighbour(i) >= 0; ++i)
+      team_.fabric().wake_reader(team_.job_rank(tree.neighbour(i)));
+  }
   const std::byte* data(int member, std::size_t bytes) const noexcept {
-    return team_.cell_of(*team_.board(member), epoch_, bytes).data;
+    const std::byte* const data = team_.cell_of(*team_.board(member), epoch_, bytes).data;
+    team_.fabric().look(data, bytes);
+    return data;
   }
 
  private:
+  std::uint64_t flag(Phase phase) const noexcept {
+    return 2 * epoch_ + static_cast<std::uint64_t>(phase);
+  }
+  void signal(std::size_t bytes, Phase phase) const noexcept {
+    Word& word = team_.cell_of(*team_.own_board_, epoch_, bytes).flag;
+    team_.fabric().signal(team_.job_rank(team_.rank()), word, flag(phase));
+  }
+  /// The cells that are out were published for neighbours in another tree: anybody may read them.
+  void change_tree(int degree) const noexcept {
+    team_.tree_degree_ = degree;
+    team_.read_by_all_until_ = epoch_;
+    team_.neighbours_floor_ = 0;
+  }
   /// Larger ones are asked for when they are written.
   static bool fills_two_lines(std::size_t bytes) noexcept {
     return bytes > kCacheLine - sizeof(Word) && Team::is_small(bytes);
@@ -80,7 +140,7 @@ class Cells {
   /// again.
   void prefetch_published(int publisher, std::size_t bytes) const noexcept {
     const Team::CellView next = team_.cell_of(*team_.board(publisher), epoch_ + 1, bytes);
-    if (next.flag.load(std::memory_order_relaxed) != epoch_ + 2) return;
+    if (next.flag.load(std::memory_order_relaxed) != flag(Phase::whole) + 2) return;
     for (std::size_t at = kCacheLine - sizeof(Word); at < bytes; at += kCacheLine)
       prefetch_to_read(next.data + at);
   }
@@ -90,6 +150,7 @@ class Cells {
         &team_.cell_of(*team_.board(publisher), ahead, bytes).flag);
   }
   static Task wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexcept;
+  static Task wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_t bytes) noexcept;
 
   Team& team_;
   const std::uint64_t epoch_;

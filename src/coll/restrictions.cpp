@@ -55,6 +55,11 @@ constexpr const char* kHierarchical = "members share nodes: it runs between thei
 constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
 
+const char* folds_in_cells(const Shape& s) {
+  if (const char* why = fits_cell(s)) return why;
+  return s.fixed_order ? kTree : nullptr;
+}
+
 const char* fits_inbox_blocks(const Shape& s, std::int64_t block) {
   if (s.hierarchical) return kHierarchical;
   return chunks(s.bytes, static_cast<std::size_t>(block)) <= Inbox::kBcastBlocks

@@ -9,6 +9,7 @@ namespace tutti {
 
 // Why it cannot run, or nullptr.
 const char* fits_cell(const Shape& s);
+const char* folds_in_cells(const Shape& s);
 const char* through_shared_blocks(const Shape& s);
 const char* reduces_through_shared_blocks(const Shape& s);
 const char* whole_vectors(const Shape& s);

@@ -344,10 +344,13 @@ class Team : public InFramePool {
   std::vector<std::byte*> arenas_;        // by member
   std::vector<DirectoryEntry*> entries_;  // by member; nullptr until found, or where it has none
   int found_ = 0;                         // members [0, found_) have been found
-  int released_to_ = 0;              // members [0, released_to_) know that this end is released
-  std::uint64_t done_floor_ = 0;     // all members are known to have finished epochs below
-  std::uint64_t drained_floor_ = 0;  // all members are known to have drained items below
-  Word stream_turn_{0};              // first item whose collective may use the streams; local
+  int released_to_ = 0;                  // members [0, released_to_) know that this end is released
+  std::uint64_t done_floor_ = 0;         // all members are known to have finished epochs below
+  std::uint64_t neighbours_floor_ = 0;   // the same of the neighbours in the tree of cells
+  std::uint64_t read_by_all_until_ = 0;  // own cells of epochs below may be read by any member
+  int tree_degree_ = 0;                  // of that tree; 0: none yet
+  std::uint64_t drained_floor_ = 0;      // all members are known to have drained items below
+  Word stream_turn_{0};                  // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
   std::unique_ptr<NodeMap> own_node_map_;

@@ -1,0 +1,31 @@
+// Small messages through a tree of cells: up, folded on the way, and down again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/task.hpp"
+#include "coll/algorithm.hpp"
+#include "coll/collective.hpp"
+#include "coll/pattern/cell_tree.hpp"
+
+namespace tutti {
+
+/// Parameters of the algorithms.
+struct TreeOfCells {
+  std::int64_t degree = 3;
+};
+inline constexpr auto kTreeOfCells = parameters_of<TreeOfCells>(
+    {{&TreeOfCells::degree, "degree", "children a step", 1, 63, "degree: 1 to 63"}});
+
+inline CellTree cell_tree(const Collective& c, TreeOfCells p) noexcept {
+  return CellTree(c.rank(), c.size(), static_cast<int>(p.degree));
+}
+
+/// Folds the vectors of the own subtree in rank order: at rank 0 into `result`, elsewhere into the
+/// own cell, for the parent.
+Task fold_up_cells(Collective& c, const CellTree& tree, void* result) noexcept;
+/// Everybody gets the result that rank 0 has in `result`, there. After fold_up_cells.
+Task pass_down_cells(Collective& c, const CellTree& tree, void* result) noexcept;
+
+}  // namespace tutti
