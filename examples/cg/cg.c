@@ -1,14 +1,14 @@
 /* Solves the Poisson equation on a square with the conjugate-gradient method: a plain MPI program,
  * as they are: it knows nothing of tutti.
  *
- *   cg [--side POINTS] [--seconds TIME] [--json FILE]
+ *   cg [--side POINTS] [--seconds TIME] [--solves N] [--json FILE]
  *
  * -laplace(u) = f on the unit square, u = 0 on its border, five-point differences; f is chosen such
  * that u(x, y) = x (1-x) e^x y (1-y) e^y is the solution, so the answer can be checked. Every rank
  * holds a band of rows. Each iteration exchanges one row with each neighbour (MPI_Sendrecv) and
  * sums two scalars over all ranks (MPI_Allreduce): where a problem is spread over many ranks, those
- * sums are what it waits for. Solves again until TIME is over, to have something to measure; times
- * are those of one solve. Exit status 1 when the answer is wrong. */
+ * sums are what it waits for. Solves again until TIME is over and N solves are done, to have
+ * something to measure; times are those of one solve. Exit status 1 when the answer is wrong. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -178,6 +178,7 @@ static void write_json(const char* name, const Grid* grid, int size, int iterati
 typedef struct {
   int side;
   double seconds;
+  int solves; /* at least */
   const char* json;
 } Options;
 
@@ -190,6 +191,8 @@ static int parse(int argc, char** argv, Options* options) {
       options->side = atoi(argv[i + 1]);
     } else if (strcmp(argv[i], "--seconds") == 0) {
       options->seconds = atof(argv[i + 1]);
+    } else if (strcmp(argv[i], "--solves") == 0) {
+      options->solves = atoi(argv[i + 1]);
     } else if (strcmp(argv[i], "--json") == 0) {
       options->json = argv[i + 1];
     } else {
@@ -228,7 +231,7 @@ static int run(const Options* options, const Grid* grid, int size) {
     iterations = solve(x, grid, &times, &residual);
     times.total_s += MPI_Wtime() - start;
     ++solves;
-  } while (again(first, options->seconds, grid->comm));
+  } while (solves < options->solves || again(first, options->seconds, grid->comm));
   per_solve(&times, solves);
   const double error = largest_error(x, grid);
   free(x);
@@ -262,7 +265,9 @@ int main(int argc, char** argv) {
     status = run(&options, &grid, size);
   } else if (grid.rank == 0) {
     fprintf(stderr,
-            "usage: cg [--side POINTS] [--seconds TIME] [--json FILE], POINTS at least %d\n", size);
+            "usage: cg [--side POINTS] [--seconds TIME] [--solves N] [--json FILE], POINTS at "
+            "least %d\n",
+            size);
   }
   MPI_Finalize();
   return status;
