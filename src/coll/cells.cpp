@@ -15,6 +15,8 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexce
 Task Cells::wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_t bytes) noexcept {
   const std::uint64_t cells = team.cells_for(bytes);
   const std::uint64_t needed = epoch - cells + 1;
+  // Before its own part of that epoch is over, this rank does not know for whom it will publish.
+  co_await team.reached(team.own_board_->done, needed, team.rank());
   if (team.read_by_all_until_ >= needed) {
     co_await team.wait_done(needed);
   } else {
@@ -22,9 +24,9 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_
       const int member = tree.neighbour(i);
       co_await team.reached(team.board(member)->done, needed + cells / 2, member);
     }
-    team.neighbours_floor_ = std::max(team.neighbours_floor_, needed + cells / 2);
+    if (team.tree_degree_ == tree.degree())
+      team.neighbours_floor_ = std::max(team.neighbours_floor_, needed + cells / 2);
   }
-  co_await team.reached(team.own_board_->done, needed, team.rank());
   co_return Status::success();
 }
 

@@ -52,7 +52,7 @@ class Cells {
   void publish(const void* data, std::size_t bytes) const noexcept {
     fill(data, bytes);
     signal(bytes, Phase::whole);
-    team_.read_by_all_until_ = epoch_ + 1;
+    team_.read_by_all_until_ = std::max(team_.read_by_all_until_, epoch_ + 1);
     team_.wake_members();
   }
   /// Awaits the cell of `member`.
@@ -100,6 +100,7 @@ class Cells {
   }
   void fill(const void* data, std::size_t bytes) const noexcept {
     team_.fabric().spend(Work::copy, bytes);
+    team_.fabric().wrote(own(bytes), bytes);
     if (!team_.carries(bytes)) return;
     // Of publishers that run ahead, a small cell's lines have been asked for (prefetch_own).
     Team::is_small(bytes) ? copy_small(own(bytes), data, bytes)
@@ -126,10 +127,12 @@ class Cells {
     Word& word = team_.cell_of(*team_.own_board_, epoch_, bytes).flag;
     team_.fabric().signal(team_.job_rank(team_.rank()), word, flag(phase));
   }
-  /// The cells that are out were published for neighbours in another tree: anybody may read them.
+  /// The cells of all collectives that have their place were or will be published for neighbours in
+  /// another tree: anybody may read them.
   void change_tree(int degree) const noexcept {
+    if (team_.tree_degree_ != 0)
+      team_.read_by_all_until_ = std::max(team_.read_by_all_until_, team_.next_epoch_);
     team_.tree_degree_ = degree;
-    team_.read_by_all_until_ = epoch_;
     team_.neighbours_floor_ = 0;
   }
   /// Larger ones are asked for when they are written.

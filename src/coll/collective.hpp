@@ -49,12 +49,14 @@ class Collective {
   /// place() into a shared block that others will read.
   void place_shared(void* destination, const void* source, std::size_t bytes) noexcept {
     team.fabric().spend(Work::copy, bytes);
+    team.fabric().wrote(destination, bytes);
     if (team.carries(bytes)) copy_to_shared(destination, source, bytes);
   }
   /// out = left (op) right for `bytes` of whole elements, by the call's reduction.
   void fold(const void* left, const void* right, void* out, std::size_t bytes) noexcept {
     const Reduction& reduction = *call.reduction;
     team.fabric().spend(Work::reduce, bytes);
+    team.fabric().wrote(out, bytes);
     if (team.carries(bytes))
       reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
   }

@@ -318,12 +318,16 @@ void Engine::sleep_at_once(Guard& guard) noexcept {
 /// The one rank for whose words everything in here waits, where no other thread of this rank may
 /// sleep; else -1.
 std::int32_t Engine::only_awaited() const noexcept {
-  const Waiter& first = *waiters_.next;
-  const bool one = &first != &waiters_ && first.next == &waiters_;
-  if (!one || first.other != nullptr || first.span != 1 || threads_ || background_.pending() != 0)
-    return -1;
-  const bool other = first.peer >= 0 && first.peer != fabric_.rank();
-  return other && fabric_.maps(first.peer) ? first.peer : -1;
+  if (threads_ || background_.pending() != 0) return -1;
+  std::int32_t only = -1;
+  for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
+    if (static_cast<const Membership*>(waiter->owner)->belled) continue;
+    const std::int32_t peer = waiter->peer;
+    const bool one_word = waiter->other == nullptr && waiter->span == 1;
+    if (!one_word || peer < 0 || peer == fabric_.rank() || (only >= 0 && peer != only)) return -1;
+    only = peer;
+  }
+  return only >= 0 && fabric_.maps(only) ? only : -1;
 }
 
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept {

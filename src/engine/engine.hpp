@@ -26,6 +26,7 @@ struct Membership {
   int size = 0;
   Status broken;                        // set once when a member is lost; later waits fail at once
   bool background = false;              // nobody waits for it at present: no deadline applies
+  bool belled = false;                  // who writes what is awaited wakes this rank itself
   const std::uint64_t* team = nullptr;  // the id under which breakages are told; nullptr: none
   std::uint64_t breakages_seen = 0;     // breakages that it has been compared with
   bool announced = false;               // `broken` is what all members have been told

@@ -388,6 +388,11 @@ class Fabric {
     if (traits_.virtual_time) look_virtually(begin, bytes);
   }
 
+  /// This rank has written [begin, begin + bytes), which others may read.
+  void wrote(const void* begin, std::size_t bytes) noexcept {
+    if (traits_.virtual_time) wrote_virtually(begin, bytes);
+  }
+
   // ---- datagrams -----------------------------------------------------------------------------
 
   /// Unreliable multicast of this fabric, or nullptr.
@@ -409,6 +414,10 @@ class Fabric {
   }
   virtual void spend_virtually(Work work, std::size_t bytes) noexcept {
     static_cast<void>(work);
+    static_cast<void>(bytes);
+  }
+  virtual void wrote_virtually(const void* begin, std::size_t bytes) noexcept {
+    static_cast<void>(begin);
     static_cast<void>(bytes);
   }
   virtual void look_virtually(const void* begin, std::size_t bytes) noexcept {

@@ -28,6 +28,11 @@ class Contexts {
   static Context* known(const Team& team) noexcept { return team.context; }
   /// Of a packet, which may be of a team that this rank has not used yet.
   Context& of(const std::uint64_t id[2]) noexcept;
+  /// The same; nullptr: nothing is known of it.
+  Context* find(const std::uint64_t id[2]) noexcept {
+    const auto place = contexts_.find({id[0], id[1]});
+    return place == contexts_.end() ? nullptr : place->second.get();
+  }
   void erase(Context& context) noexcept;
   template <class Function>
   void for_each(Function&& function) noexcept {

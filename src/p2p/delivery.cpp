@@ -52,7 +52,7 @@ void Delivery::handle(Peer& peer, const Packet& packet) noexcept {
   if (header.kind == PacketKind::withdraw)
     return unexpected_.withdraw(contexts_.of(header.context), peer, header);
   if (header.kind == PacketKind::waits)
-    return rendezvous_.sender_waits(contexts_.of(header.context), peer, header);
+    return rendezvous_.sender_waits(contexts_.find(header.context), peer, header);
   if (header.kind == PacketKind::last) {
     peer.heard_last = true;
     return;

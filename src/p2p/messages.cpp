@@ -200,6 +200,7 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
 void Messages::expect(Transfer& transfer) noexcept {
   if (transfer.waited || transfer.bytes <= eager_.most(nullptr) || !transfer.active()) return;
   Entry guard(engine_, backlog_);
+  delivery_.poll(transfer.peer);  // it may be over
   if (!transfer.active()) return;
   transfer.waited = true;
   if (transfer.kind == Transfer::Kind::send) rendezvous_.wait_for(transfer);

@@ -49,7 +49,9 @@ struct Packet {
 };
 
 struct Peer {
-  Peer(const Site& its_site, std::int32_t job_rank) noexcept : site(its_site), rank(job_rank) {}
+  Peer(const Site& its_site, std::int32_t job_rank) noexcept : site(its_site), rank(job_rank) {
+    members.belled = true;
+  }
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 

@@ -14,7 +14,7 @@ Peers::Peers(Engine& engine, ArenaHeap& heap, Transfers& transfers, Backlog& bac
       backlog_(backlog),
       delivery_(delivery),
       site_{engine, engine.fabric(), heap, {}} {
-  nobody_.background = true;
+  nobody_.background = nobody_.belled = true;
 }
 
 Peers::~Peers() {

@@ -90,7 +90,7 @@ void Rendezvous::wait_for(Transfer& send) noexcept {
   outbox_.post(*send.peer, header, nullptr);
 }
 
-void Rendezvous::sender_waits(Context& context, Peer& peer, const Header& header) noexcept {
+void Rendezvous::sender_waits(Context* context, Peer& peer, const Header& header) noexcept {
   for (Transfer* transfer = peer.open.first(); transfer != nullptr;
        transfer = peer.open.next(*transfer)) {
     if (transfer->kind == Transfer::Kind::receive && transfer->sender == header.transfer) {
@@ -98,13 +98,15 @@ void Rendezvous::sender_waits(Context& context, Peer& peer, const Header& header
       return;
     }
   }
-  if (Arrival* const arrival = context.matcher.announced(peer, header.transfer))
-    arrival->header.detail |= kSenderWaits;
+  Arrival* const arrival =
+      context == nullptr ? nullptr : context->matcher.announced(peer, header.transfer);
+  if (arrival != nullptr) arrival->header.detail |= kSenderWaits;
 }
 
 /// Tells the sender to go on: to write to the receive's buffer, or to send the data in parts.
 void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
                        std::size_t begin) noexcept {
+  if (!peer.lost.ok()) return transfers_.complete(receive, peer.lost);
   if (const Status status = transfers_.ids().give(receive); !status.ok()) {
     outbox_.finish(peer, sender, status);
     return transfers_.complete(receive, status);
@@ -168,8 +170,10 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
 /// RDMA Read: the receiver fetches the data and tells the sender that it is done.
 Task Rendezvous::read(Transfer& receive, Peer& peer, Key key) noexcept {
   const std::uint32_t sender = receive.sender;
-  // Both may soon wait for it; where they compute, the progress thread reads.
-  if (have_processors(peer)) co_await engine_.later();
+  // Both may soon wait for it; where they compute, the progress thread reads. It is called for what
+  // is large alone.
+  const bool looked_after = receive.wanted > kPartAlone && engine_.background().attended();
+  if (have_processors(peer) && (receive.waited || looked_after)) co_await engine_.later();
   Remote source;
   Status status = receive.wanted == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion;

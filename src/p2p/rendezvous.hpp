@@ -45,8 +45,8 @@ class Rendezvous {
   void receive_part(Transfer& receive, Peer& peer, const Packet& packet) noexcept;
   /// The caller of the send waits for it inside from now on: tells the receiver, who may want help.
   void wait_for(Transfer& send) noexcept;
-  /// A sender has said so.
-  void sender_waits(Context& context, Peer& peer, const Header& header) noexcept;
+  /// A sender has said so. `context`: where its message may still be; nullptr: given up.
+  void sender_waits(Context* context, Peer& peer, const Header& header) noexcept;
 
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
 

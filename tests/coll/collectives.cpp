@@ -79,6 +79,41 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives, ::testing::ValuesIn(test::combination
                            return text;
                          });
 
+/// Many ranks on a node: what the rules choose, and the trees of cells, whose interior ranks have
+/// several children in several steps.
+class LargeNodes : public ::testing::TestWithParam<int> {};
+
+TEST_P(LargeNodes, MatchTheModel) {
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  const bool few = GetParam() > 33 || reduced();  // the more ranks, the longer each call takes
+  if (reduced() && GetParam() > 16) GTEST_SKIP() << "TEST_LEVEL=0: 16 ranks only";
+  const std::vector<std::size_t> counts =
+      few ? std::vector<std::size_t>{1, 286} : std::vector<std::size_t>{0, 1, 30, 250, 286, 2000};
+  for (const char* degree : {"", "3", "1", "7"}) {
+    if (few && *degree == '1') break;
+    Settings settings;
+    for (const char* coll : {"barrier", "bcast", "reduce", "allreduce"}) {
+      if (*degree == '\0') break;
+      settings.algorithm += settings.algorithm.empty() ? "" : ",";
+      settings.algorithm += std::string(coll) + "=tree:degree=" + degree;
+    }
+    const bool all = settings.algorithm.empty();
+    test::run_threads(GetParam(), settings, [&](Rank& r) {
+      for (int i = 0; i < kColls; ++i) {
+        const auto coll = static_cast<Coll>(i);
+        if (all || coll == Coll::barrier || coll == Coll::bcast || coll == Coll::reduce ||
+            coll == Coll::allreduce)
+          run_cases(r, coll, reduction, counts);
+      }
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, LargeNodes, ::testing::Values(16, 33, 64),
+                         ::testing::PrintToStringParamName());
+
 /// Puts of rank 0 are accepted and fail later, for another reason than a lost peer.
 class FailedPuts : public ::testing::TestWithParam<const char*> {};
 

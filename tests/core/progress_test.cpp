@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/job.hpp"
 #include "support/local_jobs.hpp"
 
 namespace tutti {
@@ -106,6 +107,40 @@ TEST(ProgressThread, GoesHomeFromAProcessorThatThereIsNot) {
   settings.log = LogLevel::error;
   EXPECT_TRUE(test::all_exited(
       test::run_processes(2, settings, [](test::Rank& r) { start_bound(r, -1); })));
+}
+
+/// Rank 2 sleeps for a word of rank 0. Rank 1 publishes a cell every millisecond meanwhile: it has
+/// nothing to do with that.
+TEST(Sleepers, AreLeftAloneByOthers) {
+  constexpr int kCells = 50;
+  Settings settings;
+  settings.algorithm = "reduce=flat";
+  settings.spin_us = 1;
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  test::run_threads(3, settings, [&](test::Rank& r) {
+    int mine = r.rank, sum = 0;
+    Call call;
+    call.coll = Coll::reduce;
+    call.root = 2;
+    call.send = &mine;
+    call.recv = &sum;
+    call.bytes = sizeof mine;
+    call.reduction = &reduction;
+    ASSERT_TRUE(r.job.run(r.team, call).ok());  // they meet
+    const timespec pause{0, 1'000'000}, late{0, (kCells + 20) * 1'000'000};
+    if (r.rank == 0) nanosleep(&late, nullptr);
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    const std::uint64_t before = engine.times_woken();
+    for (int i = 0; i < kCells; ++i) {
+      if (r.rank == 1) nanosleep(&pause, nullptr);
+      ASSERT_TRUE(r.job.run(r.team, call).ok());
+      // Once the first is there, all are.
+      if (i == 0 && r.rank == 2) {
+        EXPECT_LE(engine.times_woken() - before, 5u);
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -285,7 +287,16 @@ struct Variant {
   SegmentKind segment = SegmentKind::memfd;
   Switch progress_thread = Switch::automatic;
   bool check = false;
+  bool mixed = false;  // cells for all and cells for neighbours, in trees of several degrees
 };
+
+/// What Variant::mixed chooses: by the size, so on one team in any order.
+constexpr char kMixedCells[] = R"([node]
+barrier: * tree(degree=2)
+bcast: ..16 tree; 17..64 flat; 65..1K tree(degree=1)
+reduce: ..40 flat; 41..1K tree(degree=3)
+allreduce: ..16 tree(degree=7); 17..60 tree(degree=2); 61..200 flat; 201..1K tree
+)";
 
 class Random : public ::testing::TestWithParam<Variant> {};
 
@@ -293,8 +304,8 @@ TEST_P(Random, ProgramsMatchTheModel) {
   const Variant& setup = GetParam();
   const auto base = testing::random_seed();
   const int steps = level() == 0 ? 60 : level() == 1 ? 250 : 2000;
-  const std::vector<int> sizes =
-      level() == 0 ? std::vector<int>{2, 4} : std::vector<int>{2, 3, 4, 5, 8};
+  std::vector<int> sizes = level() == 0 ? std::vector<int>{2, 4} : std::vector<int>{2, 3, 4, 5, 8};
+  if (setup.mixed) sizes.push_back(17);
   Settings settings;
   settings.arena = std::size_t{512} << 20;
   settings.deadline_s = 60;
@@ -304,6 +315,11 @@ TEST_P(Random, ProgramsMatchTheModel) {
   settings.segment = setup.segment;
   settings.progress_thread = setup.progress_thread;
   settings.check = setup.check;
+  const std::string choices = ::testing::TempDir() + "mixed-" + std::to_string(getpid());
+  if (setup.mixed) {
+    std::ofstream(choices) << kMixedCells;
+    settings.choices = choices;
+  }
   for (const int ranks : sizes) {
     const std::uint64_t seed = base * 100 + static_cast<std::uint64_t>(ranks);
     const auto body = [&](Rank& r) { Program(r, seed).run(steps); };
@@ -312,8 +328,9 @@ TEST_P(Random, ProgramsMatchTheModel) {
     } else {
       test::run_threads(ranks, settings, body);
     }
-    if (HasFailure()) return;
+    if (HasFailure()) break;
   }
+  if (setup.mixed) std::remove(choices.c_str());
 }
 
 std::vector<Variant> setups() {
@@ -325,6 +342,8 @@ std::vector<Variant> setups() {
       {"ThreadsWithoutCma", false, "nocma", ""},
       {"ThreadsLatePuts", false, "delay:op=put:us=50:count=0", paper},
       {"ThreadsDeaf", false, "deaf", ""},
+      {"ThreadsMixedCells", false, "", "", SegmentKind::memfd, Switch::automatic, true, true},
+      {"ThreadsMixedCellsAlone", false, "", "", SegmentKind::memfd, Switch::off, false, true},
   };
 #ifndef __SANITIZE_THREAD__  // which cannot see other processes
   all.push_back({"Processes", true, "", ""});

@@ -39,6 +39,22 @@ def test_collectives(program, libraries, mpi, ranks):
         assert f"MPI_I{name.lower()}" in calls
 
 
+TREES = "barrier=tree,bcast=tree,reduce=tree,allreduce=tree"
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks,algorithms", [(16, ""), (16, TREES), pytest.param(33, TREES, marks=pytest.mark.long)],
+                         ids=["16", "16-trees", "33-trees"])
+@pytest.mark.parametrize("mpi", mpis.first("openmpi"))
+def test_collectives_of_a_large_node(program, libraries, mpi, ranks, algorithms):
+    """Trees of cells are what ranks with processors of their own take; here they share them."""
+    settings = {"TUTTI_ALG": algorithms} if algorithms else {}
+    result = check(program, libraries, mpi, ranks, "collectives.c", ["300"], True, settings)
+    if algorithms:
+        assert {("MPI_Barrier", "tree"), ("MPI_Bcast", "tree"), ("MPI_Iallreduce", "tree")} <= set(result.rows())
+
+
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
@@ -162,6 +178,16 @@ def test_killed_rank(program, libraries, tmp_path, what, size):
     mpi = mpis.MPIS["openmpi"]
     settings = {"TUTTI_CHOICE": "static"}  # in a call that the MPI runs, only the MPI can notice
     result = mpis.start(mpi, 3, [program(mpi, "killed.c"), what, size, str(tmp_path)], True, settings, limit_s=60)
+    assert result.status not in (None, 0)
+    assert (tmp_path / "0").exists(), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", ["barrier", "bcast", "allreduce"])
+def test_killed_rank_of_a_large_node(program, libraries, tmp_path, what):
+    mpi = mpis.MPIS["openmpi"]
+    settings = {"TUTTI_CHOICE": "static", "TUTTI_ALG": TREES}
+    result = mpis.start(mpi, 16, [program(mpi, "killed.c"), what, "8", str(tmp_path)], True, settings, limit_s=60)
     assert result.status not in (None, 0)
     assert (tmp_path / "0").exists(), result.text
 

@@ -163,7 +163,9 @@ void send_as(Rank& r, Caller caller, const std::vector<std::byte>& data) {
   ASSERT_TRUE(started.ok());
   if (caller == Caller::waiting) messages.expect(*send);
   barrier(r);
-  if (caller == Caller::waiting) EXPECT_TRUE(messages.wait(*send).status.ok());
+  if (caller == Caller::waiting) {
+    EXPECT_TRUE(messages.wait(*send).status.ok());
+  }
   barrier(r);
   EXPECT_TRUE(messages.wait(*send).status.ok());
   messages.release(send);

@@ -1,4 +1,5 @@
-// Barrier by a tree of cells: who has heard of all children raises its flag, and rank 0's answer goes down.
+// Barrier by a tree of cells: who has heard of all children raises its flag, and rank 0's answer
+// goes down.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/through_tree.hpp"
 #include "coll/restrictions.hpp"

@@ -10,16 +10,37 @@ Time Lines::distance(int a, int b) const noexcept {
   return one / node_.package == other / node_.package ? node_.line_package : node_.line_far;
 }
 
+namespace {
+
+template <class Value>
+Value& of_rank(std::vector<Value>& values, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (values.size() <= index) values.resize(index + 1);
+  return values[index];
+}
+
+}  // namespace
+
 Time Lines::write(const void* address, int writer, Time time) {
   Line& line = line_of(address);
   Time farthest = line.writer >= 0 ? distance(line.writer, writer) : 0;
   for (const Copy& copy : line.copies) farthest = std::max(farthest, distance(copy.rank, writer));
   // Readers that are being served still get the old value.
-  const Time visible = farthest == 0 ? time : std::max(time, line.free) + farthest;
+  if (farthest != 0) time = std::max(time, line.free) + farthest;
+  // A processor's stores become visible in their order.
+  Time& last = of_rank(last_, writer);
+  last = std::max({time, last, line.visible});
   line.writer = writer;
-  line.free = visible;
+  line.visible = line.busy = line.free = last;
   line.copies.clear();
-  return visible;
+  return last;
+}
+
+void Lines::write_all(const void* begin, std::size_t bytes, int writer, Time time) {
+  const auto first = reinterpret_cast<std::uintptr_t>(begin) / kLine * kLine;
+  const auto end = reinterpret_cast<std::uintptr_t>(begin) + bytes;
+  for (std::uintptr_t at = first; at < end; at += kLine)
+    write(reinterpret_cast<const void*>(at), writer, time);
 }
 
 Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
@@ -27,14 +48,17 @@ Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
   for (Copy& copy : line.copies) {
     if (copy.rank == reader) return &copy;
   }
-  const Time begin = std::max(time, line.free);
-  line.free = begin + node_.serve;
+  time = std::max(time, line.visible);
+  Time begin = time;
+  if (time + node_.serve > line.busy) {  // not in front of those who, ahead of us, ask for it later
+    begin = std::max(time, line.free);
+    if (begin > line.free) line.busy = begin;
+    line.free = begin + node_.serve;
+  }
   const Time takes = line.writer < 0 ? node_.line_numa : distance(line.writer, reader);
   line.copies.push_back({reader, begin + takes, false});
   ++copies_;
-  const auto index = static_cast<std::size_t>(reader);
-  if (reads_.size() <= index) reads_.resize(index + 1);
-  ++reads_[index];
+  ++of_rank(reads_, reader);
   return &line.copies.back();
 }
 

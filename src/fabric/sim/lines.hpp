@@ -1,4 +1,5 @@
-// The cache lines of a coherent node in virtual time: who has a copy, and how long another one takes.
+// The cache lines of a coherent node in virtual time: who has a copy, and how long another one
+// takes.
 //
 // A line has one writer at a time. Whoever wants to read it asks where it was written last, and is
 // served after those that asked before. What a copy takes depends on how far the two cores are from
@@ -20,13 +21,14 @@ namespace tutti::sim {
 class Lines {
  public:
   /// `ranks_per_node`: of all nodes.
-  Lines(const CoherentNode& node, int ranks_per_node)
-      : node_(node), each_(ranks_per_node) {}
+  Lines(const CoherentNode& node, int ranks_per_node) : node_(node), each_(ranks_per_node) {}
 
   bool modelled() const noexcept { return node_.l3 != 0; }
 
   /// `writer` stores into the line at `time`; gives when the store is visible to who asks then.
   Time write(const void* address, int writer, Time time);
+  /// The same of all lines of [begin, begin + bytes), which nobody is told of.
+  void write_all(const void* begin, std::size_t bytes, int writer, Time time);
   /// `reader` wants the line at `time`; gives when it has a copy.
   Time read(const void* address, int reader, Time time) {
     const Copy* const copy = copy_for(line_of(address), reader, time);
@@ -56,8 +58,11 @@ class Lines {
     bool awaited;
   };
   struct Line {
-    std::int32_t writer = -1;  // -1: nobody has written it; memory has it, and costs what the line does
-    Time free = 0;             // when the next reader is served
+    std::int32_t writer =
+        -1;            // -1: nobody has written it; memory has it, and costs what the line does
+    Time visible = 0;  // what was written last
+    // The latest run of readers that are served without a pause.
+    Time busy = 0, free = 0;
     std::vector<Copy> copies;
   };
   /// nullptr: the reader has written it itself.
@@ -72,6 +77,7 @@ class Lines {
   std::unordered_map<std::uintptr_t, Line> lines_;
   std::uint64_t copies_ = 0;
   std::vector<std::uint64_t> reads_;  // by rank
+  std::vector<Time> last_;            // by rank: when its last store is visible
 };
 
 }  // namespace tutti::sim

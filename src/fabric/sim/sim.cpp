@@ -180,6 +180,7 @@ Status SimFabric::put_within_node(const Remote& target, std::size_t offset, cons
                                   std::size_t bytes, const Tail* tail,
                                   Completion* completion) noexcept {
   spend_virtually(Work::copy, bytes);
+  wrote_virtually(reinterpret_cast<std::byte*>(target.handle) + offset, bytes);
   if (target.mapped == nullptr) spend_virtually(Work::call, 0);
   if (world_.is_carried(bytes)) {
     std::memcpy(reinterpret_cast<std::byte*>(target.handle) + offset, source, bytes);
@@ -261,24 +262,41 @@ void SimFabric::look_virtually(const void* begin, std::size_t bytes) noexcept {
   if (has > clock_) occupy(has - clock_);
 }
 
-/// Whether the line of a word that has been reached is here at `time`; if not, it is on its way.
+void SimFabric::wrote_virtually(const void* begin, std::size_t bytes) noexcept {
+  if (world_.lines().modelled() && world_.in_arenas(begin))
+    world_.lines().write_all(begin, bytes, rank_, clock_);
+}
+
+void SimFabric::look_again(Time time) noexcept {
+  Message& message = *world_.make();
+  message.kind = Message::Kind::store;
+  message.from = message.to = rank_;
+  world_.at(time, &message, World::kCopied);
+}
+
+/// Whether the line of a word that has been reached is here at `time`; if not, it is on its way, or
+/// the rank asks for it later.
 bool SimFabric::has_line(const Waiter& waiter, Time time) noexcept {
   Lines& lines = world_.lines();
   if (!lines.modelled() || !world_.in_arenas(waiter.word)) return true;
-  Time has = time;
-  if (lines.awaits(waiter.word, rank_, time, &has)) {
-    Message& message = *world_.make();
-    message.kind = Message::Kind::store;
-    message.from = message.to = rank_;
-    world_.at(has, &message, World::kCopied);
+  if (clock_ > time) {
+    look_again(clock_);
+    return false;
   }
+  Time has = time;
+  if (lines.awaits(waiter.word, rank_, time, &has)) look_again(has);
   return has <= time;
 }
 
 void SimFabric::watch(Waiter& waiter) noexcept {
-  // It has looked in vain, and goes on looking: it has a copy of what is there now.
-  if (world_.lines().modelled() && world_.in_arenas(waiter.word))
-    static_cast<void>(world_.lines().read(waiter.word, rank_, clock_));
+  // It has looked in vain, and goes on looking: from now on it has a copy of what is there.
+  if (world_.lines().modelled() && world_.in_arenas(waiter.word)) {
+    Message& message = *world_.make();
+    message.kind = Message::Kind::store;
+    message.from = message.to = rank_;
+    message.word = const_cast<Word*>(waiter.word);
+    world_.at(clock_, &message, World::kLook);
+  }
   waiter.previous = waiters_.previous;
   waiter.next = &waiters_;
   waiters_.previous->next = &waiter;

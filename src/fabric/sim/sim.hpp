@@ -87,8 +87,10 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   void cast(Flight* flight) noexcept;
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
   void spend_virtually(Work work, std::size_t bytes) noexcept override;
+  void wrote_virtually(const void* begin, std::size_t bytes) noexcept override;
   void look_virtually(const void* begin, std::size_t bytes) noexcept override;
   bool has_line(const Waiter& waiter, Time time) noexcept;
+  void look_again(Time time) noexcept;
   Status check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
   Status put_within_node(const Remote& target, std::size_t offset, const void* source,
                          std::size_t bytes, const Tail* tail, Completion* completion) noexcept;

@@ -190,7 +190,8 @@ class World {
     kLost,
     kLeaf,
     kStore,
-    kCopied
+    kCopied,
+    kLook
   };
 
   /// Servers of a node's NIC: when each is free again.

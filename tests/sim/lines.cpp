@@ -1,0 +1,129 @@
+// Cache lines of a coherent node: their costs, and how many of them collectives move.
+#include "fabric/sim/lines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <memory>
+#include <string>
+
+#include "profile.hpp"
+#include "sim/job.hpp"
+
+namespace tutti::sim {
+namespace {
+
+CoherentNode small_node() {
+  CoherentNode node;
+  node.l3 = 2;
+  node.numa = 4;
+  node.package = 8;
+  node.line_l3 = 10;
+  node.line_numa = 30;
+  node.line_package = 60;
+  node.line_far = 200;
+  node.serve = 5;
+  node.follow = 3;
+  return node;
+}
+
+alignas(64) std::byte memory[256];
+
+TEST(Lines, CostWhatTheDistanceCosts) {
+  const Lines lines(small_node(), 16);
+  EXPECT_EQ(lines.distance(3, 3), 0u);
+  EXPECT_EQ(lines.distance(0, 1), 10u);
+  EXPECT_EQ(lines.distance(1, 2), 30u);
+  EXPECT_EQ(lines.distance(3, 4), 60u);
+  EXPECT_EQ(lines.distance(7, 8), 200u);
+  EXPECT_EQ(lines.distance(16, 17), 10u);  // the first two cores of the next node
+}
+
+TEST(Lines, ReadersAreServedOneAfterTheOther) {
+  Lines lines(small_node(), 16);
+  EXPECT_EQ(lines.write(memory, 0, 100), 100u);  // nobody has a copy
+  EXPECT_EQ(lines.read(memory, 1, 100), 110u);
+  EXPECT_EQ(lines.read(memory, 2, 100), 135u);  // 5 later
+  EXPECT_EQ(lines.read(memory, 2, 500), 500u);  // has it
+  EXPECT_EQ(lines.read(memory, 0, 500), 500u);  // has written it
+  EXPECT_EQ(lines.copies(), 2u);
+  // The copies must go before the next value is seen.
+  EXPECT_EQ(lines.write(memory, 0, 600), 630u);
+  EXPECT_EQ(lines.read(memory, 1, 600), 640u);
+  EXPECT_EQ(lines.most_by_one(), 2u);
+}
+
+TEST(Lines, FollowEachOther) {
+  Lines lines(small_node(), 16);
+  for (int line = 0; line < 3; ++line) lines.write(memory + 64 * line, 0, 0);
+  EXPECT_EQ(lines.read_all(memory + 60, 100, 1, 100), 116u);  // three lines, 3 apart
+  EXPECT_EQ(lines.copies(), 3u);
+}
+
+struct Moved {
+  double copies, busiest;  // a call
+  Time time;
+};
+
+/// What a call of 8 bytes moves on one node of so many ranks, the mean of many back to back.
+Moved moved(Coll coll, const std::string& algorithm, int ranks) {
+  constexpr int kCalls = 256;
+  std::unique_ptr<SimJob> job;
+  std::string message;
+  JobSpec spec{1, ranks, test::profile("epyc9654"), false};
+  EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
+  Forced forced;
+  EXPECT_TRUE(Forced::parse(std::string(name(coll)) + "=" + algorithm, &forced, &message).ok());
+  Reduction reduction;
+  EXPECT_TRUE(find_reduction(Op::sum, Type::f64, &reduction));
+  std::vector<double> in(static_cast<std::size_t>(ranks), 1.0), out(in);
+  const auto call = [&](int rank) {
+    Call one;
+    one.coll = coll;
+    one.bytes = coll == Coll::barrier ? 0 : sizeof(double);
+    one.reduction = &reduction;
+    one.send = &in[static_cast<std::size_t>(rank)];
+    one.recv = &out[static_cast<std::size_t>(rank)];
+    return one;
+  };
+  const Choice& choice = *forced.of(coll);
+  EXPECT_TRUE(job->run(choice, call, 1, &message).ok()) << message;  // they meet
+  job->align();
+  job->world().lines().forget_counts();
+  EXPECT_TRUE(job->run(choice, call, kCalls, &message).ok()) << message;
+  const Lines& lines = job->world().lines();
+  return {static_cast<double>(lines.copies()) / kCalls,
+          static_cast<double>(lines.most_by_one()) / kCalls, job->duration() / kCalls};
+}
+
+class LargeNode : public ::testing::TestWithParam<Coll> {};
+
+TEST_P(LargeNode, NobodyMovesMoreThanAFewLinesPerStep) {
+  for (const int ranks : {8, 32, 128, 192}) {
+    const Moved tree = moved(GetParam(), "tree:degree=3", ranks);
+    const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+    // Three children in each of log4 P steps and the parent, some of them also a moment too early.
+    EXPECT_LE(tree.busiest, 3 * steps) << ranks << " ranks";
+    EXPECT_LE(tree.copies, 3 * ranks) << ranks << " ranks";
+  }
+}
+
+TEST_P(LargeNode, TimeGrowsWithTheDepth) {
+  const Time at_16 = moved(GetParam(), "tree:degree=3", 16).time;
+  const Time at_192 = moved(GetParam(), "tree:degree=3", 192).time;
+  EXPECT_LT(at_192, 6 * at_16);  // twice the depth, half of it between packages; 12 times the ranks
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, LargeNode,
+                         ::testing::Values(Coll::barrier, Coll::bcast, Coll::allreduce),
+                         [](const auto& coll) { return std::string(name(coll.param)); });
+
+TEST(LargeNodeFlat, EverybodyReadsEverybody) {
+  const Moved flat = moved(Coll::allreduce, "flat", 128);
+  EXPECT_GE(flat.busiest, 127);
+  EXPECT_GE(flat.copies, 128 * 127);
+  EXPECT_GT(flat.time, 4 * moved(Coll::allreduce, "tree:degree=3", 128).time);
+}
+
+}  // namespace
+}  // namespace tutti::sim
