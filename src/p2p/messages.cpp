@@ -200,10 +200,10 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
 void Messages::expect(Transfer& transfer) noexcept {
   if (transfer.waited || transfer.bytes <= eager_.most(nullptr) || !transfer.active()) return;
   Entry guard(engine_, backlog_);
-  delivery_.poll(transfer.peer);  // it may be over
-  if (!transfer.active()) return;
   transfer.waited = true;
-  if (transfer.kind == Transfer::Kind::send) rendezvous_.wait_for(transfer);
+  if (transfer.kind != Transfer::Kind::send) return;
+  delivery_.poll(transfer.peer);  // it may be over
+  if (transfer.active()) rendezvous_.wait_for(transfer);
 }
 
 Receipt Messages::wait(Transfer& transfer) noexcept {

@@ -28,16 +28,31 @@ def draw_rules(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(program, name: str, ranks: int, arguments: list[str], placement: str, settings: dict[str, str] | None) -> mpis.Result:
-    """`settings`: None for the MPI alone."""
-    mpi = mpis.MPIS[name]
-    command = [program(mpi, "left.c"), *arguments, *(["not persistent"] if name in NOT_PERSISTENT else [])]
-    if placement and settings is not None:
+def command_of(program, name: str, arguments: list[str]) -> list:
+    return [program(mpis.MPIS[name], "left.c"), *arguments, *(["not persistent"] if name in NOT_PERSISTENT else [])]
+
+
+def run(program, name: str, ranks: int, arguments: list[str], placement: str, settings: dict[str, str]) -> mpis.Result:
+    command = command_of(program, name, arguments)
+    if placement:
         command, settings = on_nodes(placement, command), {**settings, "TUTTI_NET": "on"}
-    result = mpis.start(mpi, ranks, command, settings is not None, {"TUTTI_REPORT": "1", **settings} if settings else {})
+    result = mpis.start(mpis.MPIS[name], ranks, command, True, {"TUTTI_REPORT": "1", **settings})
     assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
     assert "passed (0 failures)" in result.text
     return result
+
+
+def alone(program, name: str, ranks: int) -> tuple[int, str]:
+    """A seed, and the sum of the results by the MPI alone. Intel MPI 2021.18 by itself gets broadcasts of more than 16 KiB wrong
+    with some (docs/mpi.md): another one is drawn then, and the output says so."""
+    for _ in range(10):
+        seed = random.randrange(1, 10**6)
+        result = mpis.start(mpis.MPIS[name], ranks, command_of(program, name, [str(seed), STEPS]), False, {})
+        if result.status == 0 and "passed (0 failures)" in result.text:
+            return seed, sum_of(result)
+        assert name == "impi", result.text[-3000:]
+        print(f"Intel MPI alone is wrong with seed {seed}")
+    raise AssertionError(f"Intel MPI alone is wrong with ten seeds\n{result.text[-3000:]}")
 
 
 def sum_of(result: mpis.Result) -> str:
@@ -49,12 +64,11 @@ def sum_of(result: mpis.Result) -> str:
 @pytest.mark.parametrize("ranks,placement", [(2, ""), (3, ""), (5, ""), (2, "apart"), (4, "apart"), (4, "pairs"), (5, "round")])
 @pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi", "impi"))
 def test_calls_of_both_on_the_same_communicators(program, libraries, tmp_path, mpi, ranks, placement):
-    seed = random.randrange(1, 10**6)  # printed by the program
+    seed, wanted = alone(program, mpi, ranks)  # printed by the program
     rules = tmp_path / "rules.choices"
     rules.write_text(draw_rules(seed))
-    arguments = [str(seed), STEPS]
-    result = run(program, mpi, ranks, arguments, placement, {"TUTTI_CHOICES": str(rules)})
-    assert sum_of(result) == sum_of(run(program, mpi, ranks, arguments, "", None)), rules.read_text()
+    result = run(program, mpi, ranks, [str(seed), STEPS], placement, {"TUTTI_CHOICES": str(rules)})
+    assert sum_of(result) == wanted, rules.read_text()
     algorithms = {algorithm for _, algorithm in result.rows()}
     assert SITE in algorithms and any(not one.startswith("MPI (") for one in algorithms), result.text[-3000:]
 

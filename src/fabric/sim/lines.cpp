@@ -23,16 +23,20 @@ Value& of_rank(std::vector<Value>& values, int rank) {
 
 Time Lines::write(const void* address, int writer, Time time) {
   Line& line = line_of(address);
+  // Who asks later finds the new value.
+  const auto stale = [time](const Copy& copy) { return copy.begin <= time; };
   Time farthest = line.writer >= 0 ? distance(line.writer, writer) : 0;
-  for (const Copy& copy : line.copies) farthest = std::max(farthest, distance(copy.rank, writer));
+  for (const Copy& copy : line.copies)
+    if (stale(copy)) farthest = std::max(farthest, distance(copy.rank, writer));
   // Readers that are being served still get the old value.
-  if (farthest != 0) time = std::max(time, line.free) + farthest;
+  if (farthest != 0) time = (time < line.busy ? time : std::max(time, line.free)) + farthest;
+  std::erase_if(line.copies, stale);
   // A processor's stores become visible in their order.
   Time& last = of_rank(last_, writer);
   last = std::max({time, last, line.visible});
   line.writer = writer;
-  line.visible = line.busy = line.free = last;
-  line.copies.clear();
+  line.visible = last;
+  if (line.busy <= last) line.busy = line.free = last;
   return last;
 }
 
@@ -56,7 +60,7 @@ Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
     line.free = begin + node_.serve;
   }
   const Time takes = line.writer < 0 ? node_.line_numa : distance(line.writer, reader);
-  line.copies.push_back({reader, begin + takes, false});
+  line.copies.push_back({reader, begin, begin + takes, false});
   ++copies_;
   ++of_rank(reads_, reader);
   return &line.copies.back();

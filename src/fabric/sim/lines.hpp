@@ -54,7 +54,7 @@ class Lines {
  private:
   struct Copy {
     std::int32_t rank;
-    Time since;
+    Time begin, since;  // when it is asked for, and there
     bool awaited;
   };
   struct Line {

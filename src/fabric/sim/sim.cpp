@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fabric/key.hpp"
 
@@ -262,9 +263,15 @@ void SimFabric::look_virtually(const void* begin, std::size_t bytes) noexcept {
   if (has > clock_) occupy(has - clock_);
 }
 
+/// Behind what was stored before, as the flag that follows.
 void SimFabric::wrote_virtually(const void* begin, std::size_t bytes) noexcept {
-  if (world_.lines().modelled() && world_.in_arenas(begin))
-    world_.lines().write_all(begin, bytes, rank_, clock_);
+  if (!world_.lines().modelled() || !world_.in_arenas(begin)) return;
+  Message& message = *world_.make();
+  message.kind = Message::Kind::store;
+  message.from = message.to = rank_;
+  message.bytes = bytes;
+  message.word = static_cast<Word*>(const_cast<void*>(begin));
+  world_.at(clock_, &message, World::kWrote);
 }
 
 void SimFabric::look_again(Time time) noexcept {
@@ -279,8 +286,8 @@ void SimFabric::look_again(Time time) noexcept {
 bool SimFabric::has_line(const Waiter& waiter, Time time) noexcept {
   Lines& lines = world_.lines();
   if (!lines.modelled() || !world_.in_arenas(waiter.word)) return true;
-  if (clock_ > time) {
-    look_again(clock_);
+  if (clock_ > time && !interrupts(waiter, time)) {
+    if (std::exchange(asked_, clock_) != clock_) look_again(clock_);
     return false;
   }
   Time has = time;
@@ -336,11 +343,14 @@ void SimFabric::prefetch_task() const noexcept {
   for (std::size_t i = 0; i < kBefore + kBehind; i += kCacheLine) __builtin_prefetch(owner + i);
 }
 
+/// Whether what it waits for interrupts the computation.
+bool SimFabric::interrupts(const Waiter& waiter, Time time) const noexcept {
+  return foreground_ != nullptr && waiter.word != foreground_ && (!selective_ || rung_) &&
+         std::max(time, handlers_free_) < clock_;
+}
+
 void SimFabric::resume(Waiter& waiter, Time time) noexcept {
-  if (foreground_ != nullptr && waiter.word != foreground_ && (!selective_ || rung_) &&
-      std::max(time, handlers_free_) < clock_) {
-    return interrupt(waiter, time);
-  }
+  if (interrupts(waiter, time)) return interrupt(waiter, time);
   advance_to(time);
   if (world_.spec().noise.any()) occupy(0);  // not before the processor is there
   waiter.resume();

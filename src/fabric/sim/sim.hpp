@@ -91,6 +91,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   void look_virtually(const void* begin, std::size_t bytes) noexcept override;
   bool has_line(const Waiter& waiter, Time time) noexcept;
   void look_again(Time time) noexcept;
+  bool interrupts(const Waiter& waiter, Time time) const noexcept;
   Status check(const Remote& remote, std::size_t offset, std::size_t bytes) const noexcept;
   Status put_within_node(const Remote& target, std::size_t offset, const void* source,
                          std::size_t bytes, const Tail* tail, Completion* completion) noexcept;
@@ -119,6 +120,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   Message* last_put_ = nullptr;       // the newest, to another node ...
   std::uint64_t last_put_event_ = 0;  // ... and during which event: afterwards it may be gone
   std::uint64_t interrupts_ = 0;
+  Time asked_ = 0;  // when it looks again
   std::unique_ptr<SimDatagrams> datagrams_;
   Region arena_;
 };

@@ -186,6 +186,10 @@ bool World::step() {
     case kStore:
       at(lines_.write(message->word, message->from, now_), message, kVisible);
       break;
+    case kWrote:
+      lines_.write_all(message->word, message->bytes, message->from, now_);
+      give(message);
+      break;
     case kLook:
       static_cast<void>(lines_.read(message->word, message->to, now_));
       give(message);

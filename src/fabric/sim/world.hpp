@@ -191,7 +191,8 @@ class World {
     kLeaf,
     kStore,
     kCopied,
-    kLook
+    kLook,
+    kWrote
   };
 
   /// Servers of a node's NIC: when each is free again.
