@@ -1,9 +1,13 @@
 """`tutti bench p2p`, `tutti bench overlap` and `tutti bench progress`: what they accept, measure, write and reckon."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
+from tutti.bench import peers, rounds
 from tutti.bench.overlap import overlap_of
+from tutti.errors import Failure
 
 KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
 
@@ -81,3 +85,27 @@ def test_overlap_is_the_hidden_part_of_the_shorter():
     assert overlap_of(200, 100, 250) == 0.5
     assert overlap_of(100, 100, 300) == 0
     assert overlap_of(100, 100, 90) == 1
+
+
+@pytest.mark.parametrize("tutti, failures, starts", [(False, 1, 2), (False, 2, 2), (True, 1, 1)])
+def test_a_peer_that_fails_by_itself_is_started_once_more(monkeypatch, tmp_path, tutti, failures, starts):
+    started = []
+
+    def measure(*_):
+        started.append(1)
+        if len(started) <= failures:
+            raise Failure("it fell over")
+        return [{"op": "latency"}]
+
+    monkeypatch.setattr(rounds, "_measure", measure)
+    said = io.StringIO()
+    mpi = type("Mpi", (), {"product": "Some MPI"})()
+    launch = rounds.Launch(mpi, 2, tutti, "native", peers.Settings())
+    arguments = (None, launch, tmp_path, tmp_path, None, Console(file=said))
+    if failures < starts:
+        assert rounds._measure_patiently(*arguments) == [{"op": "latency"}]
+        assert "it fell over" in said.getvalue() and "Some MPI, native: started once more" in said.getvalue()
+    else:
+        with pytest.raises(Failure, match="it fell over"):
+            rounds._measure_patiently(*arguments)
+    assert len(started) == starts

@@ -94,7 +94,7 @@ def run(plan: Plan, launches: list[Launch], console: Console, dry_run: bool) -> 
         for _ in range(plan.rounds):
             for launch in order.sample(launches, len(launches)):
                 bar.update(task, description=launch.title())
-                found[launch] += _measure(plan, launch, programs[launch.mpi], Path(folder) / "cells.json", lab)
+                found[launch] += _measure_patiently(plan, launch, programs[launch.mpi], Path(folder) / "cells.json", lab, console)
                 bar.advance(task)
         if lab is not None:
             late = lab.switch_counters()["late"]
@@ -109,6 +109,17 @@ def medians(plan: Plan, launch: Launch, console: Console) -> dict[tuple[str, int
     for line in run(plan, [launch], console, dry_run=False)[launch]:
         cells.setdefault((line["op"], line["bytes"]), []).append(statistics.median(line["us"]))
     return {cell: statistics.median(values) for cell, values in cells.items()}
+
+
+def _measure_patiently(plan: Plan, launch: Launch, binary: Path, out: Path, lab: Any, console: Console) -> list[dict[str, Any]]:
+    """A peer that fails by itself is started once more, and that is said (seen: Intel MPI's progress thread and an invalid mutex)."""
+    try:
+        return _measure(plan, launch, binary, out, lab)
+    except Failure as failure:
+        if launch.tutti:
+            raise
+        console.print(f"{failure}\n{launch.title()}: started once more", highlight=False, soft_wrap=True)
+    return _measure(plan, launch, binary, out, lab)
 
 
 def _measure(plan: Plan, launch: Launch, binary: Path, out: Path, lab: Any) -> list[dict[str, Any]]:
