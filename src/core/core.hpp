@@ -207,6 +207,8 @@ class Job {
   /// The name of the algorithm that run() would use for this call, e.g. "flat". Static string.
   virtual const char* algorithm(const Team& team, const Call& call) noexcept = 0;
   virtual MemoryUse memory() const noexcept = 0;
+  /// The process ends by exit(): Fabric::leave_to_caller(). Any thread.
+  virtual void leave_to_caller() noexcept = 0;
 };
 
 /// True when `operation` has not completed yet.

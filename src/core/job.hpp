@@ -76,6 +76,7 @@ class JobImpl final : public Job {
   Left left(const Team& team, const Call& call) noexcept override;
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
+  void leave_to_caller() noexcept override { fabric_->leave_to_caller(); }
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
   std::uint64_t choices_hash() const noexcept { return dispatcher_.policy().site.hash(); }

@@ -286,6 +286,11 @@ class Fabric {
   /// Peers will read memory of this process, which may not call for a while: where such reads are
   /// served in software, somebody looks after them from now on. Any thread.
   virtual void expect_reads() noexcept {}
+  /// The process ends by exit(), which takes libraries down while other threads run: from now on
+  /// only the calling thread uses those of a network, and for the others nothing moves there any
+  /// more. Waits for whoever is inside, but not for long: the caller may have been interrupted
+  /// there by a signal. Any thread, without a guard.
+  virtual void leave_to_caller() noexcept {}
 
   // ---- waiting -----------------------------------------------------------------------------
 

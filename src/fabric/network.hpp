@@ -167,6 +167,8 @@ class Network {
   }
 
   virtual NetworkUse use() noexcept = 0;
+  /// Fabric::leave_to_caller().
+  virtual void leave_to_caller() noexcept {}
   /// Ends all connections without a word, as a crash would. Nothing works afterwards.
   virtual void abort() noexcept = 0;
 };

@@ -35,6 +35,14 @@ enum { TUTTI_FIRST_EXCHANGE_INTS = 12 };
 typedef int tutti_mpi_attach_function(const struct tutti_preload* preload);
 int tutti_mpi_attach(const struct tutti_preload* preload);
 
+#define TUTTI_MPI_ENDING "tutti_mpi_ending"
+
+/* The process ends by exit(), whose destructors take libraries down while other threads run: what
+ * these do with tutti from now on touches none that is not tutti's. Any thread, once attached;
+ * nothing is done in a forked child, nor after MPI_Finalize. */
+typedef void tutti_mpi_ending_function(void);
+void tutti_mpi_ending(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -45,6 +45,19 @@ def test_exit_without_finalize(program, libraries, mpi, how, apart):
     assert "FAILED" not in result.text
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("apart", [False, True], ids=["node", "nodes"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_finalize_in_a_handler_of_exit(program, libraries, mpi, apart):
+    """A handler that was registered before MPI_Init runs after tutti's own."""
+    description = mpis.MPIS[mpi]
+    name = 'TUTTI_NODE=n${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; export TUTTI_NODE;' if apart else ""
+    command = ["sh", "-c", f'{name} exec "$0" late', program(description, "ends.c")]
+    result = mpis.start(description, 2, command, True, {}, 60)
+    assert result.status == 0, result.text
+    assert "ends: passed (0 failures)" in result.text
+
+
 @pytest.mark.parametrize("library", ["libtutti-mpi-mpich.so", "libtutti-mpi-abi.so", "libtutti-mpi-openmpi.so"])
 def test_nothing_is_destroyed_at_exit(libraries, library):
     """The C library is not asked to call anything at exit, nor on a thread's end, and the plugin cannot be unloaded."""

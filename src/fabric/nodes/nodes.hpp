@@ -72,6 +72,7 @@ class NodesFabric final : public Fabric {
   void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
   void expect_reads() noexcept override;
+  void leave_to_caller() noexcept override { network_->leave_to_caller(); }
 
   void wake(std::int32_t peer, Event event) noexcept override;
   void wake_reader(std::int32_t peer) noexcept override {

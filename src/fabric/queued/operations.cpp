@@ -57,7 +57,7 @@ Status QueuedNetwork::meet(const NetworkAddress* all, int size, int rank,
 
 Status QueuedNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!open_) return kClosed;
+  if (!usable()) return kClosed;
   Registration region;
   NetworkMemory memory;
   TUTTI_TRY(register_for_peers(base, bytes, &region, &memory));
@@ -73,7 +73,7 @@ Status QueuedNetwork::expose(void* base, std::size_t bytes, NetworkMemory* out) 
 
 void QueuedNetwork::withdraw(const NetworkMemory& memory) noexcept {
   const std::lock_guard lock(mutex_);
-  if (memory.handle != 0)
+  if (memory.handle != 0 && !left_to_another())
     use_.registered -= memory_.forget(reinterpret_cast<const void*>(memory.handle));
 }
 
@@ -193,6 +193,10 @@ Status QueuedNetwork::notify(const NetworkTarget& anywhere, std::uint32_t notice
 /// Takes an operation over, or gives it back to the free list and says why.
 Status QueuedNetwork::submit(Operation& operation) noexcept {
   const std::int32_t peer = operation.target.peer;
+  if (left_to_another()) {  // who waits for it waits for the end of the process
+    give_back(operation);
+    return Status::success();
+  }
   if (parted(peer)) operation.way = operation.event;
   Status status = open_ ? reach(peer) : kClosed;
   if (status.ok()) {

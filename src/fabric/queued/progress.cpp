@@ -1,9 +1,17 @@
 // Queues of what the network cannot take yet, and progress.
+#include <unistd.h>
+
 #include <vector>
 
 #include "fabric/queued/queued.hpp"
 
 namespace tutti {
+namespace {
+
+constexpr int kLookEvery = 100;          // us
+constexpr int kLongestInside = 500'000;  // us that a thread may spend in one call of the network
+
+}  // namespace
 
 void QueuedNetwork::enqueue(Operation& operation) noexcept {
   Queue& queue = queue_of(operation);
@@ -90,7 +98,7 @@ Moved QueuedNetwork::progress(bool wait) noexcept {
   } else if (!lock.try_lock()) {
     return Moved::nothing;
   }
-  if (!open_) return Moved::nothing;
+  if (!usable()) return Moved::nothing;
   const std::size_t before = finished_.size();
   const Moved moved = poll(wait);
   retry_all();
@@ -99,22 +107,33 @@ Moved QueuedNetwork::progress(bool wait) noexcept {
 
 void QueuedNetwork::drop(std::int32_t peer) noexcept {
   const std::lock_guard lock(mutex_);
-  if (open_) give_up(peer, "the peer is lost");
+  if (usable()) give_up(peer, "the peer is lost");
 }
 
 int QueuedNetwork::sleep_on(Attention attention) noexcept {
   const std::lock_guard lock(mutex_);
-  return open_ ? arm(attention) : -1;
+  return usable() ? arm(attention) : -1;
 }
 
 bool QueuedNetwork::must_hear_all() noexcept {
   const std::lock_guard lock(mutex_);
-  return open_ && needs_all();
+  return usable() && needs_all();
 }
 
 bool QueuedNetwork::blocked() noexcept {
   const std::lock_guard lock(mutex_);
   return !blocked_.empty();
+}
+
+void QueuedNetwork::leave_to_caller() noexcept {
+  for (int i = 0; i < kLongestInside / kLookEvery; ++i) {
+    if (mutex_.try_lock()) {
+      keeper_ = std::this_thread::get_id();
+      mutex_.unlock();
+      return;
+    }
+    usleep(kLookEvery);
+  }
 }
 
 }  // namespace tutti

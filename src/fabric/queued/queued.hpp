@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "fabric/local/local_memory.hpp"
@@ -39,6 +40,7 @@ class QueuedNetwork : public Network {
   bool must_hear_all() noexcept final;
   bool blocked() noexcept final;
   NetworkUse use() noexcept final;
+  void leave_to_caller() noexcept final;
 
  protected:
   enum class Kind : std::uint8_t { put, get, notice };
@@ -140,6 +142,11 @@ class QueuedNetwork : public Network {
   void start(Registrar* registrar, double timeout_s) noexcept;
   /// None any more.
   void stop() noexcept { open_ = false; }
+  /// Whether the caller may call the network's library. Under the mutex.
+  bool usable() const noexcept { return open_ && !left_to_another(); }
+  bool left_to_another() const noexcept {
+    return keeper_ != std::thread::id() && keeper_ != std::this_thread::get_id();
+  }
   /// Gives back what is registered. The network has no operation any more.
   void close_memory() noexcept;
 
@@ -148,6 +155,7 @@ class QueuedNetwork : public Network {
 
   std::mutex mutex_;  // of everything below, and of what a network adds
   bool open_ = false;
+  std::thread::id keeper_;             // the one thread that may still use it; none: all may
   bool registers_sources_ = true;      // local memory must be registered, and named
   bool registers_operations_ = false;  // also that of the operations: counters are written from it
   std::uint64_t timeout_ns_ = 0;

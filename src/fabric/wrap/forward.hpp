@@ -44,6 +44,7 @@ class Forward : public Fabric {
   }
   void progress() noexcept override { inner_->progress(); }
   void expect_reads() noexcept override { inner_->expect_reads(); }
+  void leave_to_caller() noexcept override { inner_->leave_to_caller(); }
   void wake(std::int32_t peer, Event event) noexcept override { inner_->wake(peer, event); }
   void wake_reader(std::int32_t peer) noexcept override { inner_->wake_reader(peer); }
   void await_only(std::int32_t peer) noexcept override { inner_->await_only(peer); }

@@ -13,6 +13,7 @@
 #include "mpi/plugin/agree.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/datatype.hpp"
+#include "mpi/plugin/ending.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
@@ -321,6 +322,8 @@ bool attach(const tutti_preload& preload, const char* missing) {
 }  // namespace
 
 void pump_host() noexcept {
+  if (another_ends_process()) [[unlikely]]
+    return;
   int flag = 0;
   native.Iprobe(MPI_ANY_SOURCE, 0, state.pump_comm, &flag, MPI_STATUS_IGNORE);
 }

@@ -38,7 +38,7 @@ struct State {
 
 extern State state;
 
-/// Progresses the host MPI once, without blocking.
+/// Progresses the host MPI once, without blocking; not beside a thread that ends the process.
 void pump_host() noexcept;
 
 /// Around calls of the MPI's own that may block until other ranks have moved on: those may wait for

@@ -26,16 +26,28 @@ __attribute__((constructor)) static void register_for_barriers(void) {
   if (!is_disabled()) syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
+static tutti_mpi_ending_function* ending;
+
+/* What is registered last runs first: before the destructors of the libraries that the MPI has
+ * loaded. */
+static void end(void) { ending(); }
+
+static void tell_at_exit(void* plugin) {
+  void* found = dlsym(plugin, TUTTI_MPI_ENDING);
+  memcpy(&ending, &found, sizeof ending);
+  if (ending != NULL) atexit(end);
+}
+
 /* The plugin lies beside the preload. */
-static tutti_mpi_attach_function* open_plugin(char* path, size_t size) {
+static tutti_mpi_attach_function* open_plugin(char* path, size_t size, void** plugin) {
   Dl_info own;
   if (dladdr((void*)&open_plugin, &own) == 0) return NULL;
   const char* slash = strrchr(own.dli_fname, '/');
   int directory = slash != NULL ? (int)(slash - own.dli_fname) : 0;
   snprintf(path, size, "%.*s/libtutti-mpi-%s.so", directory, slash != NULL ? own.dli_fname : ".",
            tutti_library_abi()->name);
-  void* plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  void* attach = plugin != NULL ? dlsym(plugin, TUTTI_MPI_ATTACH) : NULL;
+  *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* attach = *plugin != NULL ? dlsym(*plugin, TUTTI_MPI_ATTACH) : NULL;
   if (attach == NULL) {
     tutti_say("cannot load %s (%s); the program runs on its own MPI", path, dlerror());
   }
@@ -80,14 +92,15 @@ static void activate(int thread_level) {
     return;
   }
   if (!tutti_all_registered()) return;
-  tutti_mpi_attach_function* attach = open_plugin(path, sizeof path);
+  void* plugin;
+  tutti_mpi_attach_function* attach = open_plugin(path, sizeof path, &plugin);
   if (attach == NULL) {
     decline();
     return;
   }
   struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE, thread_level, path, tutti_find,
                                   tutti_handlers};
-  attach(&preload);
+  if (attach(&preload)) tell_at_exit(plugin);
 }
 
 static int initialise(void* argc, void* argv, int required, int* provided, int threaded,
