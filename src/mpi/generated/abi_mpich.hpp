@@ -35,6 +35,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_MESSAGE_NULL ((MPI_Message)0x2c000000)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x54000001)
 #define MPI_INFO_NULL ((MPI_Info)0x1c000000)
+#define MPI_INFO_ENV ((MPI_Info)0x5c000001)
 #define MPI_OP_NULL ((MPI_Op)0x18000000)
 #define MPI_SUM ((MPI_Op)0x58000003)
 #define MPI_PROD ((MPI_Op)0x58000004)

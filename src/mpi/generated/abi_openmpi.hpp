@@ -64,6 +64,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
   X(ompi_mpi_float) \
   X(ompi_mpi_float_int) \
   X(ompi_mpi_group_null) \
+  X(ompi_mpi_info_env) \
   X(ompi_mpi_info_null) \
   X(ompi_mpi_int) \
   X(ompi_mpi_int16_t) \
@@ -137,6 +138,7 @@ inline struct tutti_symbols tutti_symbols;
 #define MPI_MESSAGE_NULL ((MPI_Message)tutti_symbols.ompi_message_null)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)tutti_symbols.ompi_mpi_errors_return)
 #define MPI_INFO_NULL ((MPI_Info)tutti_symbols.ompi_mpi_info_null)
+#define MPI_INFO_ENV ((MPI_Info)tutti_symbols.ompi_mpi_info_env)
 #define MPI_OP_NULL ((MPI_Op)tutti_symbols.ompi_mpi_op_null)
 #define MPI_SUM ((MPI_Op)tutti_symbols.ompi_mpi_op_sum)
 #define MPI_PROD ((MPI_Op)tutti_symbols.ompi_mpi_op_prod)

@@ -35,6 +35,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_MESSAGE_NULL ((MPI_Message)0x00000128)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x00000143)
 #define MPI_INFO_NULL ((MPI_Info)0x00000130)
+#define MPI_INFO_ENV ((MPI_Info)0x00000131)
 #define MPI_OP_NULL ((MPI_Op)0x00000020)
 #define MPI_SUM ((MPI_Op)0x00000021)
 #define MPI_PROD ((MPI_Op)0x00000024)

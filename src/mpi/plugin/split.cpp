@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "base/log.hpp"
@@ -21,6 +22,7 @@
 namespace tutti::mpi {
 namespace {
 
+constexpr int kLongestNumber = 64;  // of a number in an info object
 constexpr unsigned kLauncherS =
     3;  // that the launcher has to end a job one of whose processes died
 
@@ -115,8 +117,11 @@ void set_launcher_variables() {
     if (std::getenv(name) != nullptr) setenv(name, std::to_string(value).c_str(), 1);
   };
   for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK"}) set(name, state.rank);
-  for (const char* name : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) set(name, state.size);
-  for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"})
+  for (const char* name :
+       {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE", "OMPI_MCA_num_procs"})
+    set(name, state.size);
+  for (const char* name :
+       {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_WORLD_LOCAL_SIZE"})
     set(name, split.local_ranks);
 }
 
@@ -126,6 +131,19 @@ void call_native(const tutti_preload& preload, const char* name, Arguments... ar
   int (*function)(Arguments...) = nullptr;
   std::memcpy(&function, &found, sizeof found);
   if (function != nullptr) function(arguments...);
+}
+
+/// What the MPI tells of how the program was started, where it tells a number of processes.
+void set_environment_info(const tutti_preload& preload) {
+  const std::string all = std::to_string(split.size), apps = std::to_string(state.size);
+  for (const char* key : {"maxprocs", "soft", "ompi_np"}) {
+    char value[kLongestNumber] = "";
+    int found = 0;
+    call_native(preload, "PMPI_Info_get", MPI_INFO_ENV, key, static_cast<int>(sizeof value) - 1,
+                &value[0], &found);
+    if (found != 0 && value == all)
+      call_native(preload, "PMPI_Info_set", MPI_INFO_ENV, key, apps.c_str());
+  }
 }
 
 /// Open MPI 5 duplicates the world of the whole job when a process first asks for partitioned
@@ -261,6 +279,7 @@ void begin_split(const tutti_preload& preload) {
   }
   native.Comm_set_name(world_handle, "MPI_COMM_WORLD");
   set_launcher_variables();
+  set_environment_info(preload);
 }
 
 void end_split() {

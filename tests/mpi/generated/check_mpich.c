@@ -92,6 +92,7 @@ int main(void) {
   SAME("MPI_MESSAGE_NULL", (intptr_t)MPI_MESSAGE_NULL, (int)0x2c000000);
   SAME("MPI_ERRORS_RETURN", (intptr_t)MPI_ERRORS_RETURN, (int)0x54000001);
   SAME("MPI_INFO_NULL", (intptr_t)MPI_INFO_NULL, (int)0x1c000000);
+  SAME("MPI_INFO_ENV", (intptr_t)MPI_INFO_ENV, (int)0x5c000001);
   SAME("MPI_OP_NULL", (intptr_t)MPI_OP_NULL, (int)0x18000000);
   SAME("MPI_SUM", (intptr_t)MPI_SUM, (int)0x58000003);
   SAME("MPI_PROD", (intptr_t)MPI_PROD, (int)0x58000004);

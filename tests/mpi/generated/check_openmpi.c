@@ -88,6 +88,7 @@ int main(void) {
   SAME("MPI_MESSAGE_NULL", (intptr_t)MPI_MESSAGE_NULL, dlsym(RTLD_DEFAULT, "ompi_message_null"));
   SAME("MPI_ERRORS_RETURN", (intptr_t)MPI_ERRORS_RETURN, dlsym(RTLD_DEFAULT, "ompi_mpi_errors_return"));
   SAME("MPI_INFO_NULL", (intptr_t)MPI_INFO_NULL, dlsym(RTLD_DEFAULT, "ompi_mpi_info_null"));
+  SAME("MPI_INFO_ENV", (intptr_t)MPI_INFO_ENV, dlsym(RTLD_DEFAULT, "ompi_mpi_info_env"));
   SAME("MPI_OP_NULL", (intptr_t)MPI_OP_NULL, dlsym(RTLD_DEFAULT, "ompi_mpi_op_null"));
   SAME("MPI_SUM", (intptr_t)MPI_SUM, dlsym(RTLD_DEFAULT, "ompi_mpi_op_sum"));
   SAME("MPI_PROD", (intptr_t)MPI_PROD, dlsym(RTLD_DEFAULT, "ompi_mpi_op_prod"));

@@ -178,6 +178,36 @@ static void objects(void) {
 }
 
 #if MPI_VERSION >= 4
+/* Every set that the MPI names has only processes of the program: its communicator can be used. */
+static void sets(MPI_Session session) {
+  int sets = 0;
+  MPI_Session_get_num_psets(session, MPI_INFO_NULL, &sets);
+  for (int i = 0; i < sets; i++) {
+    int length = 0, told = 0, count = 0, flag = 0, text_length = 16;
+    char name[MPI_MAX_PSET_NAME_LEN], text[16] = "";
+    MPI_Group group;
+    MPI_Info info;
+    MPI_Session_get_nth_pset(session, MPI_INFO_NULL, i, &length, NULL);
+    MPI_Session_get_nth_pset(session, MPI_INFO_NULL, i, &length, name);
+    MPI_Group_from_session_pset(session, name, &group);
+    MPI_Group_size(group, &count);
+    CHECK(count <= size, "the set %s has %d", name, count);
+    MPI_Session_get_pset_info(session, name, &info);
+    MPI_Info_get_string(info, "mpi_size", &text_length, text, &flag);
+    CHECK(flag && atoi(text) == count, "mpi_size of %s is %s, not %d", name, text, count);
+    MPI_Info_free(&info);
+    if (count > 0) {
+      MPI_Comm comm;
+      MPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+      MPI_Comm_size(comm, &told);
+      CHECK(told == count, "the communicator of %s has %d, not %d", name, told, count);
+      MPI_Barrier(comm);
+      MPI_Comm_free(&comm);
+    }
+    MPI_Group_free(&group);
+  }
+}
+
 static void sessions(void) {
   MPI_Session session;
   MPI_Group group;
@@ -199,18 +229,34 @@ static void sessions(void) {
   MPI_Barrier(comm);
   MPI_Comm_free(&comm);
   MPI_Group_free(&group);
+  sets(session);
   MPI_Session_finalize(&session);
 }
 #endif
+
+/* What is told of how the program was started. */
+static void environment(void) {
+  const char* const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "OMPI_WORLD_SIZE",
+                                   "OMPI_MCA_num_procs"};
+  const char* const keys[] = {"maxprocs", "soft", "ompi_np"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const char* shown = getenv(variables[i]);
+    CHECK(shown == NULL || atoi(shown) == size, "%s says %s", variables[i], shown);
+  }
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    char value[64] = "";
+    int found = 0;
+    MPI_Info_get(MPI_INFO_ENV, keys[i], 63, value, &found);
+    CHECK(!found || atoi(value) == size, "MPI_INFO_ENV: %s is %s", keys[i], value);
+  }
+}
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   CHECK(size == atoi(argv[1]), "the world has %d", size);
-  const char* shown = getenv("OMPI_COMM_WORLD_SIZE");
-  if (shown == NULL) shown = getenv("PMI_SIZE");
-  CHECK(shown == NULL || atoi(shown) == size, "the launcher's variable says %s", shown);
+  environment();
   attributes();
   errhandlers();
   groups();
