@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy wheel clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,11 @@ fuzz:  ## damaged input for all that reads it, under sanitizers: FUZZ_COUNT of e
 
 build:  ## build, and install into .venv
 	@tools/setup build
+
+# PYTHONS="python3.10 python3.12" builds one for each.
+wheel:  ## a wheel that needs no compiler and no packages where it is installed, in dist
+	@tools/setup wheel
+	@$(TUTTI_PYTHON) tools/wheel.py $(PYTHONS)
 
 format:  ## format C, C++ and CMake sources in place
 	@tools/setup dev

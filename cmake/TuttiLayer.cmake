@@ -25,3 +25,10 @@ function(tutti_layer name)
   add_library(tutti_${name} STATIC ${LAYER_SOURCES})
   target_link_libraries(tutti_${name} PUBLIC tutti_options ${LAYER_DEPENDS})
 endfunction()
+
+# What others load or start: brings its own C++ library, because a program may have another one and a machine none,
+# and only what is used of it, so that it runs on systems older than the one it was built on.
+function(tutti_self_contained target)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/find_object.c)
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+endfunction()

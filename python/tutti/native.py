@@ -33,7 +33,7 @@ class Setting:
 def core():
     """The extension module."""
     if _core is None:
-        raise Failure(f"tutti is not completely installed ({_reason}): pip install --force-reinstall tutti")
+        raise Failure(f"tutti is not completely installed ({_reason}): pip install --force-reinstall tutti-mpi")
     return _core
 
 

@@ -21,7 +21,7 @@ def source(name: str) -> Path:
     for candidate in (Path(__file__).absolute().parent / name, here.parents[3] / "bench" / name):
         if candidate.is_file():
             return candidate
-    raise Failure(f"the benchmark's source {name} is missing: pip install --force-reinstall tutti")
+    raise Failure(f"the benchmark's source {name} is missing: pip install --force-reinstall tutti-mpi")
 
 
 def cache_folder() -> Path:

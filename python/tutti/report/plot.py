@@ -19,7 +19,7 @@ def check(path: Path) -> None:
     if path.suffix not in FORMATS:
         raise UserError(f"--plot {path}: expected a name that ends in {', '.join(FORMATS)}")
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--plot needs matplotlib: pip install 'tutti[plot]'")
+        raise UserError("--plot needs matplotlib: pip install 'tutti-mpi[plot]'")
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:

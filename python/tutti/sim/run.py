@@ -59,7 +59,7 @@ def arrays(op: str, alg: str, nodes: int | Iterable[int], bytes: int | Iterable[
     try:
         import numpy
     except ImportError:
-        raise UserError("tutti.sim(...) needs NumPy: pip install 'tutti[plot]'") from None
+        raise UserError("tutti.sim(...) needs NumPy: pip install 'tutti-mpi[plot]'") from None
     counts = [nodes] if isinstance(nodes, int) else list(nodes)
     sizes = [bytes] if isinstance(bytes, int) else list(bytes)
     points = [simulate(op, alg, net, n, ppn, b, root, repeat, per_rank=True, around=around)
