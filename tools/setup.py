@@ -38,7 +38,7 @@ PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test", "wh
             "dev": ["build", "test", "wheel", "dev"]}
 # What decides whether tutti must be built and installed again.
 SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
-           "examples", "tools/gen_mpi.py"]
+           "examples", "tools/gen_command.py", "tools/gen_mpi.py"]
 
 
 def main() -> int:

@@ -1,8 +1,13 @@
-"""A site's installation with CMake: libraries, header, pkg-config's file, command."""
+"""A site's installation with CMake, moved to another folder: libraries and header as pkg-config and find_package find
+them, module files, man pages, completion, the command."""
+
+from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, clean_environment
@@ -14,13 +19,21 @@ BUILD = ROOT / "build" / "release"
 def prefix(tmp_path_factory):
     if not (BUILD / "cmake_install.cmake").exists():
         pytest.skip("there is no build in build/release (make test makes it)")
-    prefix = tmp_path_factory.mktemp("site") / "opt" / "tutti"
-    subprocess.run(["cmake", "--install", str(BUILD), "--prefix", str(prefix)], check=True, capture_output=True)
-    return prefix
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(["cmake", "--install", str(BUILD), "--prefix", str(folder / "opt" / "tutti")], check=True,
+                   capture_output=True)
+    return (folder / "opt").rename(folder / "elsewhere") / "tutti"
+
+
+def run_pi(program: Path) -> None:
+    """The example of the C API, as four processes."""
+    answer = subprocess.run(["sh", str(ROOT / "tests" / "api" / "run_pi.sh"), str(program)], capture_output=True,
+                            text=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def test_layout(prefix):
-    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/pkgconfig/tutti.pc", "bin/tutti",
+    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/pkgconfig/tutti.pc", "bin/tutti", "lib/cmake/tutti/tutti-config.cmake",
                  "lib/tutti/libtutti-preload.so", "lib/tutti/libtutti-mpi-mpich.so", "lib/tutti/libtutti-mpi-abi.so",
                  "lib/tutti/libtutti-mpi-openmpi.so"):
         assert (prefix / name).exists(), name
@@ -35,9 +48,83 @@ def test_pkg_config_builds_the_example(prefix, tmp_path):
     program = tmp_path / "pi"
     subprocess.run(["cc", str(ROOT / "examples" / "c_api" / "pi.c"), "-o", str(program), *flags,
                     f"-Wl,-rpath,{prefix / 'lib'}", "-lm"], check=True)
-    answer = subprocess.run(["sh", str(ROOT / "tests" / "api" / "run_pi.sh"), str(program)], capture_output=True,
-                            text=True, timeout=60, check=False)
+    run_pi(program)
+
+
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES C)
+find_package(tutti {version} REQUIRED)
+add_executable(pi {source})
+target_link_libraries(pi PRIVATE tutti::tutti m)
+if(NOT EXISTS "${{tutti_PRELOAD}}")
+  message(FATAL_ERROR "no preload at ${{tutti_PRELOAD}}")
+endif()
+"""
+
+
+def configure(prefix: Path, folder: Path, version: str) -> subprocess.CompletedProcess[str]:
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(version=version, source=ROOT / "examples" / "c_api" / "pi.c"))
+    return subprocess.run(["cmake", "-S", str(folder), "-B", str(folder / "build"), f"-DCMAKE_PREFIX_PATH={prefix}"],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_find_package_builds_the_example(prefix, tmp_path):
+    answer = configure(prefix, tmp_path, "0.1")
+    assert answer.returncode == 0, answer.stderr
+    subprocess.run(["cmake", "--build", str(tmp_path / "build")], check=True, capture_output=True, timeout=60)
+    run_pi(tmp_path / "build" / "pi")
+
+
+def test_find_package_refuses_another_version(prefix, tmp_path):
+    answer = configure(prefix, tmp_path, "99.0")
+    assert answer.returncode != 0 and "99.0" in answer.stderr
+
+
+@pytest.mark.parametrize("kind", ["lua", "tcl"])
+def test_module_file(prefix, tmp_path, kind):
+    """By Lmod, which reads both kinds; where there are both it prefers its own."""
+    lmod = next(Path("/usr/share/lmod").glob("*/libexec/lmod"), None)
+    if lmod is None:
+        pytest.skip("lmod is not installed")
+    files = list(prefix.glob("share/modulefiles/tutti/*"))
+    assert len(files) == 2 and sum(file.suffix == ".lua" for file in files) == 1
+    modules = prefix / "share" / "modulefiles"
+    if kind == "tcl":
+        moved = tmp_path / "site"
+        shutil.copytree(prefix, moved, symlinks=True)
+        next(moved.glob("share/modulefiles/tutti/*.lua")).unlink()
+        prefix, modules = moved, moved / "share" / "modulefiles"
+    script = f'eval "$({lmod} bash load tutti)" && tutti --version && man -w tutti-run && pkg-config --modversion tutti && env'
+    answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False,
+                            env=clean_environment(MODULEPATH=str(modules), PYTHONPATH="", CMAKE_PREFIX_PATH="/before"))
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    lines = answer.stdout.splitlines()
+    assert lines[0].startswith("tutti 0.") and lines[1] == str(prefix / "share" / "man" / "man1" / "tutti-run.1")
+    assert f"TUTTI_ROOT={prefix}" in lines and f"CMAKE_PREFIX_PATH={prefix}:/before" in lines
+
+
+def test_man_pages_say_what_help_says(prefix, tutti):
+    for command in ("run", "bench coll", "info", "sim"):
+        page = (prefix / "share" / "man" / "man1" / f"tutti-{command.replace(' ', '-')}.1").read_text()
+        options = set(re.findall(r"--[a-z][a-z-]+", tutti(*command.split(), "--help", env={"COLUMNS": "200"}).out))
+        assert options, command
+        for option in options:
+            assert option.replace("-", "\\-") in page, (command, option)
+
+
+@pytest.mark.parametrize("words, expected, absent", [
+    (["tutti", "be"], "bench", "run"),
+    (["tutti", "bench", "o"], "overlap", "coll"),
+    (["tutti", "run", "--re"], "--report-json", "--np"),
+    (["tutti", "run", "--alg", "allreduce=ring", "--dc"], "--dcp", "--report"),
+    (["tutti", "run", "--report", "mkdi"], "mkdir", "--report"),  # any command may be the launcher
+])
+def test_bash_completes(prefix, words, expected, absent):
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = (f"source {prefix}/share/bash-completion/completions/tutti; COMP_WORDS=({quoted}); "
+              f'COMP_CWORD={len(words) - 1}; _tutti; printf "%s\\n" "${{COMPREPLY[@]}}"')
+    answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert expected in answer.stdout.split() and absent not in answer.stdout.split(), answer.stdout + answer.stderr
 
 
 def test_command(prefix, tmp_path, fake_launcher):
