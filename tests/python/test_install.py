@@ -133,3 +133,28 @@ def test_command(prefix, tmp_path, fake_launcher):
                             env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert answer.returncode == 0, answer.stderr
     assert str(prefix / "lib" / "tutti" / "libtutti-preload.so") in answer.stdout
+
+
+def test_cmake_names_all_that_is_missing(tmp_path):
+    """At once, with the packages that have it; what lies elsewhere can be told."""
+    answer = subprocess.run(["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-DTUTTI_TESTS=OFF",
+                             "-DTUTTI_ZLIB_LIBRARY=TUTTI_ZLIB_LIBRARY-NOTFOUND", "-DTUTTI_SODIUM_INCLUDE=/usr/include",
+                             "-DCMAKE_FIND_ROOT_PATH=/nowhere", "-DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY",
+                             "-DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY"],
+                            capture_output=True, text=True, timeout=60, check=False)
+    said = " ".join(answer.stderr.split())
+    assert answer.returncode != 0
+    assert "apt-get install libhwy-dev libtomlplusplus-dev libfabric-dev libsodium-dev zlib1g-dev" in said, answer.stderr
+    assert "zlib 1.2: the header zlib.h and the library z" in said and "libsodium 1.0.18: the library sodium" in said
+
+
+def test_cmake_warns_of_an_old_library(tmp_path):
+    include = tmp_path / "include" / "rdma"
+    include.mkdir(parents=True)
+    (include / "fi_rma.h").touch()
+    (include / "fabric.h").write_text("#define FI_MAJOR_VERSION 1\n#define FI_MINOR_VERSION 6\n")
+    answer = subprocess.run(["cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), "-DTUTTI_TESTS=OFF",
+                             f"-DTUTTI_LIBFABRIC_INCLUDE={include.parent}"], capture_output=True, text=True, timeout=60,
+                            check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "libfabric 1.6" in answer.stderr and "tested with (1.17)" in answer.stderr, answer.stderr
