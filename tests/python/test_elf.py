@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from tutti.launch import elf
-from tutti.launch.elf import Abi
+from tutti.launch.mpi_library import Abi, library_abi
 from tutti.launch.program import Reach, examine
 
 CC = shutil.which("cc") or shutil.which("gcc")
@@ -20,15 +20,72 @@ def compile_c(folder, name, source, *options):
     return path
 
 
+# What each kind of MPI exports that the others do not.
+MPICH = "int MPIR_Dup_fn, PMPI_Aint_add, PMPI_Init;"
+OPENMPI = "int ompi_mpi_comm_world, PMPI_Init;"
+STANDARD = "int PMPI_Abi_get_version, PMPI_Init;"
+
+
 @pytest.fixture
 def fake_mpi(tmp_path):
-    """A library that passes for an MPI, by its name."""
+    """A library that passes for an MPI, by what it exports."""
 
-    def make(soname):
-        return compile_c(tmp_path, soname, "int MPI_Init(int* a, char*** b) { return a && b; }", "-shared", "-fPIC",
-                         f"-Wl,-soname,{soname}")
+    def make(soname, exports=None, *options):
+        if exports is None:
+            exports = OPENMPI if soname.startswith("libmpi.so.40") else STANDARD if "_abi" in soname else MPICH
+        return compile_c(tmp_path, soname, exports + "int MPI_Init(int* a, char*** b) { return a && b; }", "-shared", "-fPIC",
+                         f"-Wl,-soname,{soname}", *options)
 
     return make
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv"])
+@pytest.mark.parametrize("soname, exports, abi", [
+    ("libmpi_gnu_91.so.12", MPICH, Abi.MPICH), ("libmpi_cray.so.12", MPICH, Abi.MPICH), ("libmpi_intel.so.12", MPICH, Abi.MPICH),
+    ("libmpich.so.12", MPICH, Abi.MPICH), ("libmpi_amd_50.so.13", MPICH, Abi.MPICH),   # Cray, MVAPICH, a later Cray
+    ("libmpi.so.12", MPICH.replace(" PMPI_Aint_add,", ""), Abi.MPICH),                  # MPICH 3.1
+    ("libmpich.so.10", MPICH.replace(" PMPI_Aint_add,", ""), None),                     # before the common interface
+    ("libmpi.so.12", OPENMPI, None),                                                    # Open MPI 1.10
+    ("libmpi_ibm.so.3", OPENMPI, Abi.OPENMPI),                                          # Spectrum MPI
+    ("libmpi.so.12", STANDARD, Abi.STANDARD), ("libmpi_abi.so.1", "int PMPI_Init;", Abi.STANDARD),
+    ("libmpi_cray.so.12", "extern int MPIR_Dup_fn, use; int* other(void) { return &MPIR_Dup_fn; }", None),  # only uses it
+    ("libmpiwrap.so", "int PMPI_other;", None)])
+def test_recognised_by_exports(fake_mpi, soname, exports, abi, style):
+    assert library_abi(fake_mpi(soname, exports, f"-Wl,--hash-style={style}")) is abi
+
+
+def test_a_real_mpi_among_many_symbols(tmp_path):
+    """Chains with several symbols in them, and both tables at once."""
+    many = "".join(f"int filler_{i};" for i in range(3000))
+    path = compile_c(tmp_path, "libmpi_many.so.12", many + MPICH, "-shared", "-fPIC", "-Wl,--hash-style=both")
+    assert library_abi(path) is Abi.MPICH
+
+
+def test_library_on_other_machines_only(tmp_path, fake_mpi):
+    """What cannot be looked at is known by its name."""
+    mpi = fake_mpi("libmpi_cray.so.12")
+    program = compile_c(tmp_path, "app", CALLER, str(mpi))
+    mpi.unlink()
+    assert examine([str(program)], None, {}).abi is Abi.MPICH
+
+
+def test_truncated_libraries_are_no_crash(tmp_path, fake_mpi):
+    whole = fake_mpi("libmpi.so.12").read_bytes()
+    for length in range(0, len(whole), 997):
+        path = tmp_path / "libmpi-cut.so.12"
+        path.write_bytes(whole[:length])
+        assert library_abi(path) in (None, Abi.MPICH)
+
+
+def test_damaged_libraries_do_not_hang(tmp_path, fake_mpi):
+    """One byte in each thirty of the dynamic tables changed; chains then lead anywhere."""
+    whole = bytearray(fake_mpi("libmpi.so.12", MPICH, "-Wl,--hash-style=sysv").read_bytes())
+    for at in range(64, 2048, 31):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xff
+        path = tmp_path / "libmpi-damaged.so.12"
+        path.write_bytes(damaged)
+        assert library_abi(path) in (None, *Abi)
 
 
 @pytest.mark.parametrize("soname, abi", [

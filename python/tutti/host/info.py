@@ -15,7 +15,7 @@ from rich.text import Text
 import tutti
 from tutti import library_folder, native
 from tutti.host import machine, mpis
-from tutti.launch.elf import Abi
+from tutti.launch.mpi_library import Abi
 from tutti.launch.plan import LIBRARY
 
 

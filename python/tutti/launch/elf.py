@@ -1,48 +1,22 @@
-"""What a program file is and which MPI it will load, without running it.
+"""What a program file is, without running it.
 
-Only the parts of the ELF format that answer three questions: is it dynamically linked, which
-libraries does it need, does it define MPI itself."""
+Only the parts of the ELF format that answer these questions: is it dynamically linked, which libraries does it need, does
+it define MPI itself. What a library exports: mpi_library.py."""
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import mmap
-import os
 import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from tutti.launch.find import in_loader_cache
 from tutti.launch.record import Record
 
-PT_DYNAMIC, PT_INTERP = 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 DT_NEEDED, DT_STRTAB, DT_RPATH, DT_RUNPATH = 1, 5, 15, 29
-PT_LOAD = 1
-
-
-class Abi(enum.Enum):
-    """The binary interface of an MPI library: one plugin of tutti's each."""
-
-    MPICH = "mpich"
-    STANDARD = "abi"
-    OPENMPI = "openmpi"
-
-    @property
-    def plugin(self) -> str:
-        return f"libtutti-mpi-{self.value}.so"
-
-
-# Sonames, and what they tell. libmpich.so.12 is Debian's name for MPICH.
-_SONAMES = {
-    "libmpi.so.12": Abi.MPICH,
-    "libmpich.so.12": Abi.MPICH,
-    "libmpi_abi.so.1": Abi.STANDARD,
-    "libmpi_abi.so.0": Abi.STANDARD,
-    "libmpi.so.40": Abi.OPENMPI,
-}
 
 
 class Elf(Record):
@@ -54,7 +28,7 @@ class Elf(Record):
     runpath: list[str] = []  # noqa: RUF012
 
 
-class _Reader:
+class Reader:
     def __init__(self, data: mmap.mmap) -> None:
         if data[:4] != b"\x7fELF" or len(data) < 64:
             raise ValueError("not an ELF file")
@@ -91,15 +65,15 @@ class _Reader:
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[_Reader]:
+def opened(path: Path) -> Iterator[Reader]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield _Reader(data)
+        yield Reader(data)
 
 
 def read_elf(path: Path) -> Elf | None:
     """The headers of `path`, or None when it is not an ELF file that can be read."""
     try:
-        with _open(path) as reader:
+        with opened(path) as reader:
             return _parse(reader)
     except (OSError, ValueError, struct.error, IndexError):
         return None
@@ -109,45 +83,59 @@ def defines_mpi(path: Path) -> bool:
     """Whether MPI is linked into the program: a symbol table of it defines MPI_Init. A stripped
     program tells nothing."""
     try:
-        with _open(path) as reader:
+        with opened(path) as reader:
             return _defines(reader, b"MPI_Init")
     except (OSError, ValueError, struct.error, IndexError):
         return False
 
 
-def _parse(reader: _Reader) -> Elf:
-    elf = Elf()
-    segments = reader.segments()
+class Dynamic:
+    """The dynamic section of a file: its entries, and where addresses lie in the file."""
 
-    def file_offset(address: int) -> int:
-        for kind, offset, start, length in segments:
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.segments = reader.segments()
+        self.entries: list[tuple[int, int]] = []
+        for kind, offset, _, length in self.segments:
+            if kind == PT_DYNAMIC:
+                self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> None:
+        layout, step = ("qQ", 16) if self.reader.wide else ("iI", 8)
+        for position in range(offset, offset + length, step):
+            tag, value = self.reader.unpack(layout, position)
+            if tag == 0:
+                return
+            self.entries.append((tag, value))
+
+    def place(self, tag: int) -> int | None:
+        """Where what the entry points to lies in the file."""
+        address = next((value for entry, value in self.entries if entry == tag), None)
+        if address is None:
+            return None
+        for kind, offset, start, length in self.segments:
             if kind == PT_LOAD and start <= address < start + length:
                 return offset + address - start
         raise ValueError("an address outside the file")
 
-    entries: list[tuple[int, int]] = []
-    for kind, offset, _, length in segments:
+    def texts(self, tag: int) -> list[str]:
+        table = self.place(DT_STRTAB)
+        return [] if table is None else [self.reader.text(table + value) for entry, value in self.entries if entry == tag]
+
+
+def _parse(reader: Reader) -> Elf:
+    elf = Elf()
+    dynamic = Dynamic(reader)
+    for kind, offset, _, _ in dynamic.segments:
         if kind == PT_INTERP:
             elf.interpreter = reader.text(offset)
-        elif kind == PT_DYNAMIC:
-            layout, step = ("qQ", 16) if reader.wide else ("iI", 8)
-            for position in range(offset, offset + length, step):
-                tag, value = reader.unpack(layout, position)
-                if tag == 0:
-                    break
-                entries.append((tag, value))
-    strings = next((value for tag, value in entries if tag == DT_STRTAB), None)
-    if strings is not None:
-        table = file_offset(strings)
-        words = {tag: [reader.text(table + value) for t, value in entries if t == tag]
-                 for tag in (DT_NEEDED, DT_RPATH, DT_RUNPATH)}
-        elf.needed = words[DT_NEEDED]
-        elf.rpath = ":".join(words[DT_RPATH]).split(":") if words[DT_RPATH] else []
-        elf.runpath = ":".join(words[DT_RUNPATH]).split(":") if words[DT_RUNPATH] else []
+    elf.needed = dynamic.texts(DT_NEEDED)
+    elf.rpath, elf.runpath = (":".join(dynamic.texts(tag)).split(":") if dynamic.texts(tag) else []
+                              for tag in (DT_RPATH, DT_RUNPATH))
     return elf
 
 
-def _defines(reader: _Reader, name: bytes) -> bool:
+def _defines(reader: Reader, name: bytes) -> bool:
     """Whether a symbol table of the file defines a function of this name."""
     sections = reader.sections()
     for kind, offset, length, link in sections:
@@ -164,60 +152,3 @@ def _defines(reader: _Reader, name: bytes) -> bool:
             if symbol in places and section != 0 and info & 15 == 2:
                 return True
     return False
-
-
-def soname_abi(name: str) -> Abi | None:
-    """The ABI that a library's file name stands for."""
-    base = os.path.basename(name)
-    for soname, abi in _SONAMES.items():
-        if base == soname or base.startswith(soname + "."):
-            return abi
-    # Vendors' names of MPICH: libmpi_gnu_91.so.12, libmpi_intel.so.12, libmpi_cray.so.12.
-    return Abi.MPICH if re.match(r"libmpi(ch)?_\w+\.so\.12(\.|$)", base) else None
-
-
-def needed_mpi(path: Path, elf: Elf, library_path: str | None) -> tuple[Abi, str] | None:
-    """The MPI library that a dynamically linked program loads at its start, directly or through
-    other libraries: its ABI and its name. `library_path` is the LD_LIBRARY_PATH it will run with."""
-    seen: set[str] = set()
-    queue = [(path.resolve(), elf, [] if elf.runpath else elf.rpath)]
-    while queue:
-        file, headers, inherited = queue.pop(0)
-        for name in headers.needed:
-            abi = soname_abi(name)
-            if abi is not None:
-                return abi, name
-            if name in seen:
-                continue
-            seen.add(name)
-            found = _find_library(name, file, headers, inherited, library_path)
-            child = read_elf(found) if found and not _is_system_library(name) else None
-            if found and child:
-                queue.append((found.resolve(), child, inherited + child.rpath))
-    return None
-
-
-def _is_system_library(name: str) -> bool:
-    """Parts of the C library: they need no MPI, and need not be read."""
-    return name.split(".so")[0] in ("libc", "libm", "libpthread", "libdl", "librt", "ld-linux-x86-64",
-                                    "libgcc_s", "libstdc++", "libutil")
-
-
-def _find_library(name: str, file: Path, elf: Elf, inherited: list[str],
-                  library_path: str | None) -> Path | None:
-    """The dynamic loader's search (ld.so(8)): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, cache."""
-    if "/" in name:
-        return Path(name) if Path(name).is_file() else None
-    folders = [] if elf.runpath else [*elf.rpath, *inherited]
-    folders += (library_path or "").split(":") + elf.runpath
-    for folder in folders:
-        expanded = folder.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(file.parent))
-        if expanded and (Path(expanded) / name).is_file():
-            return Path(expanded) / name
-    cached = in_loader_cache(name)
-    if cached:
-        return Path(cached)
-    for folder in ("/lib", "/usr/lib", "/lib64", "/usr/lib64"):
-        if (Path(folder) / name).is_file():
-            return Path(folder) / name
-    return None

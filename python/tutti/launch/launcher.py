@@ -13,11 +13,15 @@ from pathlib import Path
 
 from tutti.errors import UserError
 from tutti.launch import known
-from tutti.launch.elf import Abi
+from tutti.launch.mpi_library import Abi
 from tutti.launch.find import which
 from tutti.launch.record import Record
 
 ASK_TIMEOUT_S = 15
+
+
+class UnknownLauncher(UserError):
+    """It is there, but tutti does not know how it takes variables for the program."""
 
 
 class Kind(enum.Enum):
@@ -83,7 +87,7 @@ def identify(word: str) -> Launcher:
     launcher = recognise(path, answer.stdout + answer.stderr)
     if launcher is None:
         said = (answer.stdout + answer.stderr).strip().split("\n")[0][:80]
-        raise UserError(f"'{word}' belongs to no supported MPI (it says: '{said}'); supported: "
+        raise UnknownLauncher(f"'{word}' belongs to no supported MPI (it says: '{said}'); supported: "
                         f"{SUPPORTED_TEXT}")
     known.remember(str(path), (launcher.kind.value, launcher.mpi, launcher.version))
     return launcher

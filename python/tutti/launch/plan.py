@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tutti.errors import Failure, UserError
 from tutti.launch import launcher as launchers
-from tutti.launch.elf import Abi
+from tutti.launch.mpi_library import Abi
 from tutti.launch.launcher import Kind, Launcher, Option, Segment
 from tutti.launch.program import Program, Reach, examine, missing
 from tutti.launch.record import Record
@@ -40,7 +40,7 @@ def make_plan(words: list[str], settings: dict[str, str], environment: dict[str,
     """The plan for a command line. `settings` are the TUTTI_* variables that the programs must see.
     Raises UserError when the command line cannot work, Failure when tutti is not complete."""
     at = _launcher_position(words, library_folder)
-    launcher = None if at is None else launchers.identify(words[at])
+    launcher = None if at is None else _identify(words, at, library_folder)
     if launcher is None or at is None:
         return _plan_bare(words, settings, environment, library_folder)
     plan = Plan(list(words), {**environment, **settings}, launcher)
@@ -67,9 +67,26 @@ def _launcher_position(words: list[str], library_folder: Path) -> int | None:
             return at  # identify() says that it is missing
     base = Path(words[0]).name
     if base in launchers.UNSUPPORTED:
-        raise UserError(f"the launcher '{base}' is not supported; supported: {launchers.SUPPORTED_TEXT}; with others, put "
-                        f"`env LD_PRELOAD={library_folder / LIBRARY}` in front of the program")
+        raise UserError(f"the launcher '{base}' is not supported (supported: {launchers.SUPPORTED_TEXT}); with it, run: "
+                        f"{manual_line(words, library_folder)}")
     return None
+
+
+def _identify(words: list[str], at: int, library_folder: Path) -> Launcher:
+    try:
+        return launchers.identify(words[at])
+    except launchers.UnknownLauncher as error:
+        raise UserError(f"{error}; with it, run: {manual_line(words[at:], library_folder)}") from None
+
+
+def manual_line(words: list[str], library_folder: Path) -> str:
+    """The command line that does without `tutti run` what it would do: any launcher can start `env`. The program is the
+    first word that is one; options and their values are none."""
+    preload = f"env {PRELOAD}={library_folder / LIBRARY}"
+    for at in range(1, len(words)):
+        if not words[at].startswith("-") and launchers.find_program(words[at]) is not None:
+            return " ".join([*words[:at], preload, *words[at:]])
+    return " ".join([*words, preload, "PROGRAM"])
 
 
 # ---- programs and their ABIs ---------------------------------------------------------------------

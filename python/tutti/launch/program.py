@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from tutti.errors import UserError
-from tutti.launch import elf
-from tutti.launch.elf import Abi
+from tutti.launch import elf, loader
+from tutti.launch.mpi_library import Abi
 from tutti.launch.find import which
 from tutti.launch.record import Record
 
@@ -72,7 +72,7 @@ def _examine_file(name: str, path: Path, environment: dict[str, str]) -> Program
     if headers is None:
         return Program(name, path, Reach.LOADED, None, "neither an ELF program nor a script")
     if headers.interpreter is not None:
-        found = elf.needed_mpi(interpreter, headers, environment.get("LD_LIBRARY_PATH"))
+        found = loader.needed_mpi(interpreter, headers, environment.get("LD_LIBRARY_PATH"))
         if found is not None:
             return Program(name, path, Reach.LINKED, found[0], f"it loads {found[1]}")
     if elf.defines_mpi(interpreter):
