@@ -105,6 +105,12 @@ struct ProcessorCounts {
   std::uint64_t woken = 0;          // times that it slept, and was woken
 };
 
+/// Where the ranks of a job are, for the line that tells its user.
+struct Place {
+  std::int32_t nodes = 0;  // that collectives run between; 0: only within each of them
+  std::string network;     // its name, where there are several
+};
+
 /// One process (or thread rank) of a parallel job: fabric, engine, teams. Create one per rank.
 /// Thread-safe where `threads` was true at creation; otherwise one application thread at a time.
 class Job {
@@ -120,6 +126,8 @@ class Job {
   virtual bool reachable(std::int32_t job_rank) const noexcept = 0;
   /// The process of a rank, by the number that it has there itself.
   virtual std::int32_t process(std::int32_t job_rank) const noexcept = 0;
+  /// The same on all ranks.
+  virtual const Place& place() const noexcept = 0;
 
   /// Creates the local end of a team. Local: no communication; members find each other on the
   /// first collective. Fails with no_memory when the arena is full, unsupported when a member

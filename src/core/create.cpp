@@ -33,11 +33,13 @@ class HostBootstrap final : public Bootstrap {
 };
 
 /// Where there are several nodes: a network between them. Without one, tutti serves only what stays
-/// on a node, unless TUTTI_NET=on asks for it. The same on all ranks.
+/// on a node, unless TUTTI_NET=on asks for it. The same on all ranks. `*place`: what came of it.
 Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
-                     std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Fabric>* out) {
+                     std::unique_ptr<shm::ShmFabric> shm, std::unique_ptr<Fabric>* out,
+                     Place* place) {
   const bool one_node = shm->neighbours().size() == static_cast<std::size_t>(bootstrap.size());
   if (settings.net == Switch::off || one_node) {
+    place->nodes = one_node ? 1 : 0;
     *out = std::move(shm);
     return Status::success();
   }
@@ -49,6 +51,7 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
   const Status status =
       nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
   if (status.ok()) {
+    *place = {nodes->nodes(), nodes->network().name()};
     const Status multicast = connect_multicast(bootstrap, settings, *nodes, &message);
     if (!multicast.ok() && settings.multicast == Switch::on) {
       log(LogLevel::error, "TUTTI_MULTICAST=on, but there is no multicast: %s", message.c_str());
@@ -119,7 +122,8 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();
   std::unique_ptr<Fabric> whole;
-  TUTTI_TRY(connect_nodes(bootstrap, settings, std::move(fabric), &whole));
+  Place place;
+  TUTTI_TRY(connect_nodes(bootstrap, settings, std::move(fabric), &whole, &place));
   std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(whole), settings, &message);
   if (!decorated) {
     log(LogLevel::error, "%s", message.c_str());
@@ -131,6 +135,7 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
                             threads, &job));
   TUTTI_TRY(check_forced(job->dispatcher().policy().forced, host));
   job->remember(host);
+  job->know_place(std::move(place));
   *out = std::move(job);
   return Status::success();
 }

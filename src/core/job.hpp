@@ -39,6 +39,7 @@ class JobImpl final : public Job {
   std::int32_t process(std::int32_t job_rank) const noexcept override {
     return processes_[static_cast<std::size_t>(job_rank)];
   }
+  const Place& place() const noexcept override { return place_; }
   Status create_team(const TeamSpec& spec, Team** out) override;
   bool shares_memory(const std::int32_t* members, int size) const noexcept override;
   Status meet(Team& team) noexcept override;
@@ -64,6 +65,7 @@ class JobImpl final : public Job {
   void know_processes(std::vector<std::int32_t> processes) noexcept {
     processes_ = std::move(processes);
   }
+  void know_place(Place place) noexcept { place_ = std::move(place); }
   /// The ranks from `apps` on are dedicated processors: gives each APP its DCP. Collective over the
   /// bootstrap; fails on all ranks or on none. Before any team is created.
   Status dedicate(int apps, Bootstrap& bootstrap) noexcept;
@@ -148,6 +150,7 @@ class JobImpl final : public Job {
 
   Settings settings_;
   std::vector<std::int32_t> processes_;  // by job rank
+  Place place_;
   Dispatcher dispatcher_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,6 +147,35 @@ def test_bad_input_is_one_clear_line(tutti, fake_launcher, arguments, env, expec
     assert len(answer.err.strip().splitlines()) == 1
     assert answer.err.startswith("tutti: ")
     assert answer.out == ""
+
+
+@pytest.mark.parametrize("words, line", [
+    (["jsrun", "-n", "2", TRUE, "-n"], f"jsrun -n 2 env LD_PRELOAD=PRELOAD {TRUE} -n"),
+    (["aprun", "-n", "2", "-N", "1", "./nope"], "aprun -n 2 -N 1 ./nope env LD_PRELOAD=PRELOAD PROGRAM"),
+    (["OTHER", "-n", "2", TRUE], f"OTHER -n 2 env LD_PRELOAD=PRELOAD {TRUE}"),
+])
+def test_unknown_launchers_can_be_helped_by_hand(tutti, fake_launcher, words, line):
+    """The error ends with the command line that does the same."""
+    other = str(fake_launcher("other"))
+    answer = tutti("run", *[word.replace("OTHER", other) for word in words])
+    assert answer.status == 2
+    said = re.sub(r"LD_PRELOAD=\S+/libtutti-preload\.so", "LD_PRELOAD=PRELOAD", answer.err)
+    assert said.rstrip().endswith("run: " + line.replace("OTHER", other)), answer.err
+
+
+def test_what_the_job_tells_is_said_while_it_runs(tutti, executable):
+    """A long job's user need not wait for its end; and it is said once."""
+    script = executable("mpiexec", """#!/bin/sh
+[ "$1" = --version ] && { echo 'HYDRA build details:'; echo 'Version: 1'; exit; }
+while [ "$1" != TUTTI_RUN_STAMP ]; do shift; done
+echo 'took over nothing much' > "$2"
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.2; grep -q 'nothing much' "$STREAM" && break; done
+echo end >&2
+""")
+    stream = script.with_name("stream")
+    wrapped = executable("wrapped", f"#!/bin/sh\nexec {sys.executable} -m tutti run {script} -n 1 {TRUE} 2> {stream}\n")
+    subprocess.run([str(wrapped)], env=clean_environment(STREAM=str(stream)), timeout=60, check=True)
+    assert stream.read_text().splitlines() == ["tutti: took over nothing much", "end"]
 
 
 def test_exit_status_and_streams(tutti, executable):

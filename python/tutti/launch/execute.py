@@ -6,16 +6,18 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
               signal.SIGCONT)
 _SI_KERNEL = 128       # the terminal sent it, to the whole foreground group: the child has it already
 _PR_SET_PDEATHSIG = 1
+_LOOK_S, _LOOK_MOST_S = 0.2, 2.0  # between looks: first, and at most
 
 
-def execute(command: list[str], environment: dict[str, str]) -> int:
-    """Runs the command to its end; the shell's exit status of it. Raises OSError when it cannot be
-    started."""
+def execute(command: list[str], environment: dict[str, str], look: Callable[[], bool] = lambda: True) -> int:
+    """Runs the command to its end; the shell's exit status of it. `look` is called now and then while it runs, until it
+    gives True. Raises OSError when the command cannot be started."""
     import ctypes
 
     prctl = ctypes.CDLL(None).prctl
@@ -23,11 +25,16 @@ def execute(command: list[str], environment: dict[str, str]) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
         child = _start(command, environment, prctl, before)
+        seen, pause = False, _LOOK_S
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 break
-            _pass_on(child, signal.sigwaitinfo(watched))
+            event = signal.sigwaitinfo(watched) if seen else signal.sigtimedwait(watched, pause)
+            if event is not None:
+                _pass_on(child, event)
+            else:
+                seen, pause = look(), min(2 * pause, _LOOK_MOST_S)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(status)

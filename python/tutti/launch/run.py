@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 
 from tutti import library_folder
 from tutti.errors import Failure
@@ -38,10 +39,20 @@ def run(words: list[str], options: dict[str, str]) -> int:
         plan = make_plan(words, settings, environment, library_folder())
         for note in plan.notes:
             say(note)
-        status = _start(plan.command, plan.environment)
+        said: list[str] = []
+
+        def look() -> bool:
+            """Says what the job has told of itself, when it has; True from then on."""
+            note = _read(stamp)
+            if note and note not in said:
+                say(note)
+                said.append(note)
+            return bool(said)
+
+        status = _start(plan.command, plan.environment, look)
         note = _read(stamp)
         if note:
-            say(note)
+            look()
         elif plan.preload and status == 0 and note is None and not plan.elsewhere:
             say("no calls seen: no rank started an MPI that tutti could take over (a program without MPI, "
                 "an MPI linked in statically or opened in a way that cannot be intercepted, or containers whose "
@@ -90,8 +101,8 @@ def _read(stamp: str) -> str | None:
         return None
 
 
-def _start(command: list[str], environment: dict[str, str]) -> int:
+def _start(command: list[str], environment: dict[str, str], look: Callable[[], bool] = lambda: True) -> int:
     try:
-        return execute(command, environment)
+        return execute(command, environment, look)
     except OSError as error:
         raise Failure(f"cannot start '{command[0]}': {error.strerror}") from None

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -346,6 +347,24 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
   return text + "}\n";
 }
 
+// "on 2 nodes (network tcp)".
+std::string place_text() {
+  const Place& place = state.job->place();
+  if (place.nodes == 0) return "within each node (no network between nodes)";
+  if (place.nodes == 1) return "on one node";
+  return "on " + std::to_string(place.nodes) + " nodes (network " + place.network + ")";
+}
+
+// "MPICH 5.0.2": MPICH puts a word between.
+std::string product() {
+  std::string text = library_version();
+  constexpr std::string_view kWord = " Version:";
+  const std::size_t at = text.find(kWord);
+  if (at == std::string::npos) return text;
+  const std::size_t number = text.find_first_not_of(' ', at + kWord.size());
+  return text.substr(0, at) + " " + (number == std::string::npos ? "" : text.substr(number));
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   const bool written =
@@ -401,11 +420,14 @@ Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept {
 }
 
 void leave_note() noexcept {
+  if (!state.job) return;  // a world of one rank: nothing is taken over
   const char* path = std::getenv("TUTTI_RUN_STAMP");
   std::FILE* file = path != nullptr ? std::fopen(path, "we") : nullptr;
   if (file == nullptr) return;  // started without `tutti run`, or on another node than it
-  std::fprintf(file, "took over the collectives of %d ranks on %s\n", state.size,
-               library_version().c_str());
+  const bool messages = state.messages != nullptr;
+  std::fprintf(file, "took over the collectives%s of %d ranks %s; %swindows and files stay with %s\n",
+               messages ? " and messages" : "", state.size, place_text().c_str(),
+               messages ? "" : "messages, ", product().c_str());
   std::fclose(file);
 }
 

@@ -79,9 +79,24 @@ void tutti_leave_stamp(const char* line) {
   close(fd);
 }
 
+/* The usual mistake under srun, flux and another MPI's mpiexec: the program runs as often as there
+ * are processes. It may be meant, so it is a note, and nothing else changes. */
+static void note_worlds_apart(void) {
+  char line[400];
+  const int launched = tutti_launched_apart();
+  if (launched == 0) return;
+  snprintf(line, sizeof line,
+           "nothing was taken over: each of the %d processes is an MPI job of its own; unless that "
+           "is meant, the MPI does not know this launcher: use the MPI's own mpiexec, or with srun "
+           "another --mpi (srun --mpi=list shows them)\n",
+           launched);
+  tutti_leave_stamp(line);
+}
+
 static void activate(int thread_level) {
   static char path[4096];
   tutti_leave_stamp("");
+  note_worlds_apart();
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
       tutti_say(

@@ -310,6 +310,13 @@ int tutti_all_registered(void) {
   return missing == 0;
 }
 
+int tutti_launched_apart(void) {
+  static const char* const names[] = {"PMI_SIZE",      "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+                                      "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
+  const int launched = first_number(names);
+  return launched > 1 && world_size() == 1 ? launched : 0;
+}
+
 int tutti_speaks_for_node(void) {
   int local = local_rank();
   return local >= 0 ? local == 0 : rank_in_job() <= 0;

@@ -65,6 +65,9 @@ int tutti_caller_is_mpi(void* address);
 void tutti_register(void);
 /* After PMPI_Init: 1 when all local ranks are registered, 0 with a message otherwise. */
 int tutti_all_registered(void);
+/* After PMPI_Init: how many processes the launcher has started, where each of them has become a
+ * world of its own (its MPI does not speak the launcher's protocol); 0 otherwise. */
+int tutti_launched_apart(void);
 /* True on the one local rank that prints messages which concern all of them. */
 int tutti_speaks_for_node(void);
 

@@ -1,0 +1,89 @@
+"""Under Slurm: srun with both of its protocols, batch scripts with an MPI's own launcher, and what is said where the two do
+not fit. Debian's Slurm and Debian's MPIs, on two nodes that are on this machine (slurm.py)."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import mpis
+import pytest
+import slurm
+
+pytestmark = pytest.mark.mpi
+TUTTI = [sys.executable, "-m", "tutti", "run", "--report"]
+LOOPBACK = {"TUTTI_NET_INTERFACE": "lo", "TUTTI_MULTICAST": "off"}
+# Open MPI's mpirun refuses root without these.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    try:
+        cluster = slurm.Cluster(tmp_path_factory.mktemp("slurm"))
+    except slurm.CannotRun as reason:
+        pytest.skip(str(reason))
+    yield cluster
+    cluster.stop()
+
+
+def debian(name: str) -> mpis.Mpi:
+    description = mpis.ANY[f"{name}-debian"]
+    if reason := description.missing():
+        pytest.skip(reason)
+    return description
+
+
+def check_taken_over(text: str, place: str) -> None:
+    """Four ranks, one world, right results, and tutti's collectives among them."""
+    assert text.count("short: passed (0 failures)") == 1, text
+    assert f"tutti: took over the collectives of 4 ranks {place}" in text, text
+    algorithms = re.findall(r"^MPI_Allreduce +(\S+)", text, re.MULTILINE)
+    assert algorithms and "MPI" not in algorithms, text
+
+
+@pytest.mark.parametrize("protocol, name", [("pmi2", "mpich"), ("pmix", "openmpi")])
+def test_srun(cluster, program, protocol, name):
+    path = program(debian(name), "short.c")
+    answer = cluster.run([*TUTTI, "srun", f"--mpi={protocol}", "-N2", "-n4", path])
+    assert answer.returncode == 0, answer.stdout
+    check_taken_over(answer.stdout, "on one node")  # the two nodes share this machine's memory
+
+
+@pytest.mark.parametrize("protocol, name", [("pmi2", "mpich"), ("pmix", "openmpi")])
+def test_srun_between_nodes(cluster, program, protocol, name):
+    """The nodes told apart by Slurm's names of them, so that the network is between them."""
+    path = program(debian(name), "short.c")
+    answer = cluster.run([*TUTTI, "srun", f"--mpi={protocol}", "-N2", "-n4", "sh", "-c",
+                          f"TUTTI_NODE=$SLURMD_NODENAME exec {path}"], **LOOPBACK)
+    assert answer.returncode == 0, answer.stdout
+    check_taken_over(answer.stdout, "on 2 nodes (network ")
+
+
+@pytest.mark.parametrize("launcher, name", [
+    ("mpiexec.mpich", "mpich"), ("mpirun.openmpi", "openmpi"), ("srun --mpi=pmi2", "mpich")])
+def test_batch_script(cluster, program, launcher, name):
+    """The launcher learns from Slurm how many ranks there are, and where."""
+    path = program(debian(name), "short.c")
+    script = cluster.folder / f"job-{launcher.split()[0]}.sh"
+    script.write_text(f"#!/bin/sh\n#SBATCH -N2 -n4\n{' '.join(TUTTI)} {launcher} {path}\n")
+    output = script.with_suffix(".out")
+    answer = cluster.run(["sbatch", "--wait", f"--output={output}", str(script)], **AS_ROOT)
+    text = output.read_text() if output.exists() else ""
+    assert answer.returncode == 0, answer.stdout + text
+    check_taken_over(text, "on one node")
+
+
+def test_an_mpi_that_does_not_know_the_launcher(cluster, program):
+    """Each task becomes a world of its own; that is said once."""
+    path = program(debian("mpich"), "short.c")
+    answer = cluster.run([*TUTTI[:-1], "srun", "--mpi=none", "-N1", "-n4", path])
+    assert answer.returncode == 0, answer.stdout
+    assert answer.stdout.count("short: passed (0 failures)") == 4
+    said = [line for line in answer.stdout.splitlines() if line.startswith("tutti:")]
+    assert len(said) == 1 and "each of the 4 processes is an MPI job of its own" in said[0], answer.stdout
+
+
+def test_exit_status(cluster):
+    answer = cluster.run([*TUTTI[:-1], "srun", "-N1", "-n2", "sh", "-c", "exit 7"])
+    assert answer.returncode == 7, answer.stdout
