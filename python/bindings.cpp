@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "base/settings_audience.hpp"
 #include "base/status.hpp"
 #include "bindings_sim.hpp"
 #include "core/core.hpp"
@@ -28,7 +29,7 @@
 namespace {
 
 using SettingTuple = std::tuple<std::string, std::string, std::string, std::string, std::string,
-                                std::string, std::string>;
+                                std::string, std::string, bool>;
 
 const char* scope_text(tutti::Scope scope) {
   return scope == tutti::Scope::any     ? "any"
@@ -36,12 +37,12 @@ const char* scope_text(tutti::Scope scope) {
                                         : "all or none";
 }
 
-/// The settings in force: (name, type, default, value, source, help, ranks) each.
+/// The settings in force: (name, type, default, value, source, help, ranks, for tests only) each.
 std::vector<SettingTuple> describe() {
   std::vector<SettingTuple> lines;
   for (const tutti::SettingLine& line : tutti::describe_settings()) {
     lines.emplace_back(line.name, line.type, line.fallback, line.value, line.source, line.help,
-                       scope_text(line.scope));
+                       scope_text(line.scope), tutti::is_for_tests(line.name));
   }
   return lines;
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+import typer.core
 
 import tutti
 from tutti.bench import dcp as bench_dcp
@@ -20,23 +21,33 @@ from tutti.sim import command as sim_command
 from tutti.sim import jitter
 from tutti.tune import command as tune_command
 
+ORDER = ("run", "info", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
+RESEARCH = "For researchers, and for trying algorithms"
+
+
+class _Commands(typer.core.TyperGroup):
+    def list_commands(self, context) -> list[str]:
+        """In the order of how many people need them, wherever they were added."""
+        return sorted(super().list_commands(context), key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
 app = typer.Typer(
-    name="tutti", no_args_is_help=True, add_completion=False, rich_markup_mode="rich",
+    name="tutti", cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="One-sided communication for the MPI you already have.")
 bench_app = typer.Typer(no_args_is_help=True, help="Measure tutti and its peers, interleaved in one run.")
 app.add_typer(bench_app, name="bench")
-app.command("sim")(sim_command.command)
-app.command("model")(model.command)
-app.command("paper")(paper_command.command)
-app.command("explain")(explain.command)
+app.command("sim", rich_help_panel=RESEARCH)(sim_command.command)
+app.command("model", rich_help_panel=RESEARCH)(model.command)
+app.command("paper", rich_help_panel=RESEARCH)(paper_command.command)
+app.command("explain", rich_help_panel=RESEARCH)(explain.command)
 app.command("tune")(tune_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
 bench_app.command("overlap")(overlap.command)
 bench_app.command("progress")(progress.command)
-app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
+app.command("lab", rich_help_panel=RESEARCH, context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 
 def _version(wanted: bool) -> None:

@@ -28,6 +28,7 @@ class Setting:
     source: str
     help: str
     ranks: str  # what the ranks of a job may have: "any" value each, "equal" ones, or it is set on "all or none"
+    for_tests: bool  # of tutti itself; nobody needs it to run a program
 
 
 def core():

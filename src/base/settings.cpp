@@ -12,6 +12,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/settings_audience.hpp"
 #include "base/settings_file.hpp"
 
 namespace tutti {
@@ -132,6 +133,7 @@ constexpr std::array kRows = {
     Row{"CHECK", &Settings::check, Scope::equal, "check the fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();
+constexpr std::string_view kForTests[] = {"NODE", "FAULT", "TRACE", "CHECK"};
 
 constexpr std::string_view kPrefix = "TUTTI_";
 constexpr std::string_view kConfig = "TUTTI_CONFIG";
@@ -510,6 +512,11 @@ std::vector<SharedSetting> shared_settings(const Settings& settings) {
     shared.push_back({environment_name(row.name), std::move(value)});
   }
   return shared;
+}
+
+bool is_for_tests(std::string_view name) noexcept {
+  return name.starts_with(kPrefix) &&
+         std::ranges::find(kForTests, name.substr(kPrefix.size())) != std::end(kForTests);
 }
 
 bool parse_bytes(const std::string& text, std::size_t* out) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/settings.hpp"
+#include "base/settings_audience.hpp"
 
 namespace {
 
@@ -19,6 +20,17 @@ const char* text(tutti::Scope scope) {
       return "all or none";
   }
   return "";
+}
+
+void print_table(bool for_tests) {
+  std::printf(
+      "| setting | default | values | ranks | what it does |\n"
+      "|---|---|---|---|---|\n");
+  for (const tutti::SettingLine& line : tutti::describe_settings()) {
+    if (tutti::is_for_tests(line.name) != for_tests) continue;
+    std::printf("| `%s` | %s | %s | %s | %s |\n", line.name.c_str(), cell(line.fallback).c_str(),
+                line.type.c_str(), text(line.scope), line.help.c_str());
+  }
 }
 
 }  // namespace
@@ -42,12 +54,14 @@ int main() {
       "The ranks of a job must have equal values where the table says so, or tutti says which "
       "differs\n"
       "and leaves the job to its MPI; others may differ from rank to rank.\n"
+      "\n");
+  print_table(false);
+  std::printf(
+      "| `TUTTI_CONFIG` | – | text | any | the TOML file to read |\n"
       "\n"
-      "| setting | default | values | ranks | what it does |\n"
-      "|---|---|---|---|---|\n");
-  for (const tutti::SettingLine& line : tutti::describe_settings()) {
-    std::printf("| `%s` | %s | %s | %s | %s |\n", line.name.c_str(), cell(line.fallback).c_str(),
-                line.type.c_str(), text(line.scope), line.help.c_str());
-  }
-  std::printf("| `TUTTI_CONFIG` | – | text | any | the TOML file to read |\n");
+      "## For tests of tutti\n"
+      "\n"
+      "Nobody needs these to run a program.\n"
+      "\n");
+  print_table(true);
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tutti.errors import Failure
 from tutti.host.mpis import Mpi, discover
+from tutti.report.waiting import waiting
 
 COMPILE_TIMEOUT_S = 120
 FLAGS = ["-std=gnu11", "-O2"]
@@ -46,8 +47,9 @@ def compile_for(mpi: Mpi, file: Path, extra: list[str] | None = None) -> Path:
     unfinished = program.with_suffix(f".{os.getpid()}")
     compiler, *libraries = command
     try:
-        answer = subprocess.run([compiler, *flags, file, "-o", unfinished, *libraries, "-lm"], capture_output=True,
-                                text=True, check=False, timeout=COMPILE_TIMEOUT_S)
+        with waiting(f"compiling {file.name} for {mpi.product}"):
+            answer = subprocess.run([compiler, *flags, file, "-o", unfinished, *libraries, "-lm"], capture_output=True,
+                                    text=True, check=False, timeout=COMPILE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failure(f"cannot compile {file.name} for {mpi.product}: {error}") from None
     if answer.returncode != 0:

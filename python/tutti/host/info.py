@@ -17,6 +17,7 @@ from tutti import library_folder, native
 from tutti.host import machine, mpis
 from tutti.launch.mpi_library import Abi
 from tutti.launch.plan import LIBRARY
+from tutti.report.waiting import waiting
 
 
 def collect() -> dict[str, Any]:
@@ -60,7 +61,8 @@ def _fabrics() -> list[dict[str, str]]:
 
 def show(as_json: bool) -> None:
     """Prints to standard output."""
-    state = collect()
+    with waiting("asking every MPI that is here who it is"):
+        state = collect()
     if as_json:
         print(json.dumps(state, indent=2))
         return
@@ -70,7 +72,8 @@ def show(as_json: bool) -> None:
     console.print(_nodes_table(state))
     console.print(_mpi_table(state))
     console.print(_algorithm_table(state))
-    console.print(_settings_table(state))
+    console.print(_settings_table(state, "Settings", for_tests=False))
+    console.print(_settings_table(state, "Settings for tests of tutti", for_tests=True))
 
 
 def _grid(title: str) -> Table:
@@ -135,12 +138,14 @@ def _algorithm_table(state: dict[str, Any]) -> Table:
     return table
 
 
-def _settings_table(state: dict[str, Any]) -> Table:
+def _settings_table(state: dict[str, Any], title: str, for_tests: bool) -> Table:
     """Two lines per setting, so that it fits every terminal."""
-    table = _grid("\nSettings")
+    table = _grid(f"\n{title}")
     table.add_column(no_wrap=True)
     table.add_column()
     for setting in state["settings"]:
+        if setting["for_tests"] != for_tests:
+            continue
         changed = setting["source"] != "default"
         value = Text(setting["value"] or "(empty)", style="bold" if changed else "")
         value.append(f"  from {setting['source']}" if changed else "", style="bold")

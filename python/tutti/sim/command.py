@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Annotated, Optional
@@ -15,6 +16,7 @@ from tutti.arguments import numbers
 from tutti.errors import UserError
 from tutti.report import plot as pictures
 from tutti.report.files import write_json
+from tutti.report.waiting import waiting
 from tutti.sim import output
 from tutti.sim.run import PROGRESS, Surroundings, parse_noise, simulate
 
@@ -61,7 +63,9 @@ def command(
     rows, result = [], {}
     for a, n, b in track(points, "simulating", console=Console(stderr=True), disable=len(points) < 3, transient=True):
         begun = time.perf_counter()
-        result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg)
+        # With several points there is a bar.
+        with waiting(f"simulating {n * ppn:,} ranks") if len(points) < 3 else contextlib.nullcontext():
+            result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg)
         rows.append({"bench": "sim", "op": op, "alg": a, "net": net, "bytes": b, "np": n * ppn, "nodes": n,
                      "ppn": ppn, "us": result["us"], "events": result["events"],
                      "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,

@@ -18,12 +18,14 @@ from tutti.errors import Failure, UserError
 from tutti.host import machine, mpis
 from tutti.host.mpis import Mpi
 from tutti.report.files import write_json, write_text
+from tutti.report.waiting import waiting
 
 
 def measure() -> dict[str, float]:
     """The terms of [host] in microseconds (and per byte)."""
     try:
-        return dict(native.core().measure_host())
+        with waiting("measuring this machine"):
+            return dict(native.core().measure_host())
     except ValueError as error:
         raise Failure(str(error)) from None
 
