@@ -65,7 +65,8 @@ class BareRoot:
     def command(self, words: list[str], path: str = "/usr/bin") -> list[str]:
         """What runs these words in the root, with nothing of this environment."""
         return ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child",
-                "env", "-i", f"PATH={path}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "sh", "-c", ENTER, str(self.folder), *words]
+                "env", "-i", f"PATH={path}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+                "sh", "-c", ENTER, str(self.folder), *words]
 
     def run(self, words: list[str], path: str = "/usr/bin", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Runs them to their end."""

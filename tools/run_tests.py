@@ -214,7 +214,7 @@ def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
     "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py"),
-    "python": lambda quick: pytest_suite("python", "tests/python", 600, "not slow" if quick else ""),
+    "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else ""),
     "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, ""),
     "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, "", "--timeout=1700"),
     "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi", 5400, "", "-k", "mpi4py"),

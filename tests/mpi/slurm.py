@@ -16,7 +16,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
 PLACES = "/usr/sbin:/usr/bin:/sbin:/bin"
 NODES = ("n1", "n2")
-START_S = 60.0
+START_S = 30.0
 
 CONFIGURATION = """ClusterName=tutti
 SlurmctldHost={host}(127.0.0.1)
@@ -69,7 +69,7 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
-    def run(self, words: list[str], timeout: float = 120, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, words: list[str], timeout: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
         """Runs a command outside of any allocation; its errors are in its output."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("TUTTI_", "SLURM_", "PMI"))}
         return subprocess.run(words, env={**clean, **self.environment, **variables}, cwd=self.folder, stdin=subprocess.DEVNULL,

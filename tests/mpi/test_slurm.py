@@ -10,7 +10,7 @@ import mpis
 import pytest
 import slurm
 
-pytestmark = pytest.mark.mpi
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 TUTTI = [sys.executable, "-m", "tutti", "run", "--report"]
 LOOPBACK = {"TUTTI_NET_INTERFACE": "lo", "TUTTI_MULTICAST": "off"}
 # Open MPI's mpirun refuses root without these.

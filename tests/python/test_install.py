@@ -33,7 +33,8 @@ def run_pi(program: Path) -> None:
 
 
 def test_layout(prefix):
-    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/pkgconfig/tutti.pc", "bin/tutti", "lib/cmake/tutti/tutti-config.cmake",
+    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/pkgconfig/tutti.pc", "bin/tutti",
+                 "lib/cmake/tutti/tutti-config.cmake",
                  "lib/tutti/libtutti-preload.so", "lib/tutti/libtutti-mpi-mpich.so", "lib/tutti/libtutti-mpi-abi.so",
                  "lib/tutti/libtutti-mpi-openmpi.so"):
         assert (prefix / name).exists(), name

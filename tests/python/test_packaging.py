@@ -48,8 +48,8 @@ def easyconfig(tmp_path_factory):
     if lmod is None:
         pytest.skip("EasyBuild wants a module tool, and lmod is not installed")
     home = str(tmp_path_factory.mktemp("home"))
-    answer = subprocess.run([sys.executable, "-c", READ, str(EASYCONFIG)], capture_output=True, text=True, timeout=60, check=False,
-                            cwd=home, env=clean_environment(PATH=f"{lmod}:{os.environ['PATH']}", HOME=home))
+    answer = subprocess.run([sys.executable, "-c", READ, str(EASYCONFIG)], capture_output=True, text=True, timeout=60,
+                            check=False, cwd=home, env=clean_environment(PATH=f"{lmod}:{os.environ['PATH']}", HOME=home))
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return json.loads(answer.stdout.split("READ")[1])
 

@@ -14,7 +14,7 @@ from conftest import ROOT, clean_environment
 sys.path.insert(0, str(ROOT / "tools"))
 import bare_root  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 WHEELHOUSE = ROOT / "build" / "wheelhouse"
 ENVIRONMENT = "/opt/env"
 
@@ -106,3 +106,12 @@ def test_a_job_runs(root):
     answer = in_root(root, "tutti", "run", "--report", "mpiexec", "-n", "2", "/root/short")
     assert answer.returncode == 0 and "FAILED" not in answer.stdout, answer.stdout + answer.stderr
     assert re.search(r"^MPI_Allreduce +(?!left)\S", answer.stderr, re.MULTILINE), answer.stderr
+
+
+def test_benchmarks_need_no_compiler(root):
+    """The programs come with the wheel."""
+    answer = in_root(root, "tutti", "bench", "coll", "--mpi", "mpich=" + ENVIRONMENT, "--op", "allreduce", "--sizes", "8",
+                     "--rounds", "1", "--json", "/root/rows.json", timeout=100)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    rows = json.loads((root.folder / "root" / "rows.json").read_text())
+    assert {row["tutti"] for row in rows} == {True, False} and all(row["us"] > 0 for row in rows)

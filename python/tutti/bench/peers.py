@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tutti.bench.program import has_compiler
 from tutti.host.mpis import Mpi
 
 
@@ -72,11 +73,13 @@ def needed_options(mpi: Mpi) -> list[str]:
 
 
 def needed_environment(mpi: Mpi) -> dict[str, str]:
-    """Variables without which it does not find its own parts (Intel MPI outside its own shell set-up)."""
-    if mpi.name != "impi" or os.environ.get("I_MPI_ROOT"):
-        return {}
+    """Variables without which it does not find its own parts (Intel MPI outside its own shell set-up), or programs that
+    were compiled elsewhere do not find it."""
     library = mpi.prefix / "lib"
     inherited = os.environ.get("LD_LIBRARY_PATH")
+    if mpi.name != "impi" or os.environ.get("I_MPI_ROOT"):
+        path = f"{library}:{inherited}" if inherited else str(library)
+        return {} if has_compiler() else {"LD_LIBRARY_PATH": path}
     providers = library if any(library.glob("*-fi.so")) else library / "libfabric" / "prov"
     return {"I_MPI_ROOT": str(mpi.prefix), "FI_PROVIDER_PATH": str(providers),
             "LD_LIBRARY_PATH": f"{library}:{inherited}" if inherited else str(library)}

@@ -1,4 +1,5 @@
-"""Compiles benchmark programs, once for each MPI: plain C, no tutti in it."""
+"""Compiles benchmark programs, once for each MPI: plain C, no tutti in it. Where there is no compiler, those that the wheel
+brings are used."""
 
 from __future__ import annotations
 
@@ -31,8 +32,23 @@ def cache_folder() -> Path:
     return Path(base) / "tutti"
 
 
+def has_compiler() -> bool:
+    """Whether programs can be compiled here; an MPI's mpicc only calls one of these."""
+    return _compiler() is not None
+
+
+def ready_made(mpi: Mpi, file: Path) -> Path | None:
+    """The program as the wheel brings it (tools/wheel.py), compiled for the MPI's binary interface."""
+    interface = "openmpi" if mpi.name == "openmpi" else "mpich"
+    program = Path(__file__).absolute().parent / "ready" / f"{file.stem}-{interface}"
+    return program if program.is_file() else None
+
+
 def compile_for(mpi: Mpi, file: Path, extra: list[str] | None = None) -> Path:
     """The program compiled for this MPI; compiles it unless that was done before. Raises Failure."""
+    ready = None if has_compiler() or extra else ready_made(mpi, file)
+    if ready is not None:
+        return ready
     command = _compiler_command(mpi)
     flags = [*FLAGS, *(extra or [])]
     key = hashlib.sha256("\0".join([file.read_text(), *command, *flags, str(mpi.launcher), mpi.version]).encode())
@@ -59,12 +75,16 @@ def compile_for(mpi: Mpi, file: Path, extra: list[str] | None = None) -> Path:
     return program
 
 
+def _compiler() -> str | None:
+    return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+
+
 def _compiler_command(mpi: Mpi) -> list[str]:
     """The compiler, and what is to follow the source. An MPI without mpicc (Intel's runtime) is linked
     by hand, with the header of an MPICH, which has the same binary interface."""
     if mpi.compiler is not None:
         return [str(mpi.compiler)]
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    compiler = _compiler()
     if compiler is None:
         raise Failure("no C compiler found (cc, gcc or clang): the benchmark programs are compiled here")
     places = [mpi.prefix / "lib" / "libmpi.so.12", mpi.prefix / "lib" / "release" / "libmpi.so.12"]

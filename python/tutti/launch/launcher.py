@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tutti.errors import UserError
 from tutti.launch import known
-from tutti.launch.mpi_library import Abi
 from tutti.launch.find import which
+from tutti.launch.mpi_library import Abi
 from tutti.launch.record import Record
 
 ASK_TIMEOUT_S = 15

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tutti.errors import Failure, UserError
 from tutti.launch import launcher as launchers
-from tutti.launch.mpi_library import Abi
 from tutti.launch.launcher import Kind, Launcher, Option, Segment
+from tutti.launch.mpi_library import Abi
 from tutti.launch.program import Program, Reach, examine, missing
 from tutti.launch.record import Record
 

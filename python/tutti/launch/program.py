@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tutti.errors import UserError
 from tutti.launch import elf, loader
-from tutti.launch.mpi_library import Abi
 from tutti.launch.find import which
+from tutti.launch.mpi_library import Abi
 from tutti.launch.record import Record
 
 SHEBANG_BYTES = 256

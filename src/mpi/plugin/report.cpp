@@ -425,7 +425,8 @@ void leave_note() noexcept {
   std::FILE* file = path != nullptr ? std::fopen(path, "we") : nullptr;
   if (file == nullptr) return;  // started without `tutti run`, or on another node than it
   const bool messages = state.messages != nullptr;
-  std::fprintf(file, "took over the collectives%s of %d ranks %s; %swindows and files stay with %s\n",
+  std::fprintf(file,
+               "took over the collectives%s of %d ranks %s; %swindows and files stay with %s\n",
                messages ? " and messages" : "", state.size, place_text().c_str(),
                messages ? "" : "messages, ", product().c_str());
   std::fclose(file);

@@ -311,8 +311,9 @@ int tutti_all_registered(void) {
 }
 
 int tutti_launched_apart(void) {
-  static const char* const names[] = {"PMI_SIZE",      "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
-                                      "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
+  static const char* const names[] = {
+      "PMI_SIZE",      "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+      "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
   const int launched = first_number(names);
   return launched > 1 && world_size() == 1 ? launched : 0;
 }
