@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy docs clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,12 @@ format-check:  ## say what `make format` would change; changes nothing
 tidy:  ## clang-tidy over the C++ sources
 	@tools/setup dev
 	@tools/tidy
+
+docs:  ## the documentation as a site in build/site; warnings and broken links are errors
+	@tools/setup docs
+	@.envs/docs/bin/python tools/docs/generate.py
+	@NO_MKDOCS_2_WARNING=1 .envs/docs/bin/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 clean:  ## remove what was built
 	rm -rf build demo-out

