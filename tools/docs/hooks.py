@@ -14,6 +14,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+ROW = re.compile(r"^\| (?:\d{4} \| )?\[[^\]]+\]\(([\w-]+\.md)\)", re.MULTILINE)  # that is about a page
 log = logging.getLogger("mkdocs.hooks")
 
 
@@ -30,7 +31,7 @@ def address(path: str) -> str:
 
 
 def on_config(config):
-    """A folder in the navigation ("results/") stands for its pages: README.md, then the others as their README lists them."""
+    """A folder in the navigation ("results/") stands for its pages: README.md, then the others as its table of pages has them."""
     config.nav = [_expanded(entry) for entry in config.nav]
     return config
 
@@ -42,7 +43,7 @@ def _expanded(entry):
     if not isinstance(value, str) or not value.endswith("/"):
         return entry
     index = (ROOT / "docs" / value / "README.md").read_text()
-    names = dict.fromkeys(match[2] for match in LINK.finditer(index) if re.fullmatch(r"[\w-]+\.md", match[2]))
+    names = ROW.findall(index)
     others = sorted(path.name for path in (ROOT / "docs" / value).glob("*.md") if path.name not in (*names, "README.md"))
     return {title: [value + name for name in ("README.md", *names, *others)]}
 

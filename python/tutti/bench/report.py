@@ -34,7 +34,7 @@ def command(
     stale = [name for name, text in made.items() if not (out / name).is_file() or (out / name).read_text() != text]
     if check:
         if stale:
-            raise UserError(f"not as the data say: {', '.join(stale)} (tutti bench report makes them anew)")
+            raise UserError(f"out of date: {', '.join(stale)} (tutti bench report makes them anew)")
         return
     out.mkdir(parents=True, exist_ok=True)
     for name in stale:
@@ -109,7 +109,7 @@ def provenance(entry: dict[str, Any]) -> str:
 
 def code(command_line: str) -> str:
     """A command as code, unless it says in words how something was found."""
-    return command_line if "`" in command_line or command_line.startswith("(") else f"`{command_line}`"
+    return command_line if "`" in command_line or command_line.startswith(("(", "the ")) else f"`{command_line}`"
 
 
 def readings(entries: list[dict[str, Any]]) -> Table:
