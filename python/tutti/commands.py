@@ -35,9 +35,9 @@ app.command("tune")(tune_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
+bench_app.command("report")(bench_report.command)
 bench_app.command("overlap")(overlap.command)
 bench_app.command("progress")(progress.command)
-bench_app.command("report")(bench_report.command)
 app.command("lab", context_settings={"allow_interspersed_args": False})(lab_command.command)
 
 
