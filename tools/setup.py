@@ -57,6 +57,8 @@ def main() -> int:
         in_parallel(jobs)
         if purpose == "dev":
             add_dev_tools()
+        if purpose == "test":
+            prepare_docs()
     except StepFailed as failure:
         print(f"\ntutti: set-up failed\n{failure}", file=sys.stderr)
         return 1

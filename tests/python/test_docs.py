@@ -123,6 +123,19 @@ def test_links_of_the_pages_outside_of_the_site(page):
         assert not anchor or anchor in anchors(file.read_text()), f"{page}: {target}"
 
 
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    """Links and anchors inside the site among them."""
+    python = ROOT / ".envs" / "docs" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("there is no .envs/docs (tools/setup docs makes it)")
+    answer = subprocess.run([str(python), "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)], cwd=ROOT,
+                            capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "one-sided" in (tmp_path / "index.html").read_text().lower()
+    assert (tmp_path / "source" / "include" / "tutti" / "tutti.h.txt").exists()
+
+
 def test_the_screenshots_are_small():
     found = list((ROOT / "docs" / "pictures").glob("*.png"))
     assert len(found) == 3
