@@ -61,6 +61,13 @@ tidy:  ## clang-tidy over the C++ sources
 	@tools/setup dev
 	@tools/tidy
 
+.PHONY: docs
+docs:  ## the documentation as a site in build/site; warnings and broken links are errors
+	@tools/setup docs
+	@.envs/docs/bin/python tools/docs/generate.py
+	@NO_MKDOCS_2_WARNING=1 .envs/docs/bin/python -m mkdocs build --strict
+	@echo "build/site/index.html"
+
 clean:  ## remove what was built
 	rm -rf build demo-out
 

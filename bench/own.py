@@ -1,10 +1,10 @@
-"""Makes bench/results/own.csv of runs of `tutti bench coll --against own --json FILE`, or the table of docs/results.md of it.
+"""Makes bench/results/own.csv of runs of `tutti bench coll --against own --json FILE`, or a table of it.
 
     python bench/own.py 2=two.json 4=four.json "2 cold=cold.json" > bench/results/own.csv
     python bench/own.py --table < bench/results/own.csv
 
-What stands before the = is the first column; rows of several files with the same one are put together. `tests/python/test_results.py`
-compares the page with the file.
+What stands before the = is the first column; rows of several files with the same one are put together. `tutti bench report`
+makes the page of results from the file.
 """
 
 import csv

@@ -4,7 +4,9 @@
 
 Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
 stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
-a stamp made of what it depends on, so that a run with nothing to do takes a second."""
+a stamp made of what it depends on, so that a run with nothing to do takes a second.
+
+`tools/setup docs` makes only the environment that builds the documentation."""
 
 from __future__ import annotations
 
@@ -45,15 +47,20 @@ SOURCES = ["CMakeLists.txt", "pyproject.toml", "cmake", "include", "src", "lab",
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("purpose", choices=PURPOSES, help="what to prepare for")
+    parser.add_argument("purpose", choices=[*PURPOSES, "docs"], help="what to prepare for")
     purpose = parser.parse_args().purpose
     try:
+        if purpose == "docs":
+            prepare_docs()
+            return 0
         install_packages(PURPOSES[purpose])
         jobs = [lambda: prepare_tutti(tests=purpose == "test")]
         jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPIS_FOR.get(purpose, ())]
         in_parallel(jobs)
         if purpose == "dev":
             add_dev_tools()
+        if purpose == "test":
+            prepare_docs()
     except StepFailed as failure:
         print(f"\ntutti: set-up failed\n{failure}", file=sys.stderr)
         return 1
@@ -159,6 +166,14 @@ def clean_environment() -> dict[str, str]:
 
 def prepare_mpi(mpi: str) -> None:
     make_venv(ENVS / mpi, MPI_REQUIREMENTS[mpi], mpi)
+
+
+DOCS_REQUIREMENTS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "typer>=0.12", "rich>=13"]
+
+
+def prepare_docs() -> None:
+    """What builds the documentation. It needs neither packages nor a build of tutti."""
+    make_venv(ENVS / "docs", DOCS_REQUIREMENTS, "docs")
 
 
 def add_dev_tools() -> None:

@@ -11,6 +11,7 @@ import typer.core
 import tutti
 from tutti.bench import dcp as bench_dcp
 from tutti.bench import overlap, p2p, progress
+from tutti.bench import report as bench_report
 from tutti.choice import explain
 from tutti.errors import UserError
 from tutti.lab import command as lab_command
@@ -45,6 +46,7 @@ app.command("tune")(tune_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
+bench_app.command("report")(bench_report.command)
 bench_app.command("overlap")(overlap.command)
 bench_app.command("progress")(progress.command)
 app.command("lab", rich_help_panel=RESEARCH, context_settings={"allow_interspersed_args": False})(lab_command.command)

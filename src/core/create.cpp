@@ -80,7 +80,7 @@ void say_losses(const shm::Losses& losses, const Settings& settings) {
   if (losses.separated >= 0 && std::getenv("TUTTI_RUN_LAB") == nullptr) {
     log(LogLevel::warn,
         "ranks %d and %d run on one machine but share no memory, because they are in network "
-        "namespaces of their own: they take the network (containers: give them the host's)",
+        "namespaces of their own; they use the network (containers: give them the host's)",
         losses.separated, losses.from);
   }
   if (losses.without_cma < 0 || settings.cma != Switch::automatic) return;
@@ -100,8 +100,7 @@ Status check_forced(const Forced& forced, const Host& host) {
     const Choice* const wanted = forced.of(coll);
     if (wanted == nullptr || !wanted->algorithm->left_to_host()) continue;
     log(LogLevel::error,
-        "TUTTI_ALG: %s=%s: this is no MPI program, so there is nothing that its %s could be left "
-        "to",
+        "TUTTI_ALG: %s=%s: this is not an MPI program; there is no MPI that could run its %s",
         name(coll), wanted->algorithm->name, name(coll));
     return Status::error(Code::invalid_argument, "TUTTI_ALG names an MPI, and there is none");
   }
@@ -165,7 +164,7 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   for (const Reached& other : all) {
     if (other.choices == all.front().choices) continue;
     if (host.rank == 0)
-      log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all the same");
+      log(LogLevel::error, "TUTTI_CHOICES: the ranks have read different rules; give all one file");
     return Status::error(Code::invalid_argument, "the ranks have different TUTTI_CHOICES");
   }
   const auto same = [&all](const Reached& other) { return other.kept == all.front().kept; };
@@ -174,8 +173,8 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
   // Who does not try has read nothing.
   if (try_host && !same_kept && host.rank == 0) {
     log(LogLevel::warn,
-        "TUTTI_CHOICE: the ranks have read different files; this run begins anew (is the file on a "
-        "disk that all nodes share?)");
+        "TUTTI_CHOICE: the ranks have read different files; this run starts without them (is the "
+        "file on a disk that all nodes share?)");
   }
   job->agree_on_trials(try_host, std::ranges::any_of(all, &Reached::scarce), same_kept);
   std::vector<std::int32_t> pids;

@@ -170,7 +170,7 @@ void JobImpl::remember(const Host& host) {
   if (can_try(host) && settings_.choice != "online")
     kept_ = read_kept(settings_.choice, host_, &message);
   if (!message.empty() && host.rank == 0)
-    log(LogLevel::warn, "TUTTI_CHOICE: %s; this run begins anew", message.c_str());
+    log(LogLevel::warn, "TUTTI_CHOICE: %s; this run starts without it", message.c_str());
 }
 
 void JobImpl::keep_learnt() const {

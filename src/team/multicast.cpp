@@ -24,7 +24,8 @@ Multicast::Multicast(Team& team, int depth) noexcept
   if (joined_.ok()) {
     arrivals_ = &datagrams_->arrivals(group_);
   } else {
-    log(LogLevel::warn, "rank %d gets no multicast (%s): others put to it what is broadcast",
+    log(LogLevel::warn,
+        "rank %d receives no multicast (%s): its neighbour sends it what is broadcast",
         team.job_rank(team.rank()), joined_.detail);
   }
 }
@@ -33,8 +34,7 @@ Multicast::~Multicast() {
   if (!joined_.ok()) return;
   const auto foreign = static_cast<unsigned long long>(datagrams_->counts(group_).foreign);
   if (foreign != 0) {
-    log(LogLevel::warn, "%llu packets to a multicast group of this job were not its own: dropped",
-        foreign);
+    log(LogLevel::warn, "dropped %llu packets of others to a multicast group of this job", foreign);
   }
   datagrams_->leave(group_);
 }

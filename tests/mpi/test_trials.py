@@ -185,7 +185,7 @@ def test_a_file_that_cannot_be_used(program, libraries, tmp_path, text):
         text = path.read_text().replace(" mpi  ", " mpl  ", 1) + "[nodes ranks=\n"
     path.write_text(text)
     result = keep(program, path, 1500)
-    assert len(lines(result)) == 1 and "this run begins anew" in lines(result)[0], result.text[:3000]
+    assert len(lines(result)) == 1 and "this run starts without it" in lines(result)[0], result.text[:3000]
     assert "[nodes ranks=2 processors=" in path.read_text()
     assert not lines(keep(program, path))
 

@@ -90,7 +90,7 @@ def test_profiles(tmp_path):
     with pytest.raises(UserError, match="--point"):
         read_profile(file, point=9.0)
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(UserError, match="is no profile"):
+    with pytest.raises(UserError, match="is not a profile"):
         read_profile(tmp_path / "other.json")
     with pytest.raises(UserError, match="cannot read"):
         read_profile(tmp_path / "missing.json")

@@ -112,7 +112,7 @@ def read_profile(path: Path, point: float = 0.0, overlap_us: float = 0.0) -> App
     except OSError as error:
         raise UserError(f"cannot read the profile {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is no profile: expected what tutti run --report-json FILE writes") from None
+        raise UserError(f"{path} is not a profile: expected what tutti run --report-json FILE writes") from None
     if point < 0 or point + seconds > whole:
         raise UserError(f"--point {point:g}: the run took {whole:.3g} s, of which {seconds:.3g} in collectives")
     return Application(whole, seconds, calls, point, overlap_us)

@@ -37,7 +37,7 @@ def _multicast_constant(_: dict[str, Any]) -> Outcome:
     return Outcome(f"at most {worst / send:.2f} t_send, {worst / few:.2f} times that at 4 nodes",
                    worst <= 1.3 * few and worst <= 2.5 * send,
                    f"simulated with the published packet error rate, t_send {send:.2f} us, mean by nodes {listed} us; "
-                   "docs/results.md has the lab")
+                   "docs/results/multicast.md has the lab")
 
 
 def _multicast_skew(_: dict[str, Any]) -> Outcome:
@@ -49,7 +49,7 @@ def _multicast_skew(_: dict[str, Any]) -> Outcome:
         spreads[alg] = (times[-1 - cut] - times[cut]) / statistics.mean(times)
     return Outcome(f"spread {spreads['multicast']:.0%} of the mean, tree {spreads['binomial']:.0%}",
                    spreads["multicast"] <= 0.1 < spreads["binomial"],
-                   "simulated, 128 nodes, first to last of the middle 98 % of the ranks; docs/results.md has the lab")
+                   "simulated, 128 nodes, first to last of the middle 98 % of the ranks; docs/results/multicast.md has the lab")
 
 
 EVALUATIONS: dict[str, Callable[[dict[str, Any]], Outcome]] = {
