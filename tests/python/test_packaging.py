@@ -4,6 +4,7 @@ stood in for by its directives. Both must say what the build says."""
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
