@@ -5,6 +5,7 @@
 #include "coll/pattern/slots.hpp"
 
 namespace tutti {
+
 Task double_up(Collective& c, void* vector, std::size_t bytes) noexcept {
   const Partners partners(c.rank(), c.size());
   const int rounds = partners.rounds();

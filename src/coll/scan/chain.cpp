@@ -12,14 +12,14 @@ namespace tutti {
 namespace {
 
 struct Chain {
-  std::int64_t piece = 64 << 10;
+  std::int64_t piece = 16 << 10;
 };
 inline constexpr ParameterList kChain = parameters_of<Chain>(
     {{&Chain::piece, "piece", "bytes", 1, Parameter::kMost, "piece: 1 or more"}});
 
-/// As the parameter says, but such that the steps of the mail suffice for any vector.
+/// No more pieces than keep the ranks busy, and than there are steps of the mail.
 std::size_t piece_bytes(const Call& call, Chain p) noexcept {
-  constexpr std::size_t kMostPieces = std::size_t{1} << 20;
+  constexpr std::size_t kMostPieces = 64;
   if (!call.reduction->divisible) return call.bytes;
   const std::size_t wanted =
       std::max(static_cast<std::size_t>(p.piece), call.bytes / kMostPieces + 1);
