@@ -25,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { kMaxOps = 32, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
+enum { kMaxOps = 64, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
 
 typedef struct {
   int rank, size;
@@ -35,6 +35,7 @@ typedef struct {
   uint32_t* send;
   uint32_t* recv;
   int root;
+  int* counts;             /* the block of every rank */
   MPI_Request* persistent; /* of the cell's persistent collective */
 } Cell;
 
@@ -73,6 +74,16 @@ static uint32_t expect_sum(const Cell* cell, uint32_t turn, size_t word) {
 }
 static uint32_t expect_my_sum(const Cell* cell, uint32_t turn, size_t word) {
   return sum_of_ranks(cell, turn, (size_t)cell->rank * cell->words + word);
+}
+static uint32_t expect_prefix(const Cell* cell, uint32_t turn, size_t word) {
+  uint32_t sum = 0;
+  for (int rank = 0; rank <= cell->rank; ++rank) sum += value_of(rank, turn, word);
+  return sum;
+}
+/* The first rank gets nothing: its buffer stays as it was filled. */
+static uint32_t expect_prefix_before(const Cell* cell, uint32_t turn, size_t word) {
+  if (cell->rank == 0) return cell->recv[word];
+  return expect_prefix(cell, turn, word) - value_of(cell->rank, turn, word);
 }
 static uint32_t expect_blocks(const Cell* cell, uint32_t turn, size_t word) {
   return value_of((int)(word / cell->words), turn, word % cell->words);
@@ -127,6 +138,10 @@ FORMS(scatter, MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, ROOTED)
 FORMS(alltoall, MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, TO_ALL)
 FORMS(reduce_scatter_block, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
       MPI_Reduce_scatter_block_init, SUMMED)
+FORMS(reduce_scatter, MPI_Reduce_scatter, MPI_Ireduce_scatter, MPI_Reduce_scatter_init,
+      cell->send, cell->recv, cell->counts, WORD, MPI_SUM,)
+FORMS(scan, MPI_Scan, MPI_Iscan, MPI_Scan_init, SUMMED)
+FORMS(exscan, MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, SUMMED)
 /* clang-format on */
 
 static void call_persistent(const Cell* cell) {
@@ -151,6 +166,9 @@ static const Collective kCollectives[] = {
     ROWS(scatter, 0, 1, 0, expect_my_block, 1),
     ROWS(alltoall, 0, 1, 1, expect_exchange, 1),
     ROWS(reduce_scatter_block, 0, 1, 0, expect_my_sum, 1),
+    ROWS(reduce_scatter, 0, 1, 0, expect_my_sum, 1),
+    ROWS(scan, 0, 0, 0, expect_prefix, 1),
+    ROWS(exscan, 0, 0, 0, expect_prefix_before, 1),
 };
 
 /* ---- time ---------------------------------------------------------------------------------------
@@ -408,13 +426,25 @@ typedef struct {
   long calls; /* in a batch */
   double us[kMaxBatches], spent_us;
   int batches;
+  int* counts;
   MPI_Request persistent;
 } Record;
+
+/* As many words for every rank. A persistent collective may keep the list: each cell has its own.
+ */
+static int* equal_counts(const Cell* cell) {
+  int* counts = malloc((size_t)cell->size * sizeof *counts);
+  if (!counts) die("not enough memory", "");
+  for (int rank = 0; rank < cell->size; ++rank) counts[rank] = N;
+  return counts;
+}
 
 static void enter(Record* record, Cell* cell) {
   cell->persistent = &record->persistent;
   cell->bytes = record->bytes;
   cell->words = record->bytes ? record->bytes / 4 : 1;
+  if (!record->counts) record->counts = equal_counts(cell);
+  cell->counts = record->counts;
   cell->root = 0;
 }
 
@@ -523,6 +553,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < count; ++i) {
     if (records[i].op->init) MPI_Request_free(&records[i].persistent);
     if (out) write_record(&records[i], out);
+    free(records[i].counts);
   }
   if (out) fclose(out);
 

@@ -208,8 +208,12 @@ class Buffers {
 
  private:
   static std::size_t bytes_of(const tutti::Call& call, int ranks) {
-    const bool whole = call.coll == tutti::Coll::bcast || call.coll == tutti::Coll::reduce ||
-                       call.coll == tutti::Coll::allreduce || call.coll == tutti::Coll::allgatherv;
+    using tutti::Coll;
+    static constexpr Coll kWhole[] = {Coll::bcast,         Coll::reduce, Coll::allreduce,
+                                      Coll::allgatherv,    Coll::scan,   Coll::exscan,
+                                      Coll::reduce_scatter};
+    const bool whole =
+        std::find(std::begin(kWhole), std::end(kWhole), call.coll) != std::end(kWhole);
     return call.bytes * static_cast<std::size_t>(whole ? 1 : ranks);
   }
 
@@ -270,8 +274,10 @@ struct ManyCalls {
     call.root = root;
     call.send = call.recv = &nothing;
     call.reduction = &reduction;
-    if (call.coll != tutti::Coll::allgatherv) return;
-    const std::size_t block = bytes / static_cast<std::size_t>(ranks);
+    const bool folds = call.coll == tutti::Coll::reduce_scatter;
+    if (call.coll != tutti::Coll::allgatherv && !folds) return;
+    const std::size_t element = folds ? reduction.element_bytes : 1;
+    const std::size_t block = bytes / element / static_cast<std::size_t>(ranks) * element;
     call.bytes = block * static_cast<std::size_t>(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       counts.push_back(block);

@@ -95,7 +95,10 @@ typedef enum tutti_collective {
   TUTTI_GATHER,
   TUTTI_SCATTER,
   TUTTI_REDUCE_SCATTER_BLOCK,
-  TUTTI_ALLTOALL
+  TUTTI_ALLTOALL,
+  TUTTI_REDUCE_SCATTER,
+  TUTTI_SCAN,
+  TUTTI_EXSCAN
 } tutti_collective;
 
 typedef struct tutti_job tutti_job;
@@ -139,10 +142,12 @@ TUTTI_API int tutti_team_size(const tutti_team* team);
 
 /* One collective. `bytes`: of the whole vector for bcast, of one rank's block for allgather,
  * gather, scatter and alltoall; unused for the others. `count`: elements of the whole vector for
- * reduce and allreduce, of one block for reduce_scatter_block. In place: send == recv for reduce
- * (root), allreduce, reduce_scatter_block, alltoall; send == recv + own offset for allgather(v) and
- * gather (root); recv == send + own offset for scatter (root); bcast uses only recv. `counts` and
- * `displs` (allgatherv): bytes, by rank. */
+ * reduce, allreduce, scan and exscan, of one block for reduce_scatter_block. In place: send == recv
+ * for reduce (root), allreduce, reduce_scatter_block, reduce_scatter, scan, exscan, alltoall; send
+ * == recv + own offset for allgather(v) and gather (root); recv == send + own offset for scatter
+ * (root); bcast uses only recv. Exscan leaves recv of rank 0 alone. `counts`: bytes of each rank's
+ * block, by rank (allgatherv; reduce_scatter, where they are whole elements and follow each other
+ * in send). `displs`: where the blocks begin in recv, in bytes (allgatherv). */
 typedef struct tutti_call {
   tutti_collective collective;
   int root;

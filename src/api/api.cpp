@@ -17,7 +17,7 @@ using tutti::api::code;
 namespace {
 
 static_assert(static_cast<int>(TUTTI_ERR_INTERNAL) == static_cast<int>(tutti::Code::internal));
-static_assert(static_cast<int>(TUTTI_ALLTOALL) == static_cast<int>(Coll::alltoall));
+static_assert(static_cast<int>(TUTTI_EXSCAN) == static_cast<int>(Coll::exscan));
 static_assert(static_cast<int>(TUTTI_MAXLOC) == static_cast<int>(tutti::Op::maxloc));
 
 tutti::Type type_of(tutti_type type) {
@@ -30,15 +30,36 @@ tutti::Type type_of(tutti_type type) {
 }
 
 bool reduces(tutti_collective collective) {
-  return collective == TUTTI_REDUCE || collective == TUTTI_ALLREDUCE ||
-         collective == TUTTI_REDUCE_SCATTER_BLOCK;
+  switch (collective) {
+    case TUTTI_REDUCE:
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE_SCATTER_BLOCK:
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_SCAN:
+    case TUTTI_EXSCAN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Of whole elements: their sum.
+tutti_status sum_counts(const tutti_call& call, int size, std::size_t element_bytes,
+                        std::size_t* sum) {
+  if (call.counts == nullptr) return TUTTI_ERR_ARGUMENT;
+  std::size_t total = 0;
+  for (int i = 0; i < size; ++i) {
+    if (call.counts[i] % element_bytes != 0) return TUTTI_ERR_ARGUMENT;
+    if (__builtin_add_overflow(total, call.counts[i], &total)) return TUTTI_ERR_TRUNCATED;
+  }
+  *sum = total;
+  return TUTTI_OK;
 }
 
 /// Checks and translates a call. `*reduction` must live as long as `*out`.
 tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction* reduction,
                        Call* out) {
-  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALL)
-    return TUTTI_ERR_ARGUMENT;
+  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_EXSCAN) return TUTTI_ERR_ARGUMENT;
   if (call.root < 0 || call.root >= team.size) return TUTTI_ERR_ARGUMENT;
   Call result;
   result.coll = static_cast<Coll>(call.collective);
@@ -52,9 +73,16 @@ tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction
       return TUTTI_ERR_ARGUMENT;
     if (!tutti::find_reduction(static_cast<tutti::Op>(call.op), type, reduction))
       return TUTTI_ERR_UNSUPPORTED;
-    if (call.count > SIZE_MAX / reduction->element_bytes) return TUTTI_ERR_TRUNCATED;
-    result.bytes = call.count * reduction->element_bytes;
     result.reduction = reduction;
+    if (call.collective == TUTTI_REDUCE_SCATTER) {
+      result.counts = call.counts;
+      if (const tutti_status status =
+              sum_counts(call, team.size, reduction->element_bytes, &result.bytes))
+        return status;
+    } else {
+      if (call.count > SIZE_MAX / reduction->element_bytes) return TUTTI_ERR_TRUNCATED;
+      result.bytes = call.count * reduction->element_bytes;
+    }
   } else if (call.collective == TUTTI_ALLGATHERV) {
     if (call.counts == nullptr || call.displs == nullptr) return TUTTI_ERR_ARGUMENT;
     result.counts = call.counts;

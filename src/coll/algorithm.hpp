@@ -106,7 +106,7 @@ struct EvenLayout {
 struct Shape {
   Coll coll = Coll::barrier;
   std::size_t bytes = 0;          // as in Call
-  std::size_t longest_block = 0;  // allgatherv: the longest of the counts
+  std::size_t longest_block = 0;  // allgatherv, reduce_scatter: the longest of the counts
   std::size_t element_bytes = 1;  // of reductions
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory

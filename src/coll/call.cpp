@@ -5,16 +5,20 @@
 namespace tutti {
 
 const char* name(Coll coll) noexcept {
-  static constexpr const char* kNames[kColls] = {"barrier",   "bcast",     "reduce",
-                                                 "allreduce", "allgather", "allgatherv",
-                                                 "gather",    "scatter",   "reduce_scatter_block",
-                                                 "alltoall"};
+  static constexpr const char* kNames[kColls] = {
+      "barrier",   "bcast",          "reduce",
+      "allreduce", "allgather",      "allgatherv",
+      "gather",    "scatter",        "reduce_scatter_block",
+      "alltoall",  "reduce_scatter", "scan",
+      "exscan"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
 }
 
 void run_on_one_rank(const Call& call) noexcept {
-  if (call.coll == Coll::barrier || call.coll == Coll::bcast || call.bytes == 0) return;
+  const bool none_of_its_own =
+      call.coll == Coll::barrier || call.coll == Coll::bcast || call.coll == Coll::exscan;
+  if (none_of_its_own || call.bytes == 0) return;
   auto* to = static_cast<std::byte*>(call.recv);
   if (call.coll == Coll::allgatherv) to += call.displs[0];
   if (call.send != to) std::memcpy(to, call.send, call.bytes);

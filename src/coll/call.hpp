@@ -19,6 +19,9 @@ enum class Coll : std::uint8_t {
   scatter,
   reduce_scatter_block,
   alltoall,
+  reduce_scatter,
+  scan,
+  exscan,
   count_  // number of collectives; not a collective
 };
 inline constexpr int kColls = static_cast<int>(Coll::count_);
@@ -29,20 +32,22 @@ const char* name(Coll coll) noexcept;
 /// One collective call. Buffers hold packed bytes (or elements at their extent for reductions),
 /// belong to the caller, and must stay valid and unchanged until the operation completes.
 /// In place is expressed by pointers: bcast uses only `recv`; reduce (root), allreduce,
-/// reduce_scatter_block: send == recv; allgather, gather (root): send == recv + own offset;
-/// scatter (root): recv == send + own offset; alltoall: send == recv.
+/// reduce_scatter_block, reduce_scatter, scan, exscan: send == recv; allgather, gather (root):
+/// send == recv + own offset; scatter (root): recv == send + own offset; alltoall: send == recv.
+/// Exscan leaves `recv` of rank 0 alone.
 struct Call {
   Coll coll = Coll::barrier;
   bool copied = false;  // the host copies before and after: it says what a trial took (Job::took)
   std::int32_t root = 0;
   const void* send = nullptr;
   void* recv = nullptr;
-  /// Bytes: of the whole vector for bcast, reduce, allreduce; of one rank's block for the others.
-  /// Equal on all ranks. For allgatherv: of all blocks together.
+  /// Bytes: of the whole vector for bcast, reduce, allreduce, scan, exscan; of one rank's block for
+  /// the others. Equal on all ranks. For allgatherv and reduce_scatter: of all blocks together.
   std::size_t bytes = 0;
   const Reduction* reduction = nullptr;  // by reference: must outlive the operation
-  const std::size_t* counts =
-      nullptr;  // allgatherv: bytes of each rank's block (team size entries)
+  /// Bytes of each rank's block (team size entries): allgatherv, and reduce_scatter, whose blocks
+  /// follow each other in `send`.
+  const std::size_t* counts = nullptr;
   const std::size_t* displs = nullptr;  // allgatherv: offset of each block in recv, in bytes
 };
 

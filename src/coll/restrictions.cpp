@@ -222,7 +222,8 @@ std::uint64_t others_block_items(const Shape& s, SharedBlocks p) {
 }
 /// Reduce-scatter: of two members, each publishes the other's block.
 std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p) {
-  const std::size_t bytes = s.size == 2 ? s.bytes : published_bytes(s);
+  const std::size_t block = s.coll == Coll::reduce_scatter ? s.longest_block : s.bytes;
+  const std::size_t bytes = s.size == 2 ? block : published_bytes(s);
   return chunks(bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p) {

@@ -68,7 +68,7 @@ Shape Shape::with(const Call& call) const noexcept {
     shape.divisible = call.reduction->divisible;
     shape.commutative = call.reduction->commutative;
   }
-  if (call.coll == Coll::allgatherv)
+  if (call.coll == Coll::allgatherv || call.coll == Coll::reduce_scatter)
     shape.longest_block = *std::max_element(call.counts, call.counts + size);
   return shape;
 }

@@ -48,8 +48,9 @@ struct Buffers {
     call.send = send.data();
     call.recv = recv.data();
     call.reduction = &reduction;
-    if (call.coll != Coll::allgatherv) return;
-    counts.assign(ranks, c.bytes / ranks);
+    if (call.coll != Coll::allgatherv && call.coll != Coll::reduce_scatter) return;
+    const std::size_t element = call.coll == Coll::reduce_scatter ? reduction.element_bytes : 1;
+    counts.assign(ranks, c.bytes / element / ranks * element);
     for (std::size_t i = 0; i < ranks; ++i) displs.push_back(i * counts[0]);
     call.bytes = counts[0] * ranks;
     call.counts = counts.data();

@@ -7,7 +7,17 @@ namespace tutti {
 namespace {
 
 bool reduces(Coll coll) {
-  return coll == Coll::reduce || coll == Coll::allreduce || coll == Coll::reduce_scatter_block;
+  switch (coll) {
+    case Coll::reduce:
+    case Coll::allreduce:
+    case Coll::reduce_scatter_block:
+    case Coll::reduce_scatter:
+    case Coll::scan:
+    case Coll::exscan:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Not what tutti runs within a call, and not of programs without an MPI.

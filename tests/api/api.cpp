@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -68,6 +69,45 @@ TEST(Api, CollectivesGiveTheirResults) {
         return good && all == std::vector<int>({0, 1, 2});
       }),
       0);
+}
+
+/// A call of longs that are summed.
+tutti_call summing(tutti_collective collective, const void* send, void* recv, size_t count) {
+  tutti_call call{};
+  call.collective = collective;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = TUTTI_INT64;
+  call.op = TUTTI_SUM;
+  return call;
+}
+
+TEST(Api, PrefixesAndListedBlocksOfReductions) {
+  EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
+              const int rank = tutti_team_rank(team);
+              const long mine[3] = {rank + 1L, 10L * (rank + 1), 100L * (rank + 1)};
+              long got[3] = {-1, -1, -1};
+              tutti_call call = summing(TUTTI_SCAN, mine, got, 1);
+              const long scanned[] = {1, 3, 6};
+              bool good = tutti_run(team, &call) == TUTTI_OK && got[0] == scanned[rank];
+              got[0] = -1;
+              call.collective = TUTTI_EXSCAN;
+              const long before[] = {-1, 1, 3};
+              good = good && tutti_run(team, &call) == TUTTI_OK && got[0] == before[rank];
+              const size_t counts[] = {sizeof(long), 0, 2 * sizeof(long)};
+              const long wanted[][3] = {{6, -1, -1}, {-1, -1, -1}, {60, 600, -1}};
+              got[0] = -1;
+              call.collective = TUTTI_REDUCE_SCATTER;
+              good = good && tutti_run(team, &call) == TUTTI_ERR_ARGUMENT;  // no counts
+              call.counts = counts;
+              good = good && tutti_run(team, &call) == TUTTI_OK &&
+                     std::equal(got, got + 3, wanted[rank]);
+              const size_t broken[] = {sizeof(long), 4, 4};
+              call.counts = broken;
+              return good && tutti_run(team, &call) == TUTTI_ERR_ARGUMENT;
+            }),
+            0);
 }
 
 TEST(Api, RequestsCompleteInAnyOrderAndRestart) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -214,19 +215,32 @@ TEST_P(Order, IsThatOfTheRanks) {
       for (const std::size_t count : {1, 400, 9000}) {
         const auto size = static_cast<std::size_t>(r.size);
         const std::vector<Range> send(count * size, Range{r.rank, r.rank, 1, 0});
-        for (const Coll coll : {Coll::allreduce, Coll::reduce, Coll::reduce_scatter_block}) {
-          std::vector<Range> result(count);
+        std::vector<std::size_t> counts(size, count * sizeof(Range));  // but the second has none
+        counts[1] = 0;
+        counts[0] *= 2;
+        for (const Coll coll : {Coll::allreduce, Coll::reduce, Coll::reduce_scatter_block,
+                                Coll::reduce_scatter, Coll::scan, Coll::exscan}) {
+          std::vector<Range> result(coll == Coll::reduce_scatter ? counts[r.rank] / sizeof(Range)
+                                                                 : count);
           Call call;
           call.coll = coll;
           call.root = r.size - 1;
           call.send = send.data();
           call.recv = result.data();
           call.bytes = count * sizeof(Range);
+          if (coll == Coll::reduce_scatter) {
+            call.bytes *= size;
+            call.counts = counts.data();
+          }
           call.reduction = &reduction;
           ASSERT_TRUE(r.job.run(r.team, call).ok()) << name(coll);
           if (coll == Coll::reduce && r.rank != call.root) continue;
+          if (coll == Coll::exscan && r.rank == 0) continue;
+          const int last = coll == Coll::scan     ? r.rank
+                           : coll == Coll::exscan ? r.rank - 1
+                                                  : r.size - 1;
           for (const Range& range : result) {
-            ASSERT_TRUE(range.first == 0 && range.last == r.size - 1 && range.folded == r.size &&
+            ASSERT_TRUE(range.first == 0 && range.last == last && range.folded == last + 1 &&
                         range.broken == 0)
                 << name(coll) << " count " << count << ": " << range.first << " to " << range.last
                 << ", " << range.folded << " folded, " << range.broken << " out of order";
@@ -241,6 +255,67 @@ TEST_P(Order, IsThatOfTheRanks) {
 INSTANTIATE_TEST_SUITE_P(All, Order,
                          ::testing::Combine(::testing::Bool(), ::testing::Bool(),
                                             ::testing::Values("", "allreduce=rabenseifner")));
+
+double operand(int rank, std::size_t i) {
+  const auto r = static_cast<std::size_t>(rank);
+  return std::ldexp(1.0 / static_cast<double>(1 + (31 * r + 7 * i) % 97),
+                    static_cast<int>((r + i) % 40));
+}
+
+/// Of the first `ranks` ranks, from left to right.
+double sum_in_order(int ranks, std::size_t i) {
+  double sum = operand(0, i);
+  for (int rank = 1; rank < ranks; ++rank) sum += operand(rank, i);
+  return sum;
+}
+
+/// One sum of each kind. Blocks are of `count` elements; of a reduce-scatter with listed ones the
+/// second rank's belongs to the first.
+void compare_sums(Rank& r, Coll coll, std::size_t count) {
+  Reduction sum;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::f64, &sum));
+  const auto size = static_cast<std::size_t>(r.size), rank = static_cast<std::size_t>(r.rank);
+  std::vector<double> send(count * size), result(2 * count, -1);
+  for (std::size_t i = 0; i < send.size(); ++i) send[i] = operand(r.rank, i);
+  std::vector<std::size_t> counts(size, count * sizeof(double));
+  counts[0] *= 2;
+  counts[1] = 0;
+  Call call;
+  call.coll = coll;
+  call.send = send.data();
+  call.recv = result.data();
+  call.bytes = count * sizeof(double) * (coll == Coll::reduce_scatter ? size : 1);
+  call.counts = coll == Coll::reduce_scatter ? counts.data() : nullptr;
+  call.reduction = &sum;
+  ASSERT_TRUE(r.job.run(r.team, call).ok()) << name(coll);
+  if (coll == Coll::reduce && r.rank != 0) return;
+  const int ranks = coll == Coll::scan ? r.rank + 1 : coll == Coll::exscan ? r.rank : r.size;
+  const bool listed = coll == Coll::reduce_scatter;
+  const std::size_t begin = listed || coll == Coll::reduce_scatter_block ? rank * count : 0;
+  const std::size_t received = ranks == 0 ? 0 : listed ? counts[rank] / sizeof(double) : count;
+  for (std::size_t i = 0; i < received; ++i)
+    ASSERT_EQ(result[i], sum_in_order(ranks, begin + i)) << name(coll) << ", rank " << r.rank;
+}
+
+/// TUTTI_FIXED_ORDER: the bits of a sum that is formed from left to right, in any layout.
+TEST(FixedOrder, IsFromLeftToRight) {
+  Settings settings;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 30;
+  settings.fixed_order = true;
+  const std::vector<std::vector<int>> layouts = {
+      {0, 0, 0, 0, 0}, {0, 1, 2, 3, 4}, {0, 1, 1, 2, 2, 2}, {2, 0, 1, 0, 2, 1, 0}};
+  for (const std::vector<int>& layout : layouts) {
+    test::run_nodes(layout, settings, [&](Rank& r) {
+      for (const std::size_t count : {1, 300, 20000}) {
+        for (const Coll coll : {Coll::allreduce, Coll::reduce, Coll::reduce_scatter_block,
+                                Coll::reduce_scatter, Coll::scan, Coll::exscan})
+          compare_sums(r, coll, count);
+      }
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
 
 }  // namespace
 }  // namespace tutti

@@ -55,6 +55,7 @@ struct Item {
     const Case fresh(*model, its_member, its_in_place, reduction);
     std::copy(fresh.send.begin(), fresh.send.end(), mine->send.begin());
     std::copy(fresh.recv.begin(), fresh.recv.end(), mine->recv.begin());
+    mine->before = fresh.before;
   }
   std::string text() const {
     return std::string(name(model->coll())) + " of " + std::to_string(model->size()) +
@@ -168,7 +169,7 @@ class Program {
     const auto coll = static_cast<Coll>(shared_() % kColls);
     const std::size_t pick = shared_() % std::size(kCounts);
     std::size_t count = coll == Coll::barrier ? 0 : kCounts[pick];
-    if (coll == Coll::alltoall || coll == Coll::scatter) count /= 4;
+    if (coll == Coll::alltoall || coll == Coll::scatter || coll == Coll::reduce_scatter) count /= 4;
     const auto size = static_cast<int>(group.members.size());
     const int root = static_cast<int>(shared_() % group.members.size());
     const bool in_place = shared_() % 2 == 0;

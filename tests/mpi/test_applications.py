@@ -70,9 +70,9 @@ def test_scalapack(libraries, tmp_path, monkeypatch, solver, data):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("program,benchmarks", [
-    ("IMB-MPI1", ["Bcast", "Allreduce", "Reduce", "Reduce_scatter_block", "Allgather", "Allgatherv", "Gather",
-                  "Scatter", "Alltoall", "Barrier"]),
-    ("IMB-NBC", ["Ibcast", "Iallreduce", "Iallgather", "Ibarrier", "Ialltoall"])])
+    ("IMB-MPI1", ["Bcast", "Allreduce", "Reduce", "Reduce_scatter_block", "Reduce_scatter", "Allgather", "Allgatherv",
+                  "Gather", "Scatter", "Alltoall", "Barrier"]),
+    ("IMB-NBC", ["Ibcast", "Iallreduce", "Iallgather", "Ibarrier", "Ialltoall", "Ireduce_scatter"])])
 def test_imb(libraries, program, benchmarks):
     mpi = mpis.MPIS["impi"]
     binary = Path(mpi.launcher[0]).parent / program

@@ -9,7 +9,8 @@ import mpis
 import pytest
 from test_nodes import on_nodes
 
-OPS = ["barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall"]
+OPS = ["barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall",
+       "reduce_scatter", "scan", "exscan"]
 STEPS = "40"
 FORMS = ("MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init")
 # Intel MPI 2021.18 by itself aborts in persistent collectives that are mixed with others, and Open MPI 4.1 has none.

@@ -34,7 +34,7 @@ def test_collectives(program, libraries, mpi, ranks):
     result = check(program, libraries, mpi, ranks, "collectives.c", ["20011" if ranks > 2 else "70000"], True)
     calls = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}
     for name in ("Bcast", "Reduce", "Allreduce", "Reduce_scatter_block", "Allgather", "Allgatherv", "Gather",
-                 "Scatter", "Alltoall", "Barrier"):
+                 "Scatter", "Alltoall", "Barrier", "Reduce_scatter", "Scan", "Exscan"):
         assert f"MPI_{name}" in calls
         assert f"MPI_I{name.lower()}" in calls
 

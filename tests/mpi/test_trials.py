@@ -11,7 +11,7 @@ import pytest
 from test_nodes import on_nodes
 
 SLOW = {"TUTTI_FAULT": "slow:op=put:us=2000:count=0"}  # tutti, between nodes: far behind any MPI
-FEW, ALL = "brag", "bragoxtsc"  # kinds of collectives (programs/trials.c)
+FEW, ALL = "brag", "bragoxtsclne"  # kinds of collectives (programs/trials.c)
 MEASURED, TRIED = "MPI (measured)", "MPI (on trial)"
 
 

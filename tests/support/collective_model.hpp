@@ -28,23 +28,39 @@ class Model {
     const bool vector_of_blocks =
         coll == Coll::scatter || coll == Coll::alltoall || coll == Coll::reduce_scatter_block;
     send_count_ = vector_of_blocks ? count * static_cast<std::size_t>(size) : count;
+    if (coll == Coll::reduce_scatter) send_count_ = begin(size);
     for (int rank = 0; rank < size; ++rank) {
       const std::size_t own = coll == Coll::allgatherv ? v_count(rank) : send_count_;
       inputs_.push_back(values_of(rank, round, own));
     }
   }
-  std::size_t v_count(int rank) const { return count_ / static_cast<std::size_t>(rank + 1); }
+  /// Of listed blocks. Those of a reduce-scatter grow and shrink, and some are empty.
+  std::size_t v_count(int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    if (coll_ == Coll::reduce_scatter) return r % 3 == 2 ? 0 : count_ * (r % 4 + 1) / 3;
+    return count_ / (r + 1);
+  }
+  /// Where a block of a reduce-scatter begins.
+  std::size_t begin(int rank) const {
+    std::size_t sum = 0;
+    for (int r = 0; r < rank; ++r) sum += v_count(r);
+    return sum;
+  }
   const std::vector<std::int32_t>& input(int rank) const {
     return inputs_[static_cast<std::size_t>(rank)];
   }
 
-  std::vector<std::int32_t> sum(std::size_t begin, std::size_t count) const {
+  /// Of the first `ranks` ranks.
+  std::vector<std::int32_t> sum_of(int ranks, std::size_t begin, std::size_t count) const {
     std::vector<std::uint32_t> total(count, 0);
-    for (const auto& input : inputs_) {
+    for (int rank = 0; rank < ranks; ++rank) {
       for (std::size_t i = 0; i < count; ++i)
-        total[i] += static_cast<std::uint32_t>(input[begin + i]);
+        total[i] += static_cast<std::uint32_t>(input(rank)[begin + i]);
     }
     return {total.begin(), total.end()};
+  }
+  std::vector<std::int32_t> sum(std::size_t begin, std::size_t count) const {
+    return sum_of(size_, begin, count);
   }
   std::vector<std::int32_t> expected(int rank) const {
     const auto own = static_cast<std::size_t>(rank) * count_;
@@ -57,6 +73,12 @@ class Model {
         return sum(0, count_);
       case Coll::reduce_scatter_block:
         return sum(own, count_);
+      case Coll::reduce_scatter:
+        return sum(begin(rank), v_count(rank));
+      case Coll::scan:
+        return sum_of(rank + 1, 0, count_);
+      case Coll::exscan:
+        return rank == 0 ? std::vector<std::int32_t>{} : sum_of(rank, 0, count_);
       case Coll::gather:
         if (rank != root_) return {};
         [[fallthrough]];
@@ -100,7 +122,7 @@ class Model {
 
 /// The buffers and the call of one rank. In place as Call says.
 struct Case {
-  std::vector<std::int32_t> send, recv;
+  std::vector<std::int32_t> send, recv, before;
   std::vector<std::size_t> counts, displs;
   std::size_t result_begin = 0;
   Call call;
@@ -127,6 +149,11 @@ struct Case {
       call.counts = counts.data();
       call.displs = displs.data();
       recv.assign(total, -1);
+    } else if (coll == Coll::reduce_scatter) {
+      for (int r = 0; r < model.size(); ++r) counts.push_back(model.v_count(r) * 4);
+      call.bytes = model.begin(model.size()) * 4;
+      call.counts = counts.data();
+      recv.assign(model.begin(model.size()), -1);
     } else if (coll == Coll::allgather || coll == Coll::alltoall || coll == Coll::gather) {
       recv.assign(count * size, -1);
       own = static_cast<std::size_t>(rank) * count;
@@ -152,8 +179,14 @@ struct Case {
         call.send = recv.data() + place;
       }
     }
+    before = recv;
   }
+  /// What has been received; where something else has been overwritten as well, all of it.
   std::vector<std::int32_t> result(std::size_t length) const {
+    const bool has_rest = call.coll == Coll::reduce_scatter || call.coll == Coll::exscan;
+    const auto rest = static_cast<std::ptrdiff_t>(length);
+    if (has_rest && !std::equal(recv.begin() + rest, recv.end(), before.begin() + rest))
+      return recv;
     const auto* begin = static_cast<const std::int32_t*>(
         call.recv == recv.data() ? static_cast<const void*>(recv.data()) : call.recv);
     if (call.coll == Coll::allgather || call.coll == Coll::gather) begin = recv.data();

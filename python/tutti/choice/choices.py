@@ -17,7 +17,8 @@ from tutti import native
 from tutti.choice import explain
 from tutti.errors import UserError
 
-OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall")
+OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall",
+       "reduce_scatter", "scan", "exscan")
 SIZES = (8, 64, 512, 2048, 8192, 32768, 131072, 524288, 2097152)
 SIMULATED_SIZES = (8, 64, 512, 2048, 8192, 32768, 131072)
 ROUNDS = 5

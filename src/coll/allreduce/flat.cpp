@@ -6,7 +6,9 @@
 
 namespace tutti {
 
-Task allreduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, false); }
+Task allreduce_flat(Collective& c) {
+  return fold_through_cells(c, c.call.bytes, 0, c.call.bytes, false);
+}
 
 namespace algorithm {
 

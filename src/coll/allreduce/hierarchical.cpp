@@ -3,47 +3,17 @@
 // vectors are collected and folded.
 #include "coll/allreduce/hierarchical.hpp"
 
-#include <algorithm>
-
 #include "coll/algorithms.hpp"
-#include "coll/pattern/fold.hpp"
 #include "coll/pattern/hierarchical.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-/// Folds `bytes` from `offset` on of all vectors in the strict order of the ranks; `out` may be
-/// nullptr.
-Task fold_in_order(Collective& c, std::size_t offset, std::size_t bytes, void* vectors,
-                   void* out) noexcept {
-  const Layers& layers = *c.team.layers();
-  co_await collect_by_node(c, at(c.call.send, offset), vectors, bytes);
-  if (out == nullptr) co_return Status::success();
-  Folder fold(c, at(out, offset), bytes);
-  for (int member = 0; member < c.size(); ++member) {
-    const auto node = static_cast<std::size_t>(layers.node_of[static_cast<std::size_t>(member)]);
-    const int place = layers.first[node] + layers.local_of[static_cast<std::size_t>(member)];
-    fold(at(vectors, static_cast<std::size_t>(place) * bytes));
-  }
-  fold.finish();
-  co_return Status::success();
-}
-
+/// Of all members; `out` may be nullptr.
 Task fold_all_in_order(Collective& c, void* out) noexcept {
-  constexpr std::size_t kPiece = std::size_t{64}
-                                 << 10;  // of a vector at a time, so that memory stays bounded
   co_await c.layers_turn();
-  const std::size_t piece =
-      c.call.reduction->divisible
-          ? std::min(c.call.bytes, whole_elements(kPiece, c.call.reduction->element_bytes))
-          : c.call.bytes;
-  Temporary vectors;
-  co_await vectors.allocate(c, piece * static_cast<std::size_t>(c.size()));
-  for (std::size_t offset = 0; offset < c.call.bytes; offset += piece) {
-    co_await fold_in_order(c, offset, std::min(piece, c.call.bytes - offset), vectors.memory(),
-                           out);
-  }
+  co_await fold_collected(c, out == nullptr ? 0 : c.size(), out);
   c.finish();
   co_return Status::success();
 }

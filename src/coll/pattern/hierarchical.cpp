@@ -1,6 +1,9 @@
 #include "coll/pattern/hierarchical.hpp"
 
+#include <algorithm>
 #include <vector>
+
+#include "coll/pattern/fold.hpp"
 
 namespace tutti {
 
@@ -43,6 +46,40 @@ Task collect_by_node(Collective& c, const void* mine, void* vector, std::size_t 
   const Call down =
       like(c.call, Coll::bcast, 0, nullptr, vector, bytes * static_cast<std::size_t>(c.size()));
   co_await in_layer(c, layers.node, down);
+  co_return Status::success();
+}
+
+namespace {
+
+/// `vectors`: of `bytes` each, in the order of collect_by_node().
+void fold_in_order(Collective& c, const void* vectors, std::size_t bytes, int count,
+                   void* out) noexcept {
+  const Layers& layers = *c.team.layers();
+  Folder fold(c, out, bytes);
+  for (int member = 0; member < count; ++member) {
+    const auto node = static_cast<std::size_t>(layers.node_of[static_cast<std::size_t>(member)]);
+    const int place = layers.first[node] + layers.local_of[static_cast<std::size_t>(member)];
+    fold(at(vectors, static_cast<std::size_t>(place) * bytes));
+  }
+  fold.finish();
+}
+
+}  // namespace
+
+Task fold_collected(Collective& c, int count, void* out) noexcept {
+  constexpr std::size_t kPiece = std::size_t{64}
+                                 << 10;  // of a vector at a time, so that memory stays bounded
+  const std::size_t piece =
+      c.call.reduction->divisible
+          ? std::min(c.call.bytes, whole_elements(kPiece, c.call.reduction->element_bytes))
+          : c.call.bytes;
+  Temporary vectors;
+  co_await vectors.allocate(c, piece * static_cast<std::size_t>(c.size()));
+  for (std::size_t offset = 0; offset < c.call.bytes; offset += piece) {
+    const std::size_t bytes = std::min(piece, c.call.bytes - offset);
+    co_await collect_by_node(c, at(c.call.send, offset), vectors.memory(), bytes);
+    if (count != 0) fold_in_order(c, vectors.memory(), bytes, count, at(out, offset));
+  }
   co_return Status::success();
 }
 

@@ -45,4 +45,9 @@ Task pass_on_node(Collective& c, int root, bool to_leader, void* memory,
 /// node).
 Task collect_by_node(Collective& c, const void* mine, void* vector, std::size_t bytes) noexcept;
 
+/// Everybody's vectors, collected piece by piece, of which those of the first `count` members are
+/// folded into `out` in the strict order of the ranks. `count` may differ between members; with 0
+/// nothing is folded.
+Task fold_collected(Collective& c, int count, void* out) noexcept;
+
 }  // namespace tutti

@@ -5,7 +5,9 @@
 
 namespace tutti {
 
-Task reduce_flat(Collective& c) { return fold_through_cells(c, c.call.bytes, 0, true); }
+Task reduce_flat(Collective& c) {
+  return fold_through_cells(c, c.call.bytes, 0, c.call.bytes, true);
+}
 
 namespace algorithm {
 

@@ -2,20 +2,22 @@
 // rank order; or, where only whole vectors can be folded, by an allreduce.
 #include "coll/algorithms.hpp"
 #include "coll/allreduce/ordered.hpp"
-#include "coll/pattern/exchange.hpp"
+#include "coll/pattern/collect_blocks.hpp"
 #include "coll/pattern/fold.hpp"
+#include "coll/pattern/own_block.hpp"
 #include "coll/pattern/recursive_doubling.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
 Task reduce_scatter_block_direct(Collective& c) {
+  const OwnBlock own(c);
   Temporary blocks;
-  co_await blocks.allocate(c, c.call.bytes * static_cast<std::size_t>(c.size()));
-  co_await exchange_blocks(c, c.call.send, blocks.memory(), c.call.bytes);
-  Folder fold(c, c.call.recv, c.call.bytes);
+  co_await blocks.allocate(c, own.bytes * static_cast<std::size_t>(c.size()));
+  co_await collect_blocks(c, blocks.memory());
+  Folder fold(c, c.call.recv, own.bytes);
   for (int member = 0; member < c.size(); ++member) {
-    fold(at(blocks.memory(), static_cast<std::size_t>(member) * c.call.bytes));
+    fold(at(blocks.memory(), static_cast<std::size_t>(member) * own.bytes));
   }
   fold.finish();
   c.finish();
@@ -23,28 +25,27 @@ Task reduce_scatter_block_direct(Collective& c) {
 }
 
 Task reduce_scatter_block_recursive_doubling(Collective& c) {
-  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  const OwnBlock own(c);
   Temporary vector;
-  co_await vector.allocate(c, total);
-  c.place(vector.memory(), c.call.send, total);
-  co_await double_up(c, vector.memory(), total);
-  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
-          c.call.bytes);
+  co_await vector.allocate(c, own.total);
+  c.place(vector.memory(), c.call.send, own.total);
+  co_await double_up(c, vector.memory(), own.total);
+  c.place(c.call.recv, at(vector.memory(), own.begin), own.bytes);
   c.finish();
   co_return Status::success();
 }
 
 Task reduce_scatter_block_ordered(Collective& c) {
+  const OwnBlock own(c);
   Call all = c.call;
   Temporary vector;
   all.coll = Coll::allreduce;
-  all.bytes = c.call.bytes * static_cast<std::size_t>(c.size());
+  all.bytes = own.total;
   co_await vector.allocate(c, all.bytes);
   all.recv = vector.memory();
   Collective inner(c, all);
   co_await allreduce_ordered(inner);  // finishes
-  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
-          c.call.bytes);
+  c.place(c.call.recv, at(vector.memory(), own.begin), own.bytes);
   co_return Status::success();
 }
 
@@ -69,6 +70,30 @@ const Algorithm reduce_scatter_block_recursive_doubling = {
 
 const Algorithm reduce_scatter_block_ordered = {
     .coll = Coll::reduce_scatter_block,
+    .name = "ordered",
+    .run = with_parameters<tutti::reduce_scatter_block_ordered>,
+    .restriction_of = with_parameters<between_nodes>,
+    .source = "fold in rank order",
+};
+
+const Algorithm reduce_scatter_direct = {
+    .coll = Coll::reduce_scatter,
+    .name = "direct",
+    .run = with_parameters<tutti::reduce_scatter_block_direct>,
+    .restriction_of = with_parameters<divides_between_nodes>,
+    .source = "VIA-2003, section 3.3: dynamic registration",
+};
+
+const Algorithm reduce_scatter_recursive_doubling = {
+    .coll = Coll::reduce_scatter,
+    .name = "recursive_doubling",
+    .run = with_parameters<tutti::reduce_scatter_block_recursive_doubling>,
+    .restriction_of = with_parameters<folds_between_nodes>,
+    .source = "recursive doubling",
+};
+
+const Algorithm reduce_scatter_ordered = {
+    .coll = Coll::reduce_scatter,
     .name = "ordered",
     .run = with_parameters<tutti::reduce_scatter_block_ordered>,
     .restriction_of = with_parameters<between_nodes>,

@@ -3,32 +3,31 @@
 #include "coll/pattern/hierarchical.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/allreduce/hierarchical.hpp"
+#include "coll/pattern/own_block.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
 Task reduce_scatter_block_hierarchical(Collective& c) {
+  const OwnBlock own(c);
   Temporary vector;
-  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
   co_await c.layers_turn();
-  co_await vector.allocate(c, total);
-  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
+  co_await vector.allocate(c, own.total);
+  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), own.total);
   Collective inner(c, all);
   co_await allreduce_hierarchical(inner);  // finishes
-  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
-          c.call.bytes);
+  c.place(c.call.recv, at(vector.memory(), own.begin), own.bytes);
   co_return Status::success();
 }
 
 Task reduce_scatter_block_hierarchical_ordered(Collective& c) {
+  const OwnBlock own(c);
   Temporary vector;
-  const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
-  co_await vector.allocate(c, total);
-  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), total);
+  co_await vector.allocate(c, own.total);
+  const Call all = like(c.call, Coll::allreduce, 0, c.call.send, vector.memory(), own.total);
   Collective inner(c, all);
   co_await allreduce_hierarchical_ordered(inner);  // finishes
-  c.place(c.call.recv, at(vector.memory(), static_cast<std::size_t>(c.rank()) * c.call.bytes),
-          c.call.bytes);
+  c.place(c.call.recv, at(vector.memory(), own.begin), own.bytes);
   co_return Status::success();
 }
 
@@ -50,6 +49,22 @@ const Algorithm reduce_scatter_block_hierarchical_ordered = {
     .restriction_of = with_parameters<in_layers>,
     .source = "shared memory in the node, network between leaders",
     .former_name = "layered_ordered",
+};
+
+const Algorithm reduce_scatter_hierarchical = {
+    .coll = Coll::reduce_scatter,
+    .name = "hierarchical",
+    .run = with_parameters<tutti::reduce_scatter_block_hierarchical>,
+    .restriction_of = with_parameters<folds_in_layers>,
+    .source = "shared memory in the node, network between leaders",
+};
+
+const Algorithm reduce_scatter_hierarchical_ordered = {
+    .coll = Coll::reduce_scatter,
+    .name = "hierarchical_ordered",
+    .run = with_parameters<tutti::reduce_scatter_block_hierarchical_ordered>,
+    .restriction_of = with_parameters<in_layers>,
+    .source = "shared memory in the node, network between leaders",
 };
 
 }  // namespace algorithm

@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0xcadb510bu
+#define TUTTI_MPI_TABLE_SIGNATURE 0x02df9d17u
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -63,6 +63,24 @@
   X(Alltoall_c) \
   X(Ialltoall_c) \
   X(Alltoall_init_c) \
+  X(Reduce_scatter) \
+  X(Ireduce_scatter) \
+  X(Reduce_scatter_init) \
+  X(Reduce_scatter_c) \
+  X(Ireduce_scatter_c) \
+  X(Reduce_scatter_init_c) \
+  X(Scan) \
+  X(Iscan) \
+  X(Scan_init) \
+  X(Scan_c) \
+  X(Iscan_c) \
+  X(Scan_init_c) \
+  X(Exscan) \
+  X(Iexscan) \
+  X(Exscan_init) \
+  X(Exscan_c) \
+  X(Iexscan_c) \
+  X(Exscan_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -173,24 +191,6 @@
   X(Alltoallw_c) \
   X(Ialltoallw_c) \
   X(Alltoallw_init_c) \
-  X(Reduce_scatter) \
-  X(Ireduce_scatter) \
-  X(Reduce_scatter_init) \
-  X(Reduce_scatter_c) \
-  X(Ireduce_scatter_c) \
-  X(Reduce_scatter_init_c) \
-  X(Scan) \
-  X(Iscan) \
-  X(Scan_init) \
-  X(Scan_c) \
-  X(Iscan_c) \
-  X(Scan_init_c) \
-  X(Exscan) \
-  X(Iexscan) \
-  X(Exscan_init) \
-  X(Exscan_c) \
-  X(Iexscan_c) \
-  X(Exscan_init_c) \
   X(Neighbor_allgather) \
   X(Ineighbor_allgather) \
   X(Neighbor_allgather_init) \

@@ -635,6 +635,204 @@ EXPORT int MPI_Alltoall_init_c(const void* sendbuf, long long sendcount, handle 
 }
 EXPORT type_Alltoall_init_c PMPI_Alltoall_init_c __attribute__((alias("MPI_Alltoall_init_c")));
 
+typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Reduce_scatter*)tutti_choose(TUTTI_MPI_Reduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
+
+typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Ireduce_scatter*)tutti_choose(TUTTI_MPI_Ireduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ireduce_scatter);
+  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  return choose_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
+
+typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Reduce_scatter_init*)tutti_choose(TUTTI_MPI_Reduce_scatter_init, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  return choose_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
+
+typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Reduce_scatter_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_c);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+  return choose_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
+
+typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Ireduce_scatter_c*)tutti_choose(TUTTI_MPI_Ireduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ireduce_scatter_c);
+  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  return choose_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
+
+typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Reduce_scatter_init_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_init_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init_c);
+  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  return choose_Reduce_scatter_init_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
+
+typedef int type_Scan(const void*, void*, int, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Scan*)tutti_choose(TUTTI_MPI_Scan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scan);
+  if (LIKELY(target != NULL)) return ((type_Scan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Scan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
+
+typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iscan*)tutti_choose(TUTTI_MPI_Iscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscan);
+  if (LIKELY(target != NULL)) return ((type_Iscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
+
+typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scan_init*)tutti_choose(TUTTI_MPI_Scan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scan_init);
+  if (LIKELY(target != NULL)) return ((type_Scan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
+
+typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Scan_c*)tutti_choose(TUTTI_MPI_Scan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scan_c);
+  if (LIKELY(target != NULL)) return ((type_Scan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
+
+typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iscan_c*)tutti_choose(TUTTI_MPI_Iscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscan_c);
+  if (LIKELY(target != NULL)) return ((type_Iscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
+
+typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scan_init_c*)tutti_choose(TUTTI_MPI_Scan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scan_init_c);
+  if (LIKELY(target != NULL)) return ((type_Scan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Scan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
+
+typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Exscan*)tutti_choose(TUTTI_MPI_Exscan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Exscan);
+  if (LIKELY(target != NULL)) return ((type_Exscan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Exscan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
+
+typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iexscan*)tutti_choose(TUTTI_MPI_Iexscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iexscan);
+  if (LIKELY(target != NULL)) return ((type_Iexscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
+
+typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Exscan_init*)tutti_choose(TUTTI_MPI_Exscan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Exscan_init);
+  if (LIKELY(target != NULL)) return ((type_Exscan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
+
+typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
+static __attribute__((noinline, cold)) int choose_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
+  return ((type_Exscan_c*)tutti_choose(TUTTI_MPI_Exscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Exscan_c);
+  if (LIKELY(target != NULL)) return ((type_Exscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
+  return choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+}
+EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
+
+typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
+  return ((type_Iexscan_c*)tutti_choose(TUTTI_MPI_Iexscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iexscan_c);
+  if (LIKELY(target != NULL)) return ((type_Iexscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
+  return choose_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
+
+typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
+  return ((type_Exscan_init_c*)tutti_choose(TUTTI_MPI_Exscan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Exscan_init_c);
+  if (LIKELY(target != NULL)) return ((type_Exscan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  return choose_Exscan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
+
 typedef int type_Comm_dup(handle, void*);
 static __attribute__((noinline, cold)) int choose_Comm_dup(handle comm, void* newcomm, void* caller) {
   return ((type_Comm_dup*)tutti_choose(TUTTI_MPI_Comm_dup, caller))(comm, newcomm);
@@ -1845,204 +2043,6 @@ EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, con
 }
 EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
-typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Reduce_scatter*)tutti_choose(TUTTI_MPI_Reduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-  return choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
-
-typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Ireduce_scatter*)tutti_choose(TUTTI_MPI_Ireduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ireduce_scatter);
-  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-  return choose_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
-
-typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Reduce_scatter_init*)tutti_choose(TUTTI_MPI_Reduce_scatter_init, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
-
-typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Reduce_scatter_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_c);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-  return choose_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
-
-typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Ireduce_scatter_c*)tutti_choose(TUTTI_MPI_Ireduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ireduce_scatter_c);
-  if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-  return choose_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
-
-typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Reduce_scatter_init_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_init_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_init_c);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_init_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
-
-typedef int type_Scan(const void*, void*, int, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Scan*)tutti_choose(TUTTI_MPI_Scan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scan);
-  if (LIKELY(target != NULL)) return ((type_Scan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Scan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
-
-typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Iscan*)tutti_choose(TUTTI_MPI_Iscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iscan);
-  if (LIKELY(target != NULL)) return ((type_Iscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
-
-typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Scan_init*)tutti_choose(TUTTI_MPI_Scan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Scan_init);
-  if (LIKELY(target != NULL)) return ((type_Scan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
-
-typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Scan_c*)tutti_choose(TUTTI_MPI_Scan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scan_c);
-  if (LIKELY(target != NULL)) return ((type_Scan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
-
-typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Iscan_c*)tutti_choose(TUTTI_MPI_Iscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iscan_c);
-  if (LIKELY(target != NULL)) return ((type_Iscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
-
-typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Scan_init_c*)tutti_choose(TUTTI_MPI_Scan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Scan_init_c);
-  if (LIKELY(target != NULL)) return ((type_Scan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Scan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
-
-typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Exscan*)tutti_choose(TUTTI_MPI_Exscan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Exscan);
-  if (LIKELY(target != NULL)) return ((type_Exscan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Exscan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
-
-typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Iexscan*)tutti_choose(TUTTI_MPI_Iexscan, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iexscan);
-  if (LIKELY(target != NULL)) return ((type_Iexscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
-
-typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Exscan_init*)tutti_choose(TUTTI_MPI_Exscan_init, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Exscan_init);
-  if (LIKELY(target != NULL)) return ((type_Exscan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
-
-typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
-static __attribute__((noinline, cold)) int choose_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* caller) {
-  return ((type_Exscan_c*)tutti_choose(TUTTI_MPI_Exscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Exscan_c);
-  if (LIKELY(target != NULL)) return ((type_Exscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
-}
-EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
-
-typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request, void* caller) {
-  return ((type_Iexscan_c*)tutti_choose(TUTTI_MPI_Iexscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iexscan_c);
-  if (LIKELY(target != NULL)) return ((type_Iexscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
-
-typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request, void* caller) {
-  return ((type_Exscan_init_c*)tutti_choose(TUTTI_MPI_Exscan_init_c, caller))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Exscan_init_c);
-  if (LIKELY(target != NULL)) return ((type_Exscan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Exscan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
-
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
   return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -2784,6 +2784,69 @@ static int narrow_Alltoall_init_c(const void* sendbuf, long long sendcount, hand
   return ((int(*)(const void*, int, handle, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Alltoall_init, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm, info, request);
 }
 
+static int narrow_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle))tutti_native(TUTTI_MPI_Reduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm);
+  tutti_narrow_done(&narrow, NULL);
+  return code;
+}
+
+static int narrow_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Ireduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  struct tutti_narrow narrow;
+  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
+  const void* const wide[] = {recvcounts};
+  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
+  if (code != 0) return code;
+  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Reduce_scatter_init, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, info, request);
+  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
+  return code;
+}
+
+static int narrow_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Scan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
+}
+
+static int narrow_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
+}
+
+static int narrow_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Scan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
+}
+
+static int narrow_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Exscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
+}
+
+static int narrow_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iexscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
+}
+
+static int narrow_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Exscan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
+}
+
 static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
   if (too_large(count)) return tutti_count_error(comm);
   return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
@@ -3027,69 +3090,6 @@ static int narrow_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, 
   return code;
 }
 
-static int narrow_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  struct tutti_narrow narrow;
-  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
-  const void* const wide[] = {recvcounts};
-  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
-  if (code != 0) return code;
-  code = ((int(*)(const void*, void*, const void*, handle, handle, handle))tutti_native(TUTTI_MPI_Reduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm);
-  tutti_narrow_done(&narrow, NULL);
-  return code;
-}
-
-static int narrow_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  struct tutti_narrow narrow;
-  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
-  const void* const wide[] = {recvcounts};
-  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
-  if (code != 0) return code;
-  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Ireduce_scatter, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, request);
-  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
-  return code;
-}
-
-static int narrow_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  struct tutti_narrow narrow;
-  static const enum tutti_extent extents[] = {TUTTI_MEMBERS};
-  const void* const wide[] = {recvcounts};
-  int code = tutti_narrow_arrays(&narrow, wide, extents, 1, 0, comm);
-  if (code != 0) return code;
-  code = ((int(*)(const void*, void*, const void*, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Reduce_scatter_init, NULL))(sendbuf, recvbuf, narrow.arrays[0], datatype, op, comm, info, request);
-  tutti_narrow_done(&narrow, code == 0 ? request : NULL);
-  return code;
-}
-
-static int narrow_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Scan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
-}
-
-static int narrow_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
-}
-
-static int narrow_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Scan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
-}
-
-static int narrow_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle))tutti_native(TUTTI_MPI_Exscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm);
-}
-
-static int narrow_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Iexscan, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, request);
-}
-
-static int narrow_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Exscan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
-}
-
 static int narrow_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
   if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
   return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_allgather, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
@@ -3265,6 +3265,15 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Alltoall_c] = (void*)narrow_Alltoall_c,
     [TUTTI_MPI_Ialltoall_c] = (void*)narrow_Ialltoall_c,
     [TUTTI_MPI_Alltoall_init_c] = (void*)narrow_Alltoall_init_c,
+    [TUTTI_MPI_Reduce_scatter_c] = (void*)narrow_Reduce_scatter_c,
+    [TUTTI_MPI_Ireduce_scatter_c] = (void*)narrow_Ireduce_scatter_c,
+    [TUTTI_MPI_Reduce_scatter_init_c] = (void*)narrow_Reduce_scatter_init_c,
+    [TUTTI_MPI_Scan_c] = (void*)narrow_Scan_c,
+    [TUTTI_MPI_Iscan_c] = (void*)narrow_Iscan_c,
+    [TUTTI_MPI_Scan_init_c] = (void*)narrow_Scan_init_c,
+    [TUTTI_MPI_Exscan_c] = (void*)narrow_Exscan_c,
+    [TUTTI_MPI_Iexscan_c] = (void*)narrow_Iexscan_c,
+    [TUTTI_MPI_Exscan_init_c] = (void*)narrow_Exscan_init_c,
     [TUTTI_MPI_Send_c] = (void*)narrow_Send_c,
     [TUTTI_MPI_Bsend_c] = (void*)narrow_Bsend_c,
     [TUTTI_MPI_Ssend_c] = (void*)narrow_Ssend_c,
@@ -3298,15 +3307,6 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Alltoallw_c] = (void*)narrow_Alltoallw_c,
     [TUTTI_MPI_Ialltoallw_c] = (void*)narrow_Ialltoallw_c,
     [TUTTI_MPI_Alltoallw_init_c] = (void*)narrow_Alltoallw_init_c,
-    [TUTTI_MPI_Reduce_scatter_c] = (void*)narrow_Reduce_scatter_c,
-    [TUTTI_MPI_Ireduce_scatter_c] = (void*)narrow_Ireduce_scatter_c,
-    [TUTTI_MPI_Reduce_scatter_init_c] = (void*)narrow_Reduce_scatter_init_c,
-    [TUTTI_MPI_Scan_c] = (void*)narrow_Scan_c,
-    [TUTTI_MPI_Iscan_c] = (void*)narrow_Iscan_c,
-    [TUTTI_MPI_Scan_init_c] = (void*)narrow_Scan_init_c,
-    [TUTTI_MPI_Exscan_c] = (void*)narrow_Exscan_c,
-    [TUTTI_MPI_Iexscan_c] = (void*)narrow_Iexscan_c,
-    [TUTTI_MPI_Exscan_init_c] = (void*)narrow_Exscan_init_c,
     [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
     [TUTTI_MPI_Ineighbor_allgather_c] = (void*)narrow_Ineighbor_allgather_c,
     [TUTTI_MPI_Neighbor_allgather_init_c] = (void*)narrow_Neighbor_allgather_init_c,

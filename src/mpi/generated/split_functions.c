@@ -65,6 +65,24 @@
   X(Alltoall_c) \
   X(Ialltoall_c) \
   X(Alltoall_init_c) \
+  X(Reduce_scatter) \
+  X(Ireduce_scatter) \
+  X(Reduce_scatter_init) \
+  X(Reduce_scatter_c) \
+  X(Ireduce_scatter_c) \
+  X(Reduce_scatter_init_c) \
+  X(Scan) \
+  X(Iscan) \
+  X(Scan_init) \
+  X(Scan_c) \
+  X(Iscan_c) \
+  X(Scan_init_c) \
+  X(Exscan) \
+  X(Iexscan) \
+  X(Exscan_init) \
+  X(Exscan_c) \
+  X(Iexscan_c) \
+  X(Exscan_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -144,24 +162,6 @@
   X(Alltoallw_c) \
   X(Ialltoallw_c) \
   X(Alltoallw_init_c) \
-  X(Reduce_scatter) \
-  X(Ireduce_scatter) \
-  X(Reduce_scatter_init) \
-  X(Reduce_scatter_c) \
-  X(Ireduce_scatter_c) \
-  X(Reduce_scatter_init_c) \
-  X(Scan) \
-  X(Iscan) \
-  X(Scan_init) \
-  X(Scan_c) \
-  X(Iscan_c) \
-  X(Scan_init_c) \
-  X(Exscan) \
-  X(Iexscan) \
-  X(Exscan_init) \
-  X(Exscan_c) \
-  X(Iexscan_c) \
-  X(Exscan_init_c) \
   X(Neighbor_allgather) \
   X(Ineighbor_allgather) \
   X(Neighbor_allgather_init) \
@@ -737,6 +737,150 @@ EXPORT int MPI_Alltoall_init_c(const void* sendbuf, long long sendcount, handle 
   return ((type_Alltoall_init_c*)NATIVE(Alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
 }
 EXPORT type_Alltoall_init_c PMPI_Alltoall_init_c __attribute__((alias("MPI_Alltoall_init_c")));
+
+typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
+EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter*)NEXT(Reduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
+  return ((type_Reduce_scatter*)NATIVE(Reduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
+
+typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ireduce_scatter*)NEXT(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
+  return ((type_Ireduce_scatter*)NATIVE(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
+
+typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
+EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_init*)NEXT(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
+  return ((type_Reduce_scatter_init*)NATIVE(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
+
+typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
+EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_c*)NEXT(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
+  return ((type_Reduce_scatter_c*)NATIVE(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
+}
+EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
+
+typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ireduce_scatter_c*)NEXT(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
+  return ((type_Ireduce_scatter_c*)NATIVE(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+}
+EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
+
+typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
+EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Reduce_scatter_init_c*)NEXT(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
+  return ((type_Reduce_scatter_init_c*)NATIVE(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+}
+EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
+
+typedef int type_Scan(const void*, void*, int, handle, handle, handle);
+EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan*)NEXT(Scan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
+  return ((type_Scan*)NATIVE(Scan))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
+
+typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscan*)NEXT(Iscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iscan*)NATIVE(Iscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
+
+typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan_init*)NEXT(Scan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Scan_init*)NATIVE(Scan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
+
+typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
+EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan_c*)NEXT(Scan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
+  return ((type_Scan_c*)NATIVE(Scan_c))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
+
+typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscan_c*)NEXT(Iscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iscan_c*)NATIVE(Iscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
+
+typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scan_init_c*)NEXT(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Scan_init_c*)NATIVE(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
+
+typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
+EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan*)NEXT(Exscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
+  return ((type_Exscan*)NATIVE(Exscan))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
+
+typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iexscan*)NEXT(Iexscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iexscan*)NATIVE(Iexscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
+
+typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
+EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan_init*)NEXT(Exscan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Exscan_init*)NATIVE(Exscan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
+
+typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
+EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan_c*)NEXT(Exscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
+  return ((type_Exscan_c*)NATIVE(Exscan_c))(sendbuf, recvbuf, count, datatype, op, comm);
+}
+EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
+
+typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iexscan_c*)NEXT(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
+  return ((type_Iexscan_c*)NATIVE(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
+
+typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
+EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Exscan_init_c*)NEXT(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
+  return ((type_Exscan_init_c*)NATIVE(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+}
+EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
 typedef int type_Comm_dup(handle, void*);
 EXPORT int MPI_Comm_dup(handle comm, void* newcomm) {
@@ -1369,150 +1513,6 @@ EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, con
   return ((type_Alltoallw_init_c*)NATIVE(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
 }
 EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
-
-typedef int type_Reduce_scatter(const void*, void*, const void*, handle, handle, handle);
-EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter*)NEXT(Reduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
-  return ((type_Reduce_scatter*)NATIVE(Reduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
-
-typedef int type_Ireduce_scatter(const void*, void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ireduce_scatter*)NEXT(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
-  return ((type_Ireduce_scatter*)NATIVE(Ireduce_scatter))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
-
-typedef int type_Reduce_scatter_init(const void*, void*, const void*, handle, handle, handle, handle, void*);
-EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_init*)NEXT(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
-  return ((type_Reduce_scatter_init*)NATIVE(Reduce_scatter_init))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
-
-typedef int type_Reduce_scatter_c(const void*, void*, const void*, handle, handle, handle);
-EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_c*)NEXT(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm));
-  return ((type_Reduce_scatter_c*)NATIVE(Reduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-}
-EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
-
-typedef int type_Ireduce_scatter_c(const void*, void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ireduce_scatter_c*)NEXT(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), request);
-  return ((type_Ireduce_scatter_c*)NATIVE(Ireduce_scatter_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-}
-EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
-
-typedef int type_Reduce_scatter_init_c(const void*, void*, const void*, handle, handle, handle, handle, void*);
-EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Reduce_scatter_init_c*)NEXT(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, tutti_world(comm), info, request);
-  return ((type_Reduce_scatter_init_c*)NATIVE(Reduce_scatter_init_c))(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-}
-EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
-
-typedef int type_Scan(const void*, void*, int, handle, handle, handle);
-EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan*)NEXT(Scan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
-  return ((type_Scan*)NATIVE(Scan))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
-
-typedef int type_Iscan(const void*, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscan*)NEXT(Iscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iscan*)NATIVE(Iscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
-
-typedef int type_Scan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan_init*)NEXT(Scan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Scan_init*)NATIVE(Scan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
-
-typedef int type_Scan_c(const void*, void*, long long, handle, handle, handle);
-EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan_c*)NEXT(Scan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
-  return ((type_Scan_c*)NATIVE(Scan_c))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
-
-typedef int type_Iscan_c(const void*, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscan_c*)NEXT(Iscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iscan_c*)NATIVE(Iscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
-
-typedef int type_Scan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scan_init_c*)NEXT(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Scan_init_c*)NATIVE(Scan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
-
-typedef int type_Exscan(const void*, void*, int, handle, handle, handle);
-EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan*)NEXT(Exscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
-  return ((type_Exscan*)NATIVE(Exscan))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
-
-typedef int type_Iexscan(const void*, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iexscan*)NEXT(Iexscan))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iexscan*)NATIVE(Iexscan))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
-
-typedef int type_Exscan_init(const void*, void*, int, handle, handle, handle, handle, void*);
-EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan_init*)NEXT(Exscan_init))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Exscan_init*)NATIVE(Exscan_init))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
-
-typedef int type_Exscan_c(const void*, void*, long long, handle, handle, handle);
-EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan_c*)NEXT(Exscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm));
-  return ((type_Exscan_c*)NATIVE(Exscan_c))(sendbuf, recvbuf, count, datatype, op, comm);
-}
-EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
-
-typedef int type_Iexscan_c(const void*, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iexscan_c*)NEXT(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), request);
-  return ((type_Iexscan_c*)NATIVE(Iexscan_c))(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
-
-typedef int type_Exscan_init_c(const void*, void*, long long, handle, handle, handle, handle, void*);
-EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Exscan_init_c*)NEXT(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, tutti_world(comm), info, request);
-  return ((type_Exscan_init_c*)NATIVE(Exscan_init_c))(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-}
-EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {

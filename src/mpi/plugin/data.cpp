@@ -29,6 +29,10 @@ void learn_argument_checks() noexcept {
   learn(Coll::gather, native.Gather(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
   learn(Coll::scatter, native.Scatter(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
   learn(Coll::alltoall, native.Alltoall(&x, 1, MPI_INT, &x, 1, MPI_INT, self));
+  const int one = 1;
+  learn(Coll::reduce_scatter, native.Reduce_scatter(&x, &x, &one, MPI_INT, MPI_SUM, self));
+  learn(Coll::scan, native.Scan(&x, &x, 1, MPI_INT, MPI_SUM, self));
+  learn(Coll::exscan, native.Exscan(&x, &x, 1, MPI_INT, MPI_SUM, self));
   native.Comm_free(&self);
 }
 

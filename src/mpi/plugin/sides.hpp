@@ -43,6 +43,9 @@ inline constexpr auto kSides = [] {
       {scatter, {root, each}, {all, one}, InPlace::received},
       {reduce_scatter_block, {all, each}, {all, one}, InPlace::sent},
       {alltoall, {all, each}, {all, each}, InPlace::sent},
+      {reduce_scatter, {all, listed}, {all, one}, InPlace::sent},
+      {scan, {all, one}, {all, one}, InPlace::sent},
+      {exscan, {all, one}, {all, one}, InPlace::sent},
   });
 }();
 

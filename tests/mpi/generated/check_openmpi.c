@@ -342,6 +342,12 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Scatter), int (*)(co
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Iscatter), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm, MPI_Request*)), "MPI_Iscatter");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Alltoall), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm)), "MPI_Alltoall");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ialltoall), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Request*)), "MPI_Ialltoall");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Reduce_scatter), int (*)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Reduce_scatter");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ireduce_scatter), int (*)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Ireduce_scatter");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Scan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Scan");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Iscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Iscan");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Exscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Exscan");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Iexscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Iexscan");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup), int (*)(MPI_Comm, MPI_Comm*)), "MPI_Comm_dup");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_dup_with_info), int (*)(MPI_Comm, MPI_Info, MPI_Comm*)), "MPI_Comm_dup_with_info");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_idup), int (*)(MPI_Comm, MPI_Comm*, MPI_Request*)), "MPI_Comm_idup");
@@ -405,12 +411,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Alltoallv), int (*)(
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ialltoallv), int (*)(const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm, MPI_Request*)), "MPI_Ialltoallv");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Alltoallw), int (*)(const void*, const int*, const int*, const MPI_Datatype*, void*, const int*, const int*, const MPI_Datatype*, MPI_Comm)), "MPI_Alltoallw");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ialltoallw), int (*)(const void*, const int*, const int*, const MPI_Datatype*, void*, const int*, const int*, const MPI_Datatype*, MPI_Comm, MPI_Request*)), "MPI_Ialltoallw");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Reduce_scatter), int (*)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Reduce_scatter");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ireduce_scatter), int (*)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Ireduce_scatter");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Scan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Scan");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Iscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Iscan");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Exscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)), "MPI_Exscan");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Iexscan), int (*)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)), "MPI_Iexscan");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_allgather), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm)), "MPI_Neighbor_allgather");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Ineighbor_allgather), int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Request*)), "MPI_Ineighbor_allgather");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Neighbor_allgatherv), int (*)(const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm)), "MPI_Neighbor_allgatherv");

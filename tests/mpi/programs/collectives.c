@@ -187,6 +187,65 @@ static void test_alltoall(int n, int in_place) {
 
 static double term(int owner, int i) { return (double)((owner * 31 + i * 17) % 1000) - 300; }
 
+/* Of the ranks [0, ranks). */
+static double sum_of(int ranks, int i) {
+  double sum = 0;
+  for (int r = 0; r < ranks; r++) sum += term(r, i);
+  return sum;
+}
+
+/* n * size elements, of which the ranks get blocks of all lengths, some nothing. */
+static int listed_blocks(int n, int* counts) {
+  int left = n * size;
+  for (int r = 0; r < size; r++) {
+    counts[r] = r == size - 1 ? left : r % 3 == 1 ? 0 : r % 2 ? left / 2 : left / 3;
+    left -= counts[r];
+  }
+  int begin = 0;
+  for (int r = 0; r < rank; r++) begin += counts[r];
+  return begin;
+}
+
+static void test_reduce_scatter(int n, int in_place, const double* send, double* recv) {
+  int* counts = malloc(sizeof(int) * (size_t)size);
+  const int begin = listed_blocks(n, counts);
+  RUN(for (int i = 0; i < n * size; i++) recv[i] = in_place ? term(rank, i) : -1e9, Reduce_scatter,
+      reduce_scatter, in_place ? MPI_IN_PLACE : send, recv, counts, MPI_DOUBLE, MPI_SUM, comm);
+  for (int i = 0; i < counts[rank]; i++) {
+    const double sum = sum_of(size, begin + i);
+    CHECK(recv[i] == sum, "reduce_scatter form %d n %d element %d of %d: %g, not %g", form, n, i,
+          counts[rank], recv[i], sum);
+    if (recv[i] != sum) break;
+  }
+  for (int i = counts[rank]; i < n * size && !in_place; i++) {
+    CHECK(recv[i] == -1e9, "reduce_scatter form %d n %d wrote behind its block", form, n);
+    if (recv[i] != -1e9) break;
+  }
+  free(counts);
+}
+
+static void test_scans(int n, int in_place, const double* send, double* recv) {
+#define RESET \
+  for (int i = 0; i < n; i++) recv[i] = in_place ? term(rank, i) : -1e9
+  for (int exclusive = 0; exclusive < 2; exclusive++) {
+    if (exclusive) {
+      RUN(RESET, Exscan, exscan, in_place ? MPI_IN_PLACE : send, recv, n, MPI_DOUBLE, MPI_SUM,
+          comm);
+    } else {
+      RUN(RESET, Scan, scan, in_place ? MPI_IN_PLACE : send, recv, n, MPI_DOUBLE, MPI_SUM, comm);
+    }
+    for (int i = 0; i < n; i++) {
+      /* The standard leaves the first rank's undefined, in place unchanged. */
+      if (exclusive && rank == 0 && !in_place) break;
+      const double sum = exclusive && rank == 0 ? term(0, i) : sum_of(rank + !exclusive, i);
+      CHECK(recv[i] == sum, "%s form %d n %d element %d: %g, not %g", exclusive ? "exscan" : "scan",
+            form, n, i, recv[i], sum);
+      if (recv[i] != sum) break;
+    }
+  }
+#undef RESET
+}
+
 static void test_reductions(int n, int root, int in_place) {
   double* send = malloc(sizeof(double) * (size_t)(n * size + 1));
   double* recv = malloc(sizeof(double) * (size_t)(n * size + 1));
@@ -219,6 +278,8 @@ static void test_reductions(int n, int root, int in_place) {
           recv[i], sum);
     if (recv[i] != sum) break;
   }
+  test_reduce_scatter(n, in_place, send, recv);
+  test_scans(n, in_place, send, recv);
   free(send);
   free(recv);
 }
@@ -260,8 +321,10 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
   MPI_Op_create(padded ? multiply_padded : multiply, 0, &op);
   unsigned* send = malloc(sizeof(unsigned) * (size_t)(n * size * width + 1));
   unsigned* recv = malloc(sizeof(unsigned) * (size_t)(n * size * width + 1));
-  for (int what = 0; what < 3; what++) {
-    if (what == 2 && padded && !served) continue;
+  int* counts = malloc(sizeof(int) * (size_t)size);
+  const int begin = listed_blocks(n, counts);
+  for (int what = 0; what < 6; what++) {
+    if (what >= 2 && padded && !served) continue;
     for (int i = 0; i < n * size * width; i++) send[i] = recv[i] = 77;
     for (int i = 0; i < n * size; i++) {
       matrix(rank, i, send + i * width);
@@ -274,11 +337,17 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
     }
     if (what == 2)
       MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : send, recv, n, element, op, comm);
-    for (int i = 0; i < n; i++) {
+    if (what == 3)
+      MPI_Reduce_scatter(in_place ? MPI_IN_PLACE : send, recv, counts, element, op, comm);
+    if (what == 4) MPI_Scan(in_place ? MPI_IN_PLACE : send, recv, n, element, op, comm);
+    if (what == 5) MPI_Exscan(in_place ? MPI_IN_PLACE : send, recv, n, element, op, comm);
+    const int last = what == 4 ? rank : what == 5 ? rank - 1 : size - 1; /* that is folded */
+    if (last < 0) continue;
+    for (int i = 0; i < (what == 3 ? counts[rank] : n); i++) {
       unsigned product[4], next[4];
-      int where = what == 2 ? rank * n + i : i, one = 1;
-      matrix(size - 1, where, product);
-      for (int r = size - 2; r >= 0; r--) {
+      int where = what == 2 ? rank * n + i : what == 3 ? begin + i : i, one = 1;
+      matrix(last, where, product);
+      for (int r = last - 1; r >= 0; r--) {
         matrix(r, where, next);
         multiply(next, product, &one, NULL);
       }
@@ -287,6 +356,7 @@ static void test_user_operator(int n, int root, int padded, int in_place) {
       for (int gap = 4; gap < width; gap++) CHECK(recv[i * width + gap] == 77, "gap written");
     }
   }
+  free(counts);
   free(send);
   free(recv);
   MPI_Op_free(&op);

@@ -448,6 +448,28 @@ static void test_reduce_scatter_block(int n, enum operator op) {
   drop(&recv);
 }
 
+/* The first rank gets what others leave out: they have blocks of nothing, at no address. */
+static void test_reduce_scatter(int n, enum operator op) {
+  const int blocks = rank == 0 ? size : 0;
+  const enum kind kind = operand_kind(op, 0);
+  struct side send = make(kind, n, size), recv = make(kind, n, blocks);
+  int* counts = calloc((size_t)size, sizeof(int));
+  counts[0] = send.count * size;
+  operands = &send;
+  per_element = send.count == 1 ? n : 1;
+  clear(&send);
+  for (int r = 0; r < size; r++) fill(&send, r, rank, r);
+  void* const nothing = n == 0 ? recv.place.address : NULL; /* two null buffers are one for some */
+  RUN(clear(&recv), Reduce_scatter, reduce_scatter, send.buffer,
+      blocks == 0 || n == 0 ? nothing : recv.buffer, counts, send.type, ops[op], comm);
+  struct side wanted = blank(&recv);
+  for (int b = 0; b < blocks; b++) fill_result(&wanted, op, b, b);
+  compare("reduce_scatter", &recv, &wanted);
+  free(counts);
+  drop(&send);
+  drop(&recv);
+}
+
 static void test_all(int n) {
   const int root = trial % size, in_place = trial % 3 == 1;
   test_bcast(n, root);
@@ -461,6 +483,7 @@ static void test_all(int n) {
     test_reduce(n, root, (enum operator)op);
     test_allreduce(n, (enum operator)op, in_place);
     test_reduce_scatter_block(n, (enum operator)op);
+    test_reduce_scatter(n, (enum operator)op);
     host_only = 0;
   }
 }

@@ -14,6 +14,9 @@ enum Kind {
   kScatter,
   kAlltoall,
   kScattered,
+  kListed, /* MPI_Reduce_scatter */
+  kScan,
+  kExscan,
   kKinds
 };
 enum Form { kBlocking, kNonblocking, kPersistent };
@@ -24,7 +27,7 @@ struct Item {
   int apart; /* of spaced: two ints for each that is sent */
   MPI_Comm comm;
   MPI_Op op;
-  int *in, *out;
+  int *in, *out, *counts;
   MPI_Request request;
 };
 
@@ -58,12 +61,15 @@ static void draw_item(struct Item* item, int number, int form) {
   MPI_Comm_size(item->comm, &item->members);
   MPI_Comm_rank(item->comm, &item->me);
   item->root = (int)draw(&common, (unsigned)item->members);
-  const int reduces = item->kind == kAllreduce || item->kind == kReduce || item->kind == kScattered;
+  const int reduces = item->kind == kAllreduce || item->kind == kReduce || item->kind >= kScattered;
   item->apart = draw(&common, 4) == 0 && !reduces ? 2 : 1;
   item->op = draw(&common, 4) == 0 && form == kBlocking ? add : MPI_SUM;
   const size_t room = (size_t)(item->count * item->members * item->apart);
   item->in = calloc(room, sizeof(int));
   item->out = calloc(room, sizeof(int));
+  item->counts = calloc((size_t)item->members, sizeof(int));
+  for (int m = 0; m < item->members; m++) /* two blocks for every second member */
+    item->counts[m] = m % 2 ? 0 : m + 1 < item->members ? 2 * item->count : item->count;
   item->request = MPI_REQUEST_NULL;
 }
 
@@ -93,6 +99,15 @@ static int expected(const struct Item* item, int round, int block, int i) {
       return value_of(item, round, item->root, item->me, i);
     case kAlltoall:
       return value_of(item, round, block, item->me, i);
+    case kListed:
+      for (int m = 0; m < item->members; m++)
+        total += value_of(item, round, m, item->me + i / item->count, i % item->count);
+      return total;
+    case kScan:
+    case kExscan:
+      for (int m = 0; m < item->me + (item->kind == kScan); m++)
+        total += value_of(item, round, m, 0, i);
+      return total;
     default:
       for (int m = 0; m < item->members; m++)
         total += value_of(item, round, m, item->kind == kScattered ? item->me : 0, i);
@@ -103,9 +118,10 @@ static int expected(const struct Item* item, int round, int block, int i) {
 static void verify(const struct Item* item, int round) {
   const int kind = item->kind, at_root = item->me == item->root;
   if (kind == kBarrier || ((kind == kReduce || kind == kGather) && !at_root)) return;
+  if (kind == kExscan && item->me == 0) return; /* undefined */
   const int blocks = kind == kAllgather || kind == kGather || kind == kAlltoall ? item->members : 1;
   for (int b = 0; b < blocks; b++) {
-    for (int i = 0; i < item->count; i++) {
+    for (int i = 0; i < (kind == kListed ? item->counts[item->me] : item->count); i++) {
       const int got = item->out[(b * item->count + i) * item->apart],
                 wanted = expected(item, round, b, i);
       CHECK(got == wanted, "call %d (kind %d, %d ints), block %d, element %d: %d, not %d",
@@ -143,6 +159,15 @@ static void run_blocking(struct Item* c) {
     case kAlltoall:
       MPI_Alltoall(c->in, c->count, t, c->out, c->count, t, c->comm);
       break;
+    case kListed:
+      MPI_Reduce_scatter(c->in, c->out, c->counts, t, c->op, c->comm);
+      break;
+    case kScan:
+      MPI_Scan(c->in, c->out, c->count, t, c->op, c->comm);
+      break;
+    case kExscan:
+      MPI_Exscan(c->in, c->out, c->count, t, c->op, c->comm);
+      break;
     default:
       MPI_Reduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm);
   }
@@ -175,6 +200,15 @@ static void start(struct Item* c) {
       break;
     case kAlltoall:
       MPI_Ialltoall(c->in, c->count, t, c->out, c->count, t, c->comm, r);
+      break;
+    case kListed:
+      MPI_Ireduce_scatter(c->in, c->out, c->counts, t, c->op, c->comm, r);
+      break;
+    case kScan:
+      MPI_Iscan(c->in, c->out, c->count, t, c->op, c->comm, r);
+      break;
+    case kExscan:
+      MPI_Iexscan(c->in, c->out, c->count, t, c->op, c->comm, r);
       break;
     default:
       MPI_Ireduce_scatter_block(c->in, c->out, c->count, t, c->op, c->comm, r);
@@ -211,6 +245,15 @@ static void make(struct Item* c) {
     case kAlltoall:
       MPI_Alltoall_init(c->in, c->count, t, c->out, c->count, t, c->comm, info, r);
       break;
+    case kListed:
+      MPI_Reduce_scatter_init(c->in, c->out, c->counts, t, c->op, c->comm, info, r);
+      break;
+    case kScan:
+      MPI_Scan_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
+      break;
+    case kExscan:
+      MPI_Exscan_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
+      break;
     default:
       MPI_Reduce_scatter_block_init(c->in, c->out, c->count, t, c->op, c->comm, info, r);
   }
@@ -221,6 +264,7 @@ static void discard(struct Item* item) {
   if (item->request != MPI_REQUEST_NULL) MPI_Request_free(&item->request);
   free(item->in);
   free(item->out);
+  free(item->counts);
 }
 
 /* Completes all of them, in an order of this rank's own. */

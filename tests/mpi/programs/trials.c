@@ -4,7 +4,8 @@
  * them a non-blocking one is under way.
  * trials SEED CALLS [COMMUNICATORS [KINDS [INTS [FEWER]]]]
  * KINDS: of bcast, baRrier, Allreduce, allGather, Ordered operator, alltoall (x), gaTher, Scatter,
- * reduce_sCatter_block; INTS and FEWER: how many a call has, one or the other. */
+ * reduce_sCatter_block, reduce_scatter (Listed), scaN, Exscan; INTS and FEWER: how many a call has,
+ * one or the other. */
 #include "check.h"
 
 enum Kind {
@@ -16,7 +17,10 @@ enum Kind {
   kAlltoall,
   kGather,
   kScatter,
-  kReduceScatter
+  kReduceScatter,
+  kListed, /* MPI_Reduce_scatter */
+  kScan,
+  kExscan
 };
 enum { kMost = 1 << 16 };
 
@@ -24,7 +28,7 @@ static MPI_Comm comms[2];
 static MPI_Datatype spaced; /* one int in the place of two */
 static MPI_Op ordered;      /* does not commute */
 static unsigned common;
-static int in[2 * kMost], out[2 * kMost * 8];
+static int in[2 * kMost], out[2 * kMost * 8], counts[8];
 
 static unsigned draw(unsigned end) {
   common = common * 1103515245u + 12345u;
@@ -58,6 +62,10 @@ static void take_first(void* left, void* right, int* count, MPI_Datatype* type) 
   memcpy(right, left, (size_t)*count * sizeof(int));
 }
 
+/* Of a listed block. */
+static int count_of(int member) { return member % 2 ? 2 : 8; }
+static int begin_of(int member) { return member * 5 + (member % 2 ? 3 : 0); }
+
 static int sum_of(int number, int members, int i) {
   int sum = 0;
   for (int m = 0; m < members; m++) sum += value_of(number, m, i);
@@ -73,6 +81,12 @@ static int wanted(int kind, int number, int members, int root, int rank, int blo
       return value_of(number, 0, i);
     case kReduceScatter:
       return sum_of(number, members, rank * 5 + i);
+    case kListed:
+      return sum_of(number, members, begin_of(rank) + i);
+    case kScan:
+      return sum_of(number, rank + 1, i);
+    case kExscan:
+      return sum_of(number, rank, i);
     case kAlltoall:
       return value_of(number, block, rank * 5 + i);
     case kScatter:
@@ -90,7 +104,8 @@ static void verify(int kind, int number, int count, MPI_Comm comm, int root, int
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &members);
   const int blocks = kind == kAllgather || kind == kAlltoall || kind == kGather ? members : 1;
-  if (kind == kGather && rank != root) return;
+  if ((kind == kGather && rank != root) || (kind == kExscan && rank == 0)) return;
+  if (kind == kListed) count = count_of(rank);
   for (int b = 0; b < blocks; b++) {
     for (int i = 0; i < count; i += 1 + count / 20) {
       const int want = wanted(kind, number, members, root, rank, b, i);
@@ -107,14 +122,15 @@ static void call(int number, int kind, int count, MPI_Comm comm, int root, int a
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &members);
   root %= members;
-  const int reduces = kind == kAllreduce || kind == kOrdered || kind == kReduceScatter;
-  const int sends_blocks = kind == kAlltoall || kind == kScatter || kind == kReduceScatter;
+  const int reduces = kind == kAllreduce || kind == kOrdered || kind >= kReduceScatter;
+  const int sends_blocks =
+      kind == kAlltoall || kind == kScatter || kind == kReduceScatter || kind == kListed;
   if (rank % 2 == 0 || reduces) apart = 1;
   if (sends_blocks || kind == kGather) count = 5;
   MPI_Datatype type = apart == 2 ? spaced : MPI_INT;
   const int in_place = kind == kAllreduce && rank % 2 == 1;
   int* data = (kind == kBcast && rank == root) || in_place ? out : in;
-  for (int i = 0; i < count * (sends_blocks ? members : 1); i++)
+  for (int i = 0; i < (sends_blocks ? count * members + 3 : count); i++)
     data[i * apart] = value_of(number, rank, i);
   const int beside = number % 8 == 0;
   if (beside) begin_other(number, comm, rank, root);
@@ -143,6 +159,16 @@ static void call(int number, int kind, int count, MPI_Comm comm, int root, int a
     case kReduceScatter:
       MPI_Reduce_scatter_block(in, out, count, MPI_INT, MPI_SUM, comm);
       break;
+    case kListed:
+      for (int m = 0; m < members; m++) counts[m] = count_of(m);
+      MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, comm);
+      break;
+    case kScan:
+      MPI_Scan(in, out, count, MPI_INT, MPI_SUM, comm);
+      break;
+    case kExscan:
+      MPI_Exscan(in, out, count, MPI_INT, MPI_SUM, comm);
+      break;
     default:
       MPI_Barrier(comm);
   }
@@ -152,7 +178,7 @@ static void call(int number, int kind, int count, MPI_Comm comm, int root, int a
 
 /* A letter for each kind, so that a test may have fewer. */
 static int draw_kind(const char* kinds) {
-  static const char letters[] = "bragoxtsc";
+  static const char letters[] = "bragoxtsclne";
   return (int)(strchr(letters, kinds[draw((unsigned)strlen(kinds))]) - letters);
 }
 
@@ -160,7 +186,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, calls = argc > 2 ? atoi(argv[2]) : 1000;
   const unsigned communicators = argc > 3 ? (unsigned)atoi(argv[3]) : 2;
-  const char* kinds = argc > 4 ? argv[4] : "bragoxtsc";
+  const char* kinds = argc > 4 ? argv[4] : "bragoxtsclne";
   const int most = argc > 5 ? atoi(argv[5]) : kMost, fewer = argc > 6 ? atoi(argv[6]) : 5;
   MPI_Op_create(take_first, 0, &ordered);
   common = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
