@@ -95,7 +95,11 @@ typedef enum tutti_collective {
   TUTTI_GATHER,
   TUTTI_SCATTER,
   TUTTI_REDUCE_SCATTER_BLOCK,
-  TUTTI_ALLTOALL
+  TUTTI_ALLTOALL,
+  TUTTI_GATHERV,
+  TUTTI_SCATTERV,
+  TUTTI_ALLTOALLV,
+  TUTTI_ALLTOALLW
 } tutti_collective;
 
 typedef struct tutti_job tutti_job;
@@ -142,7 +146,14 @@ TUTTI_API int tutti_team_size(const tutti_team* team);
  * reduce and allreduce, of one block for reduce_scatter_block. In place: send == recv for reduce
  * (root), allreduce, reduce_scatter_block, alltoall; send == recv + own offset for allgather(v) and
  * gather (root); recv == send + own offset for scatter (root); bcast uses only recv. `counts` and
- * `displs` (allgatherv): bytes, by rank. */
+ * `displs` (allgatherv): bytes, by rank.
+ *
+ * Of gatherv, scatterv, alltoallv and alltoallw (here the same as alltoallv) each rank says what it
+ * sends and receives itself, and no more: `send_counts` and `send_displs` of `send` (scatterv: at
+ * the root; alltoallv), `counts` and `displs` of `recv` (gatherv: at the root; alltoallv), in bytes
+ * and by rank; `bytes` is the one block that is sent (gatherv) or received (scatterv). What is kept
+ * by the rank itself may be in place; else send and recv must not overlap. A rank that is sent more
+ * than it expects reports TUTTI_ERR_TRUNCATED. */
 typedef struct tutti_call {
   tutti_collective collective;
   int root;
@@ -154,11 +165,14 @@ typedef struct tutti_call {
   tutti_op op;
   const size_t* counts;
   const size_t* displs;
+  const size_t* send_counts;
+  const size_t* send_displs;
 } tutti_call;
 
 /* Runs a collective to its end. */
 TUTTI_API tutti_status tutti_run(tutti_team* team, const tutti_call* call);
-/* Starts it and returns at once. The call structure is copied (not counts and displs). */
+/* Starts it and returns at once. The call structure is copied (not counts and displs of
+ * allgatherv). */
 TUTTI_API tutti_status tutti_start(tutti_team* team, const tutti_call* call, tutti_request** out);
 /* A persistent operation, not yet started: tutti_restart begins it, any number of times. */
 TUTTI_API tutti_status tutti_prepare(tutti_team* team, const tutti_call* call, tutti_request** out);

@@ -2,18 +2,22 @@
 
 #include <cstring>
 
+#include "coll/parcels.hpp"
+
 namespace tutti {
 
 const char* name(Coll coll) noexcept {
   static constexpr const char* kNames[kColls] = {"barrier",   "bcast",     "reduce",
                                                  "allreduce", "allgather", "allgatherv",
                                                  "gather",    "scatter",   "reduce_scatter_block",
-                                                 "alltoall"};
+                                                 "alltoall",  "gatherv",   "scatterv",
+                                                 "alltoallv", "alltoallw"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
 }
 
 void run_on_one_rank(const Call& call) noexcept {
+  if (call.parcels != nullptr) return call.parcels->deliver_own();
   if (call.coll == Coll::barrier || call.coll == Coll::bcast || call.bytes == 0) return;
   auto* to = static_cast<std::byte*>(call.recv);
   if (call.coll == Coll::allgatherv) to += call.displs[0];

@@ -43,6 +43,10 @@ inline constexpr auto kSides = [] {
       {scatter, {root, each}, {all, one}, InPlace::received},
       {reduce_scatter_block, {all, each}, {all, one}, InPlace::sent},
       {alltoall, {all, each}, {all, each}, InPlace::sent},
+      {gatherv, {all, one}, {root, listed}, InPlace::sent},
+      {scatterv, {root, listed}, {all, one}, InPlace::received},
+      {alltoallv, {all, listed}, {all, listed}, InPlace::sent},
+      {alltoallw, {all, listed}, {all, listed}, InPlace::sent},
   });
 }();
 
