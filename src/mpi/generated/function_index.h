@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0xcadb510bu
+#define TUTTI_MPI_TABLE_SIGNATURE 0x989cdfe4u
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -63,6 +63,30 @@
   X(Alltoall_c) \
   X(Ialltoall_c) \
   X(Alltoall_init_c) \
+  X(Gatherv) \
+  X(Igatherv) \
+  X(Gatherv_init) \
+  X(Gatherv_c) \
+  X(Igatherv_c) \
+  X(Gatherv_init_c) \
+  X(Scatterv) \
+  X(Iscatterv) \
+  X(Scatterv_init) \
+  X(Scatterv_c) \
+  X(Iscatterv_c) \
+  X(Scatterv_init_c) \
+  X(Alltoallv) \
+  X(Ialltoallv) \
+  X(Alltoallv_init) \
+  X(Alltoallv_c) \
+  X(Ialltoallv_c) \
+  X(Alltoallv_init_c) \
+  X(Alltoallw) \
+  X(Ialltoallw) \
+  X(Alltoallw_init) \
+  X(Alltoallw_c) \
+  X(Ialltoallw_c) \
+  X(Alltoallw_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -149,30 +173,6 @@
   X(Message_f2c) \
   X(Message_toint) \
   X(Message_fromint) \
-  X(Gatherv) \
-  X(Igatherv) \
-  X(Gatherv_init) \
-  X(Gatherv_c) \
-  X(Igatherv_c) \
-  X(Gatherv_init_c) \
-  X(Scatterv) \
-  X(Iscatterv) \
-  X(Scatterv_init) \
-  X(Scatterv_c) \
-  X(Iscatterv_c) \
-  X(Scatterv_init_c) \
-  X(Alltoallv) \
-  X(Ialltoallv) \
-  X(Alltoallv_init) \
-  X(Alltoallv_c) \
-  X(Ialltoallv_c) \
-  X(Alltoallv_init_c) \
-  X(Alltoallw) \
-  X(Ialltoallw) \
-  X(Alltoallw_init) \
-  X(Alltoallw_c) \
-  X(Ialltoallw_c) \
-  X(Alltoallw_init_c) \
   X(Reduce_scatter) \
   X(Ireduce_scatter) \
   X(Reduce_scatter_init) \
