@@ -69,8 +69,8 @@ int run_layout(const Layout& layout, const Choice& choice) {
   if (!job) return 0;
   const Coll coll = choice.algorithm->coll;
   // A message for each pair of ranks: more ranks would take minutes and show nothing new.
-  const bool pairs =
-      coll == Coll::alltoall || coll == Coll::reduce_scatter_block || coll == Coll::scatter;
+  const bool pairs = coll == Coll::alltoall || coll == Coll::reduce_scatter_block ||
+                     coll == Coll::scatter || has_parcels(coll);
   if (pairs && job->size() > 65) return 0;
   std::uint64_t round = 0;
   int ran = 0;
