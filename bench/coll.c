@@ -27,6 +27,12 @@
 
 enum { kMaxOps = 64, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
 
+/* Of collectives with counts for each rank, which stay as they are: here all blocks are alike. */
+typedef struct {
+  int *counts, *displs, *byte_displs;
+  MPI_Datatype* types;
+} Lists;
+
 typedef struct {
   int rank, size;
   MPI_Comm comm;
@@ -35,8 +41,8 @@ typedef struct {
   uint32_t* send;
   uint32_t* recv;
   int root;
-  int* counts;             /* the block of every rank */
   MPI_Request* persistent; /* of the cell's persistent collective */
+  Lists lists;
 } Cell;
 
 typedef struct {
@@ -139,9 +145,19 @@ FORMS(alltoall, MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, TO_ALL)
 FORMS(reduce_scatter_block, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block,
       MPI_Reduce_scatter_block_init, SUMMED)
 FORMS(reduce_scatter, MPI_Reduce_scatter, MPI_Ireduce_scatter, MPI_Reduce_scatter_init,
-      cell->send, cell->recv, cell->counts, WORD, MPI_SUM,)
+      cell->send, cell->recv, cell->lists.counts, WORD, MPI_SUM,)
 FORMS(scan, MPI_Scan, MPI_Iscan, MPI_Scan_init, SUMMED)
 FORMS(exscan, MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, SUMMED)
+#define COUNTS cell->lists.counts, cell->lists.displs
+#define TYPES cell->lists.counts, cell->lists.byte_displs, cell->lists.types
+FORMS(gatherv, MPI_Gatherv, MPI_Igatherv, MPI_Gatherv_init,
+      cell->send, N, WORD, cell->recv, COUNTS, WORD, cell->root, )
+FORMS(scatterv, MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init,
+      cell->send, COUNTS, WORD, cell->recv, N, WORD, cell->root, )
+FORMS(alltoallv, MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init,
+      cell->send, COUNTS, WORD, cell->recv, COUNTS, WORD, )
+FORMS(alltoallw, MPI_Alltoallw, MPI_Ialltoallw, MPI_Alltoallw_init,
+      cell->send, TYPES, cell->recv, TYPES, )
 /* clang-format on */
 
 static void call_persistent(const Cell* cell) {
@@ -169,6 +185,10 @@ static const Collective kCollectives[] = {
     ROWS(reduce_scatter, 0, 1, 0, expect_my_sum, 1),
     ROWS(scan, 0, 0, 0, expect_prefix, 1),
     ROWS(exscan, 0, 0, 0, expect_prefix_before, 1),
+    ROWS(gatherv, 0, 0, 1, expect_blocks, 0),
+    ROWS(scatterv, 0, 1, 0, expect_my_block, 1),
+    ROWS(alltoallv, 0, 1, 1, expect_exchange, 1),
+    ROWS(alltoallw, 0, 1, 1, expect_exchange, 1),
 };
 
 /* ---- time ---------------------------------------------------------------------------------------
@@ -426,26 +446,39 @@ typedef struct {
   long calls; /* in a batch */
   double us[kMaxBatches], spent_us;
   int batches;
-  int* counts;
   MPI_Request persistent;
+  Lists lists;
 } Record;
 
-/* As many words for every rank. A persistent collective may keep the list: each cell has its own.
- */
-static int* equal_counts(const Cell* cell) {
-  int* counts = malloc((size_t)cell->size * sizeof *counts);
-  if (!counts) die("not enough memory", "");
-  for (int rank = 0; rank < cell->size; ++rank) counts[rank] = N;
-  return counts;
+static Lists make_lists(int size, int words) {
+  const size_t n = (size_t)size;
+  Lists lists = {malloc(n * sizeof(int)), malloc(n * sizeof(int)), malloc(n * sizeof(int)),
+                 malloc(n * sizeof(MPI_Datatype))};
+  if (!lists.counts || !lists.displs || !lists.byte_displs || !lists.types)
+    die("not enough memory", "");
+  for (int i = 0; i < size; ++i) {
+    lists.counts[i] = words;
+    lists.displs[i] = i * words;
+    lists.byte_displs[i] = i * words * (int)sizeof(uint32_t);
+    lists.types[i] = WORD;
+  }
+  return lists;
+}
+
+static void free_lists(Lists* lists) {
+  free(lists->counts);
+  free(lists->displs);
+  free(lists->byte_displs);
+  free(lists->types);
 }
 
 static void enter(Record* record, Cell* cell) {
   cell->persistent = &record->persistent;
   cell->bytes = record->bytes;
   cell->words = record->bytes ? record->bytes / 4 : 1;
-  if (!record->counts) record->counts = equal_counts(cell);
-  cell->counts = record->counts;
   cell->root = 0;
+  if (!record->lists.counts) record->lists = make_lists(cell->size, N);
+  cell->lists = record->lists;
 }
 
 /* One cell for the first time: verified and calibrated. */
@@ -553,7 +586,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < count; ++i) {
     if (records[i].op->init) MPI_Request_free(&records[i].persistent);
     if (out) write_record(&records[i], out);
-    free(records[i].counts);
+    free_lists(&records[i].lists);
   }
   if (out) fclose(out);
 

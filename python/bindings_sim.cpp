@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/settings.hpp"
+#include "coll/parcels.hpp"
 #include "core/measure.hpp"
 #include "model/allgather2006.hpp"
 #include "model/host.hpp"
@@ -253,6 +254,19 @@ std::unique_ptr<SimJob> make_job(tutti::sim::JobSpec spec, const tutti::Choice& 
   return carrying;
 }
 
+/// What each rank has for each other one: blocks of call.bytes.
+std::vector<tutti::Parcels> make_parcels(const tutti::Call& call, int ranks) {
+  constexpr int kMost = 4096;  // each has a list of all
+  if (ranks > kMost)
+    throw std::invalid_argument(std::string(tutti::name(call.coll)) + " is simulated for up to " +
+                                std::to_string(kMost) + " ranks");
+  std::vector<tutti::Parcels> all;
+  for (int rank = 0; rank < ranks; ++rank)
+    all.push_back(
+        tutti::Parcels::even(call.coll, call.root, rank, ranks, call.send, call.recv, call.bytes));
+  return all;
+}
+
 /// One run of `repeat` collectives, all ranks in the same buffers, which are allocated for it.
 tutti::Status run_shared(SimJob& job, const tutti::Choice& choice, tutti::Call& call, int repeat,
                          const tutti::sim::Program& program, std::string* message) {
@@ -260,8 +274,14 @@ tutti::Status run_shared(SimJob& job, const tutti::Choice& choice, tutti::Call& 
   call.send = buffers.send();
   call.recv = buffers.recv();
   nb::gil_scoped_release unlocked;
-  return job.run(
-      choice, [&](int) { return call; }, repeat, program, message);
+  std::vector<tutti::Parcels> parcels;
+  if (has_parcels(call.coll)) parcels = make_parcels(call, job.size());
+  const auto call_of = [&](int rank) {
+    tutti::Call mine = call;
+    if (!parcels.empty()) mine.parcels = &parcels[static_cast<std::size_t>(rank)];
+    return mine;
+  };
+  return job.run(choice, call_of, repeat, program, message);
 }
 
 /// What all ranks call; without buffers. Keeps what the call points to.

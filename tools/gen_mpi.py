@@ -465,9 +465,14 @@ def predefined_ops(constants):
     return "\n".join(lines) + "\n"
 
 
+def is_list(parameter):
+    """Of counts or displacements, whose entries are wider in the large form."""
+    return parameter.array and "MPI_Datatype" not in parameter.type
+
+
 def argument_type(parameter):
     if parameter.array:
-        return "CountList"
+        return "CountList" if is_list(parameter) else parameter.abstract()
     return "MPI_Count" if "count" in parameter.name else parameter.type
 
 
@@ -487,7 +492,7 @@ def collective_handlers(functions):
     for f in collectives:
         extra = {"blocking": 0, "nonblocking": 1, "persistent": 2}[f.form]
         own = f.parameters[:len(f.parameters) - extra]
-        arguments = ", ".join(f"CountList({p.name})" if p.array else p.name for p in own)
+        arguments = ", ".join(f"CountList({p.name})" if is_list(p) else p.name for p in own)
         request = ", request" if extra else ""
         lines += ["", f"int handle_{f.name}({f.declaration()}) {{",
                   f'  return run_{f.form}("MPI_{f.name.removesuffix("_c")}", '

@@ -98,7 +98,11 @@ typedef enum tutti_collective {
   TUTTI_ALLTOALL,
   TUTTI_REDUCE_SCATTER,
   TUTTI_SCAN,
-  TUTTI_EXSCAN
+  TUTTI_EXSCAN,
+  TUTTI_GATHERV,
+  TUTTI_SCATTERV,
+  TUTTI_ALLTOALLV,
+  TUTTI_ALLTOALLW
 } tutti_collective;
 
 typedef struct tutti_job tutti_job;
@@ -147,7 +151,14 @@ TUTTI_API int tutti_team_size(const tutti_team* team);
  * == recv + own offset for allgather(v) and gather (root); recv == send + own offset for scatter
  * (root); bcast uses only recv. Exscan leaves recv of rank 0 alone. `counts`: bytes of each rank's
  * block, by rank (allgatherv; reduce_scatter, where they are whole elements and follow each other
- * in send). `displs`: where the blocks begin in recv, in bytes (allgatherv). */
+ * in send). `displs`: where the blocks begin in recv, in bytes (allgatherv).
+ *
+ * Of gatherv, scatterv, alltoallv and alltoallw (here the same as alltoallv) each rank says what it
+ * sends and receives itself, and no more: `send_counts` and `send_displs` of `send` (scatterv: at
+ * the root; alltoallv), `counts` and `displs` of `recv` (gatherv: at the root; alltoallv), in bytes
+ * and by rank; `bytes` is the one block that is sent (gatherv) or received (scatterv). What is kept
+ * by the rank itself may be in place; else send and recv must not overlap. A rank that is sent more
+ * than it expects reports TUTTI_ERR_TRUNCATED. */
 typedef struct tutti_call {
   tutti_collective collective;
   int root;
@@ -159,11 +170,14 @@ typedef struct tutti_call {
   tutti_op op;
   const size_t* counts;
   const size_t* displs;
+  const size_t* send_counts;
+  const size_t* send_displs;
 } tutti_call;
 
 /* Runs a collective to its end. */
 TUTTI_API tutti_status tutti_run(tutti_team* team, const tutti_call* call);
-/* Starts it and returns at once. The call structure is copied (not counts and displs). */
+/* Starts it and returns at once. The call structure is copied (not counts and displs of
+ * allgatherv). */
 TUTTI_API tutti_status tutti_start(tutti_team* team, const tutti_call* call, tutti_request** out);
 /* A persistent operation, not yet started: tutti_restart begins it, any number of times. */
 TUTTI_API tutti_status tutti_prepare(tutti_team* team, const tutti_call* call, tutti_request** out);

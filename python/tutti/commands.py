@@ -108,8 +108,9 @@ def bench_coll(
     np: Annotated[str, typer.Option("--np", metavar="LIST", help="Numbers of ranks.")] = "2",
     op: Annotated[str, typer.Option(
         metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
-        "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan; ibcast and so on: begun and awaited at once; "
-        "bcast_init and so on: started and awaited.")] = "bcast,allreduce,allgather,barrier",
+        "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan, gatherv, scatterv, alltoallv, alltoallw (the last four "
+        "with equal blocks); ibcast and so on: begun and awaited at once; bcast_init and so on: started and awaited.")] = (
+            "bcast,allreduce,allgather,barrier"),
     sizes: Annotated[str, typer.Option(
         metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",
     rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,

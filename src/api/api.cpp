@@ -10,6 +10,7 @@
 using tutti::Call;
 using tutti::Coll;
 using tutti::Job;
+using tutti::Parcels;
 using tutti::Reduction;
 using tutti::Status;
 using tutti::api::code;
@@ -18,6 +19,7 @@ namespace {
 
 static_assert(static_cast<int>(TUTTI_ERR_INTERNAL) == static_cast<int>(tutti::Code::internal));
 static_assert(static_cast<int>(TUTTI_EXSCAN) == static_cast<int>(Coll::exscan));
+static_assert(static_cast<int>(TUTTI_ALLTOALLW) == static_cast<int>(Coll::alltoallw));
 static_assert(static_cast<int>(TUTTI_MAXLOC) == static_cast<int>(tutti::Op::maxloc));
 
 tutti::Type type_of(tutti_type type) {
@@ -56,10 +58,42 @@ tutti_status sum_counts(const tutti_call& call, int size, std::size_t element_by
   return TUTTI_OK;
 }
 
-/// Checks and translates a call. `*reduction` must live as long as `*out`.
-tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction* reduction,
-                       Call* out) {
-  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_EXSCAN) return TUTTI_ERR_ARGUMENT;
+/// A side of which the rank has a block for each member.
+tutti_status add_all(const tutti_team& team, bool sends, void* base, const size_t* counts,
+                     const size_t* displs, Parcels* out) {
+  if (counts == nullptr || displs == nullptr) return TUTTI_ERR_ARGUMENT;
+  for (int i = 0; i < team.size; ++i) {
+    std::byte* const block = static_cast<std::byte*>(base) + displs[i];
+    sends ? out->send(i, block, counts[i]) : out->receive(i, block, counts[i]);
+  }
+  return TUTTI_OK;
+}
+
+tutti_status translate_parcels(const tutti_team& team, const tutti_call& call, Parcels* out) {
+  const bool root = call.root == team.rank;
+  void* const send = const_cast<void*>(call.send);
+  tutti_status status = TUTTI_OK;
+  if (call.collective == TUTTI_GATHERV) {
+    out->send(call.root, send, call.bytes);
+  } else if (call.collective != TUTTI_SCATTERV || root) {
+    status = add_all(team, true, send, call.send_counts, call.send_displs, out);
+  }
+  if (status != TUTTI_OK) return status;
+  if (call.collective == TUTTI_SCATTERV) {
+    out->receive(call.root, call.recv, call.bytes);
+  } else if (call.collective != TUTTI_GATHERV || root) {
+    status = add_all(team, false, call.recv, call.counts, call.displs, out);
+  }
+  out->arrange();
+  return status;
+}
+
+/// Checks and translates a call. `*owned` must live as long as `*out`.
+tutti_status translate(const tutti_team& team, const tutti_call& call, tutti::api::Owned* owned,
+                       Call* out) try {
+  Reduction* const reduction = &owned->reduction;
+  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALLW)
+    return TUTTI_ERR_ARGUMENT;
   if (call.root < 0 || call.root >= team.size) return TUTTI_ERR_ARGUMENT;
   Call result;
   result.coll = static_cast<Coll>(call.collective);
@@ -83,6 +117,11 @@ tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction
       if (call.count > SIZE_MAX / reduction->element_bytes) return TUTTI_ERR_TRUNCATED;
       result.bytes = call.count * reduction->element_bytes;
     }
+  } else if (tutti::has_parcels(result.coll)) {
+    Parcels& parcels = owned->parcels.emplace(team.rank, team.size);
+    if (const tutti_status status = translate_parcels(team, call, &parcels)) return status;
+    result.parcels = &parcels;
+    result.bytes = 0;
   } else if (call.collective == TUTTI_ALLGATHERV) {
     if (call.counts == nullptr || call.displs == nullptr) return TUTTI_ERR_ARGUMENT;
     result.counts = call.counts;
@@ -91,6 +130,8 @@ tutti_status translate(const tutti_team& team, const tutti_call& call, Reduction
   }
   *out = result;
   return TUTTI_OK;
+} catch (const std::bad_alloc&) {
+  return TUTTI_ERR_NO_MEMORY;
 }
 
 // What the core asks of a host, asked of the caller's bootstrap.
@@ -110,7 +151,7 @@ tutti_status begin(tutti_team* team, const tutti_call* call, bool now, tutti_req
   std::unique_ptr<tutti_request> request(new (std::nothrow) tutti_request{team->job});
   if (!request) return TUTTI_ERR_NO_MEMORY;
   Call translated;
-  if (const tutti_status status = translate(*team, *call, &request->reduction, &translated))
+  if (const tutti_status status = translate(*team, *call, &request->owned, &translated))
     return status;
   const Status status = now ? team->job->start(*team->team, translated, &request->operation)
                             : team->job->prepare(*team->team, translated, &request->operation);
@@ -175,9 +216,9 @@ int tutti_team_size(const tutti_team* team) { return team->size; }
 
 tutti_status tutti_run(tutti_team* team, const tutti_call* call) {
   if (team == nullptr || call == nullptr) return TUTTI_ERR_ARGUMENT;
-  Reduction reduction;
+  tutti::api::Owned owned;
   Call translated;
-  if (const tutti_status status = translate(*team, *call, &reduction, &translated)) return status;
+  if (const tutti_status status = translate(*team, *call, &owned, &translated)) return status;
   return code(team->job->run(*team->team, translated));
 }
 
@@ -226,7 +267,7 @@ void tutti_request_free(tutti_request* request) {
     delete request;
     return;
   }
-  // An active operation still points to the reduction in here, so it is seen to its end first.
+  // An active operation still points to what is in here, so it is seen to its end first.
   static_cast<void>(request->job->wait(*request->operation));
   request->job->release(request->operation);
   delete request;

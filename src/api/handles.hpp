@@ -2,10 +2,22 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "coll/parcels.hpp"
 #include "core/core.hpp"
 #include "p2p/messages.hpp"
 #include "tutti/tutti.h"
+
+namespace tutti::api {
+
+/// What a call points to.
+struct Owned {
+  Reduction reduction{};
+  std::optional<Parcels> parcels;
+};
+
+}  // namespace tutti::api
 
 struct tutti_job {
   tutti_bootstrap bootstrap;  // for the pump; its allgather is used only in tutti_init
@@ -23,7 +35,7 @@ struct tutti_team {
 struct tutti_request {
   tutti::Job* job;
   tutti::Operation* operation = nullptr;
-  tutti::Reduction reduction{};  // what the operation's call points to
+  tutti::api::Owned owned{};
   tutti::p2p::Transfer* transfer = nullptr;
 };
 

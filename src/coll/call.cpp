@@ -2,20 +2,23 @@
 
 #include <cstring>
 
+#include "coll/parcels.hpp"
+
 namespace tutti {
 
 const char* name(Coll coll) noexcept {
   static constexpr const char* kNames[kColls] = {
-      "barrier",   "bcast",          "reduce",
-      "allreduce", "allgather",      "allgatherv",
-      "gather",    "scatter",        "reduce_scatter_block",
-      "alltoall",  "reduce_scatter", "scan",
-      "exscan"};
+      "barrier",        "bcast",     "reduce",    "allreduce",
+      "allgather",      "allgatherv", "gather",   "scatter",
+      "reduce_scatter_block", "alltoall", "reduce_scatter", "scan",
+      "exscan",         "gatherv",   "scatterv",  "alltoallv",
+      "alltoallw"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
 }
 
 void run_on_one_rank(const Call& call) noexcept {
+  if (call.parcels != nullptr) return call.parcels->deliver_own();
   const bool none_of_its_own =
       call.coll == Coll::barrier || call.coll == Coll::bcast || call.coll == Coll::exscan;
   if (none_of_its_own || call.bytes == 0) return;

@@ -8,6 +8,8 @@
 
 namespace tutti {
 
+class Parcels;
+
 enum class Coll : std::uint8_t {
   barrier,
   bcast,
@@ -22,6 +24,10 @@ enum class Coll : std::uint8_t {
   reduce_scatter,
   scan,
   exscan,
+  gatherv,
+  scatterv,
+  alltoallv,
+  alltoallw,
   count_  // number of collectives; not a collective
 };
 inline constexpr int kColls = static_cast<int>(Coll::count_);
@@ -49,11 +55,20 @@ struct Call {
   /// follow each other in `send`.
   const std::size_t* counts = nullptr;
   const std::size_t* displs = nullptr;  // allgatherv: offset of each block in recv, in bytes
+  /// gatherv, scatterv, alltoallv, alltoallw: what this rank sends and receives, in place of all of
+  /// that: bytes is 0 on all ranks. By reference: must outlive the operation.
+  const Parcels* parcels = nullptr;
 };
+
+/// Collectives of which each rank knows but its own counts.
+constexpr bool has_parcels(Coll coll) noexcept {
+  return coll == Coll::gatherv || coll == Coll::scatterv || coll == Coll::alltoallv ||
+         coll == Coll::alltoallw;
+}
 
 /// True when no algorithm has to run: there are no bytes, and nobody has to wait for anybody.
 inline bool moves_nothing(const Call& call) noexcept {
-  return call.bytes == 0 && call.coll != Coll::barrier;
+  return call.bytes == 0 && call.coll != Coll::barrier && !has_parcels(call.coll);
 }
 
 /// The collective of a team of one: the own block, put where it belongs. Algorithms need two

@@ -51,6 +51,10 @@ class Cells {
   /// Copies `bytes` (at most Team::kCellCapacity) into the own cell and publishes it.
   void publish(const void* data, std::size_t bytes) const noexcept {
     fill(data, bytes);
+    publish_composed(bytes);
+  }
+  /// The same of what has been composed in own().
+  void publish_composed(std::size_t bytes) const noexcept {
     signal(bytes, Phase::whole);
     team_.read_by_all_until_ = std::max(team_.read_by_all_until_, epoch_ + 1);
     team_.wake_members();
@@ -114,9 +118,13 @@ class Cells {
       team_.fabric().wake_reader(team_.job_rank(tree.neighbour(i)));
   }
   const std::byte* data(int member, std::size_t bytes) const noexcept {
-    const std::byte* const data = team_.cell_of(*team_.board(member), epoch_, bytes).data;
+    const std::byte* const data = place(member, bytes);
     team_.fabric().look(data, bytes);
     return data;
+  }
+  /// Where that is, for readers that find out there how much of it they look at.
+  const std::byte* place(int member, std::size_t bytes) const noexcept {
+    return team_.cell_of(*team_.board(member), epoch_, bytes).data;
   }
 
  private:

@@ -59,8 +59,7 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
 
 void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept {
   StreamLine& line = line_of(item, team_.rank());
-  const auto* const base = static_cast<const std::byte*>(team_.fabric().arena().base);
-  line.offset = static_cast<std::uint64_t>(block - base);
+  line.offset = offset(block);
   line.bytes = bytes;
   publish(item);
 }

@@ -43,6 +43,15 @@ class Stream {
     team_.fabric().look(block, line.bytes);
     return block;
   }
+  /// Where a block of the own arena is, for those that do not learn it from a line; and a block of
+  /// `member`, which they may write to where the algorithm says so.
+  std::uint64_t offset(const std::byte* block) const noexcept {
+    return static_cast<std::uint64_t>(block -
+                                      static_cast<const std::byte*>(team_.fabric().arena().base));
+  }
+  std::byte* memory(int member, std::uint64_t offset) const noexcept {
+    return team_.arena(member) + offset;
+  }
   const Key& posted_key(std::uint64_t item, int member) const noexcept {
     return line_of(item, member).key;
   }

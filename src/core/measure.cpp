@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "coll/parcels.hpp"
 #include "core/job.hpp"
 #include "fabric/shm/shm.hpp"
 
@@ -39,7 +40,7 @@ Status parse(const std::string& algorithm, Choice* out, std::string* message) {
 /// A rank's buffers and call: sums of 32-bit integers, data rewritten between calls by what is
 /// received.
 struct Buffers {
-  Buffers(const Measured& c, const Reduction& reduction) {
+  Buffers(const Measured& c, int rank, const Reduction& reduction) {
     const auto ranks = static_cast<std::size_t>(c.ranks);
     send.resize(std::max<std::size_t>(c.bytes * ranks, 1));
     recv.resize(send.size());
@@ -48,6 +49,12 @@ struct Buffers {
     call.send = send.data();
     call.recv = recv.data();
     call.reduction = &reduction;
+    if (has_parcels(call.coll)) {
+      parcels.emplace_back(
+          Parcels::even(call.coll, 0, rank, c.ranks, send.data(), recv.data(), c.bytes));
+      call.parcels = &parcels.front();
+      call.bytes = 0;
+    }
     if (call.coll != Coll::allgatherv && call.coll != Coll::reduce_scatter) return;
     const std::size_t element = call.coll == Coll::reduce_scatter ? reduction.element_bytes : 1;
     counts.assign(ranks, c.bytes / element / ranks * element);
@@ -58,6 +65,7 @@ struct Buffers {
   }
   std::vector<std::byte> send, recv;
   std::vector<std::size_t> counts, displs;
+  std::vector<Parcels> parcels;  // one, where the collective has them
   Call call;
 };
 
@@ -74,7 +82,7 @@ Status run_rank(std::unique_ptr<Fabric> fabric, const Settings& settings, int co
     status = job->create_team({{kTeamId[0], kTeamId[1]}, rank, c.ranks, members.data()}, &team);
   Reduction reduction;
   find_reduction(Op::sum, Type::i32, &reduction);
-  Buffers buffers(c, reduction);
+  Buffers buffers(c, rank, reduction);
   // Whether it can run is the same on all ranks, so nobody is left waiting in the barrier.
   if (status.ok() && job->algorithm(*team, buffers.call) != std::string(c.choice.algorithm->name))
     status = Status::error(Code::unsupported, "it cannot run with so many bytes or ranks");

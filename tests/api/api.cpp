@@ -110,6 +110,54 @@ TEST(Api, PrefixesAndListedBlocksOfReductions) {
             0);
 }
 
+/// Rank r has r + 1 ints for each rank; the same by alltoallv, and to and from rank 1 alone.
+TEST(Api, EachRankSaysItsOwnCountsOnly) {
+  EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
+              const int rank = tutti_team_rank(team);
+              const auto mine = static_cast<size_t>(rank) + 1;
+              std::vector<int> send(kRanks * mine), recv(1 + 2 + 3, -1);
+              size_t sent[kRanks], from[kRanks], received[kRanks], to[kRanks];
+              for (size_t r = 0, place = 0; r < kRanks; place += ++r) {
+                sent[r] = mine * sizeof(int);
+                from[r] = r * mine * sizeof(int);
+                received[r] = (r + 1) * sizeof(int);
+                to[r] = place * sizeof(int);
+                for (size_t i = 0; i < mine; ++i)
+                  send[r * mine + i] = 100 * rank + 10 * static_cast<int>(r);
+              }
+              tutti_call call{};
+              call.collective = TUTTI_ALLTOALLV;
+              call.send = send.data();
+              call.send_counts = sent;
+              call.send_displs = from;
+              call.recv = recv.data();
+              call.counts = received;
+              call.displs = to;
+              bool good = tutti_run(team, &call) == TUTTI_OK;
+              const int own = 10 * rank;
+              good = good && recv == std::vector<int>({own, 100 + own, 100 + own, 200 + own,
+                                                       200 + own, 200 + own});
+              call.collective = TUTTI_GATHERV;
+              call.root = 1;
+              call.send = send.data() + mine;
+              call.bytes = sent[0];
+              recv.assign(6, -1);
+              good = good && tutti_run(team, &call) == TUTTI_OK;
+              good = good && (rank != 1 || recv == std::vector<int>({10, 110, 110, 210, 210, 210}));
+              call.collective = TUTTI_SCATTERV;  // and back
+              call.send = recv.data();
+              call.send_counts = received;
+              call.send_displs = to;
+              std::vector<int> back(mine, -1);
+              call.recv = back.data();
+              good = good && tutti_run(team, &call) == TUTTI_OK;
+              good = good && back == std::vector<int>(mine, 100 * rank + 10);
+              call.send_counts = nullptr;  // at the root: nothing can be sent
+              return good && (rank != 1 || tutti_run(team, &call) == TUTTI_ERR_ARGUMENT);
+            }),
+            0);
+}
+
 TEST(Api, RequestsCompleteInAnyOrderAndRestart) {
   EXPECT_EQ(run_job([](tutti_job*, tutti_team* team) {
               const int rank = tutti_team_rank(team);

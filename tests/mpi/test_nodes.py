@@ -3,6 +3,8 @@ libfabric on the loopback."""
 
 from __future__ import annotations
 
+import random
+
 import mpis
 import pytest
 from test_messages import LEAVING, SLOPPY, leave
@@ -47,6 +49,18 @@ def test_collectives(program, libraries, mpi, placement):
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_program(program, libraries, mpi, source, arguments, placement):
     check(program, mpi, 3, source, arguments, placement)
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("source,ranks,arguments", [("vectors.c", 4, ["60"]), ("exchanges.c", 5, [])])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_counts_that_only_one_rank_knows(program, libraries, mpi, source, ranks, arguments, placement):
+    seeds = [str(random.randrange(1, 10**6))] if arguments else []  # printed by the program
+    result = check(program, mpi, ranks, source, [*seeds, *arguments], placement)
+    used = {algorithm for call, algorithm in result.rows() if call.startswith("MPI_Alltoall") and call[-1] in "vw"}
+    assert used == {"direct" if placement == "apart" else "hierarchical"}, result.text[-3000:]
 
 
 MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}

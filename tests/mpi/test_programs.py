@@ -39,6 +39,40 @@ def test_collectives(program, libraries, mpi, ranks):
         assert f"MPI_I{name.lower()}" in calls
 
 
+LISTED = ("gatherv", "scatterv", "alltoallv", "alltoallw")
+IN_PLACE = {"TUTTI_ALG": ",".join(f"{name}=cma:least=64" for name in LISTED)}
+SMALL_BLOCKS = {"TUTTI_CMA": "off", "TUTTI_BLOCK": "4096"}
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks,settings", [(3, {}), (2, {}), (5, IN_PLACE), (4, SMALL_BLOCKS), (9, {})],
+                         ids=["3", "2", "5-in-place", "4-small-blocks", "9"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_counts_that_only_one_rank_knows(program, libraries, mpi, ranks, settings):
+    if ranks != 3 and mpi not in ("mpich", "openmpi"):
+        pytest.skip("the number of ranks and the way of the data are the same for all interfaces")
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    result = check(program, libraries, mpi, ranks, "vectors.c", [seed, "60"], True, settings)
+    # With any seed each of them comes, and none goes to the MPI.
+    assert {name for name, _ in result.rows()} >= {"MPI_Alltoallw", "MPI_Ialltoallv"}
+    assert not [row for row in result.rows() if row[1].startswith("MPI (")], result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_counts_that_only_one_rank_knows_without_tutti(program, libraries, mpi):
+    check(program, libraries, mpi, 3, "vectors.c", [str(random.randrange(1, 10**6)), "60"], False)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_transposition_and_sample_sort(program, libraries, mpi):
+    result = check(program, libraries, mpi, 4, "exchanges.c", [], True)
+    for name in ("Gatherv", "Alltoallv", "Alltoallw"):
+        assert (f"MPI_{name}", "blocks") in result.rows()
+
+
 TREES = "barrier=tree,bcast=tree,reduce=tree,allreduce=tree"
 
 

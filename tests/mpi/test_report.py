@@ -19,7 +19,7 @@ NEIGHBOURS = ["Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", 
 # everything.c calls these in their plain form, all others in the large one, too.
 PLAIN = {"Barrier", "Bcast", "Gather", "Scatter", "Allgather", "Allgatherv", "Alltoall", "Reduce", "Allreduce",
          "Reduce_scatter_block"}
-SERVED = PLAIN | {"Reduce_scatter", "Scan", "Exscan"}
+SERVED = PLAIN | {"Reduce_scatter", "Scan", "Exscan", "Gatherv", "Scatterv", "Alltoallv", "Alltoallw"}
 OWN = "MPI (not served)"
 ONE = "MPI (one rank)"
 INTER = "MPI (intercommunicator)"
@@ -75,8 +75,12 @@ def test_bytes_times_and_windows(program, libraries, tmp_path, mpi):
     _, rows = run(program, mpi, tmp_path, {})
     found = {(row["call"], row["algorithm"]): row for row in rows}
     # An int per rank and call: the plain form and the large one.
-    assert found["MPI_Gatherv", OWN]["bytes"] == RANKS * 2 * 4
-    assert found["MPI_Scatterv", OWN]["bytes"] == RANKS * 2 * 4
+    assert found["MPI_Neighbor_allgather", OWN]["bytes"] == RANKS * 2 * 2 * 4  # on a ring, and on a graph
+    # What a rank sends, where each knows but its own counts: to everybody; the root's own to itself.
+    sent = {row["call"]: row["bytes"] for row in rows if row["tutti"]}
+    assert sent["MPI_Alltoallv"] == RANKS * RANKS * 2 * 4
+    assert sent["MPI_Gatherv"] == RANKS * 2 * 4
+    assert sent["MPI_Scatterv"] == RANKS * 2 * 4
     assert all(row["seconds"] > 0 for row in rows if row["algorithm"] == OWN)
     # What an MPI does inside its own calls (Open MPI's windows run collectives) is not the program's.
     # The large forms of those that make windows are counted as what they are.

@@ -63,7 +63,8 @@ def test_rows(tutti, mpi, cache, tmp_path):
 def test_every_collective_gives_right_results(tutti, mpi, cache, sync):
     """The benchmark program checks its results; a wrong one is an error."""
     answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--np", "3", "--op",
-                   "barrier,bcast,reduce,allreduce,allgather,gather,scatter,alltoall,reduce_scatter_block", "--sizes",
+                   "barrier,bcast,reduce,allreduce,allgather,gather,scatter,alltoall,reduce_scatter_block,gatherv,scatterv,"
+                   "alltoallv,alltoallw", "--sizes",
                    "4,1000,1028,64K", "--rounds", "1", "--time-ms", "0.5", "--sync", sync, env=cache)
     assert answer.status == 0, answer.err
 

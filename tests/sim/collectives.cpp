@@ -70,7 +70,7 @@ int run_layout(const Layout& layout, const Choice& choice) {
   const Coll coll = choice.algorithm->coll;
   // A message for each pair of ranks: more ranks would take minutes and show nothing new.
   const bool pairs = coll == Coll::alltoall || coll == Coll::reduce_scatter_block ||
-                     coll == Coll::reduce_scatter || coll == Coll::scatter;
+                     coll == Coll::reduce_scatter || coll == Coll::scatter || has_parcels(coll);
   if (pairs && job->size() > 65) return 0;
   std::uint64_t round = 0;
   int ran = 0;

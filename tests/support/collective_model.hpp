@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "coll/parcels.hpp"
 #include "select/select.hpp"
 
 namespace tutti::test {
@@ -30,7 +32,9 @@ class Model {
     send_count_ = vector_of_blocks ? count * static_cast<std::size_t>(size) : count;
     if (coll == Coll::reduce_scatter) send_count_ = begin(size);
     for (int rank = 0; rank < size; ++rank) {
-      const std::size_t own = coll == Coll::allgatherv ? v_count(rank) : send_count_;
+      std::size_t own = send_count_;
+      if (coll == Coll::allgatherv) own = v_count(rank);
+      if (has_parcels(coll)) own = sent_before(rank, size);
       inputs_.push_back(values_of(rank, round, own));
     }
   }
@@ -44,6 +48,24 @@ class Model {
   std::size_t begin(int rank) const {
     std::size_t sum = 0;
     for (int r = 0; r < rank; ++r) sum += v_count(r);
+    return sum;
+  }
+  /// Of collectives with counts that differ: what `from` sends to `to`; every third pair nothing.
+  std::size_t pair_count(int from, int to) const {
+    const bool sends = coll_ != Coll::scatterv || from == root_;
+    const bool receives = coll_ != Coll::gatherv || to == root_;
+    const auto mix = static_cast<std::size_t>(5 * from + 7 * to) + count_;
+    return sends && receives && mix % 3 != 0 ? count_ / (mix % 4 + 1) : 0;
+  }
+  /// Elements that lie before those for `to`, or from `from`.
+  std::size_t sent_before(int from, int to) const {
+    std::size_t sum = 0;
+    for (int i = 0; i < to; ++i) sum += pair_count(from, i);
+    return sum;
+  }
+  std::size_t received_before(int to, int from) const {
+    std::size_t sum = 0;
+    for (int i = 0; i < from; ++i) sum += pair_count(i, to);
     return sum;
   }
   const std::vector<std::int32_t>& input(int rank) const {
@@ -98,6 +120,18 @@ class Model {
         }
         return all;
       }
+      case Coll::gatherv:
+      case Coll::scatterv:
+      case Coll::alltoallv:
+      case Coll::alltoallw: {
+        std::vector<std::int32_t> all;
+        for (int from = 0; from < size_; ++from) {
+          const auto begin =
+              input(from).begin() + static_cast<std::ptrdiff_t>(sent_before(from, rank));
+          all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(pair_count(from, rank)));
+        }
+        return all;
+      }
       default:
         return {};
     }
@@ -125,6 +159,7 @@ struct Case {
   std::vector<std::int32_t> send, recv, before;
   std::vector<std::size_t> counts, displs;
   std::size_t result_begin = 0;
+  std::shared_ptr<Parcels> parcels;
   Call call;
 
   Case(const Model& model, int rank, bool in_place, const Reduction& reduction) {
@@ -154,6 +189,9 @@ struct Case {
       call.bytes = model.begin(model.size()) * 4;
       call.counts = counts.data();
       recv.assign(model.begin(model.size()), -1);
+    } else if (has_parcels(coll)) {
+      describe_parcels(model, rank, in_place);
+      return;
     } else if (coll == Coll::allgather || coll == Coll::alltoall || coll == Coll::gather) {
       recv.assign(count * size, -1);
       own = static_cast<std::size_t>(rank) * count;
@@ -181,6 +219,7 @@ struct Case {
     }
     before = recv;
   }
+  void describe_parcels(const Model& model, int rank, bool in_place);
   /// What has been received; where something else has been overwritten as well, all of it.
   std::vector<std::int32_t> result(std::size_t length) const {
     const bool has_rest = call.coll == Coll::reduce_scatter || call.coll == Coll::exscan;
@@ -193,6 +232,27 @@ struct Case {
     return {begin, begin + length};
   }
 };
+
+/// In place, what a rank keeps for itself is there already.
+inline void Case::describe_parcels(const Model& model, int rank, bool in_place) {
+  call.bytes = 0;
+  recv.assign(model.received_before(rank, model.size()), -1);
+  parcels = std::make_shared<Parcels>(rank, model.size());
+  for (int i = 0; i < model.size(); ++i) {
+    std::int32_t* from = send.data() + model.sent_before(rank, i);
+    std::int32_t* const to = recv.data() + model.received_before(rank, i);
+    if (i == rank && in_place) {
+      std::copy(from, from + model.pair_count(rank, rank), to);
+      from = to;
+    }
+    parcels->send(i, from, model.pair_count(rank, i) * 4);
+    parcels->receive(i, to, model.pair_count(i, rank) * 4);
+  }
+  parcels->arrange();
+  call.parcels = parcels.get();
+  call.send = send.data();
+  call.recv = recv.data();
+}
 
 struct Combination {
   const Algorithm* algorithm;
@@ -207,6 +267,8 @@ inline std::vector<Combination> combinations() {
     const std::string base = std::string(name(algorithm.coll)) + "=" + algorithm.name;
     all.push_back({&algorithm, base});
     if (algorithm.parameters[0].name == nullptr) continue;
+    // All four run the same code: one of them with other parameters is enough.
+    if (has_parcels(algorithm.coll) && algorithm.coll != Coll::alltoallv) continue;
     const std::string key = algorithm.parameters[0].name;
     if (key == "overlap") {
       for (const char* more : {":overlap=0", ":drivers=3"})
@@ -237,8 +299,8 @@ inline std::vector<Combination> combinations() {
 
 /// All roots where they differ and are few; else first, last and one that moves with the round.
 inline std::vector<int> roots(Coll coll, int size, std::uint64_t round) {
-  const bool rooted =
-      coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather || coll == Coll::scatter;
+  const bool rooted = coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather ||
+                      coll == Coll::scatter || coll == Coll::gatherv || coll == Coll::scatterv;
   if (!rooted) return {0};
   std::vector<int> some = {0};
   if (size > 1) some.push_back(size - 1);

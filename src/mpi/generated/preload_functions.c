@@ -833,6 +833,270 @@ EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count
 }
 EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
+typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Gatherv*)tutti_choose(TUTTI_MPI_Gatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Gatherv);
+  if (LIKELY(target != NULL)) return ((type_Gatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+  return choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
+
+typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Igatherv*)tutti_choose(TUTTI_MPI_Igatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Igatherv);
+  if (LIKELY(target != NULL)) return ((type_Igatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  return choose_Igatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
+
+typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Gatherv_init*)tutti_choose(TUTTI_MPI_Gatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_init);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  return choose_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
+
+typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Gatherv_c*)tutti_choose(TUTTI_MPI_Gatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+  return choose_Gatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
+
+typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Igatherv_c*)tutti_choose(TUTTI_MPI_Igatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Igatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Igatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  return choose_Igatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
+
+typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Gatherv_init_c*)tutti_choose(TUTTI_MPI_Gatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Gatherv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Gatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  return choose_Gatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
+
+typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Scatterv*)tutti_choose(TUTTI_MPI_Scatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scatterv);
+  if (LIKELY(target != NULL)) return ((type_Scatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+  return choose_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
+
+typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Iscatterv*)tutti_choose(TUTTI_MPI_Iscatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscatterv);
+  if (LIKELY(target != NULL)) return ((type_Iscatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  return choose_Iscatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
+
+typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scatterv_init*)tutti_choose(TUTTI_MPI_Scatterv_init, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_init);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_init*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  return choose_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
+
+typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
+static __attribute__((noinline, cold)) int choose_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* caller) {
+  return ((type_Scatterv_c*)tutti_choose(TUTTI_MPI_Scatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_c);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+  return choose_Scatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
+
+typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
+static __attribute__((noinline, cold)) int choose_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
+  return ((type_Iscatterv_c*)tutti_choose(TUTTI_MPI_Iscatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Iscatterv_c);
+  if (LIKELY(target != NULL)) return ((type_Iscatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  return choose_Iscatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
+
+typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
+  return ((type_Scatterv_init_c*)tutti_choose(TUTTI_MPI_Scatterv_init_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Scatterv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Scatterv_init_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  return choose_Scatterv_init_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
+
+typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Alltoallv*)tutti_choose(TUTTI_MPI_Alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
+
+typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallv*)tutti_choose(TUTTI_MPI_Ialltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallv);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
+
+typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallv_init*)tutti_choose(TUTTI_MPI_Alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_init);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
+
+typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Alltoallv_c*)tutti_choose(TUTTI_MPI_Alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+  return choose_Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
+
+typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallv_c*)tutti_choose(TUTTI_MPI_Ialltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ialltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
+
+typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallv_init_c*)tutti_choose(TUTTI_MPI_Alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
+
+typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Alltoallw*)tutti_choose(TUTTI_MPI_Alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
+
+typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallw*)tutti_choose(TUTTI_MPI_Ialltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallw);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
+
+typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallw_init*)tutti_choose(TUTTI_MPI_Alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_init);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
+
+typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Alltoallw_c*)tutti_choose(TUTTI_MPI_Alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+  return choose_Alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
+
+typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ialltoallw_c*)tutti_choose(TUTTI_MPI_Ialltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ialltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Ialltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ialltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+}
+EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
+
+typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Alltoallw_init_c*)tutti_choose(TUTTI_MPI_Alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Alltoallw_init_c);
+  if (LIKELY(target != NULL)) return ((type_Alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+}
+EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
+
 typedef int type_Comm_dup(handle, void*);
 static __attribute__((noinline, cold)) int choose_Comm_dup(handle comm, void* newcomm, void* caller) {
   return ((type_Comm_dup*)tutti_choose(TUTTI_MPI_Comm_dup, caller))(comm, newcomm);
@@ -1779,270 +2043,6 @@ EXPORT handle MPI_Message_fromint(int message) {
 }
 EXPORT type_Message_fromint PMPI_Message_fromint __attribute__((alias("MPI_Message_fromint")));
 
-typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
-static __attribute__((noinline, cold)) int choose_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
-  return ((type_Gatherv*)tutti_choose(TUTTI_MPI_Gatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-}
-EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gatherv);
-  if (LIKELY(target != NULL)) return ((type_Gatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-  return choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
-}
-EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
-
-typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
-static __attribute__((noinline, cold)) int choose_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
-  return ((type_Igatherv*)tutti_choose(TUTTI_MPI_Igatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Igatherv);
-  if (LIKELY(target != NULL)) return ((type_Igatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-  return choose_Igatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
-
-typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
-  return ((type_Gatherv_init*)tutti_choose(TUTTI_MPI_Gatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Gatherv_init);
-  if (LIKELY(target != NULL)) return ((type_Gatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-  return choose_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
-
-typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
-static __attribute__((noinline, cold)) int choose_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* caller) {
-  return ((type_Gatherv_c*)tutti_choose(TUTTI_MPI_Gatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-}
-EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Gatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-  return choose_Gatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
-}
-EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
-
-typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
-static __attribute__((noinline, cold)) int choose_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request, void* caller) {
-  return ((type_Igatherv_c*)tutti_choose(TUTTI_MPI_Igatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Igatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Igatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-  return choose_Igatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
-
-typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
-  return ((type_Gatherv_init_c*)tutti_choose(TUTTI_MPI_Gatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Gatherv_init_c);
-  if (LIKELY(target != NULL)) return ((type_Gatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-  return choose_Gatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
-
-typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
-static __attribute__((noinline, cold)) int choose_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* caller) {
-  return ((type_Scatterv*)tutti_choose(TUTTI_MPI_Scatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatterv);
-  if (LIKELY(target != NULL)) return ((type_Scatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
-}
-EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
-
-typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
-  return ((type_Iscatterv*)tutti_choose(TUTTI_MPI_Iscatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iscatterv);
-  if (LIKELY(target != NULL)) return ((type_Iscatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
-
-typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
-  return ((type_Scatterv_init*)tutti_choose(TUTTI_MPI_Scatterv_init, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Scatterv_init);
-  if (LIKELY(target != NULL)) return ((type_Scatterv_init*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
-
-typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
-static __attribute__((noinline, cold)) int choose_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* caller) {
-  return ((type_Scatterv_c*)tutti_choose(TUTTI_MPI_Scatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatterv_c);
-  if (LIKELY(target != NULL)) return ((type_Scatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
-}
-EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
-
-typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
-static __attribute__((noinline, cold)) int choose_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request, void* caller) {
-  return ((type_Iscatterv_c*)tutti_choose(TUTTI_MPI_Iscatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Iscatterv_c);
-  if (LIKELY(target != NULL)) return ((type_Iscatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
-
-typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request, void* caller) {
-  return ((type_Scatterv_init_c*)tutti_choose(TUTTI_MPI_Scatterv_init_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Scatterv_init_c);
-  if (LIKELY(target != NULL)) return ((type_Scatterv_init_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatterv_init_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
-
-typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
-  return ((type_Alltoallv*)tutti_choose(TUTTI_MPI_Alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
-}
-EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
-
-typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ialltoallv*)tutti_choose(TUTTI_MPI_Ialltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ialltoallv);
-  if (LIKELY(target != NULL)) return ((type_Ialltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
-
-typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Alltoallv_init*)tutti_choose(TUTTI_MPI_Alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv_init);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
-
-typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
-  return ((type_Alltoallv_c*)tutti_choose(TUTTI_MPI_Alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
-}
-EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
-
-typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ialltoallv_c*)tutti_choose(TUTTI_MPI_Ialltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ialltoallv_c);
-  if (LIKELY(target != NULL)) return ((type_Ialltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ialltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
-
-typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Alltoallv_init_c*)tutti_choose(TUTTI_MPI_Alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv_init_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
-
-typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-static __attribute__((noinline, cold)) int choose_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
-  return ((type_Alltoallw*)tutti_choose(TUTTI_MPI_Alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
-}
-EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
-
-typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
-  return ((type_Ialltoallw*)tutti_choose(TUTTI_MPI_Ialltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ialltoallw);
-  if (LIKELY(target != NULL)) return ((type_Ialltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
-
-typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
-  return ((type_Alltoallw_init*)tutti_choose(TUTTI_MPI_Alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw_init);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
-
-typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-static __attribute__((noinline, cold)) int choose_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
-  return ((type_Alltoallw_c*)tutti_choose(TUTTI_MPI_Alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
-}
-EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
-
-typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
-  return ((type_Ialltoallw_c*)tutti_choose(TUTTI_MPI_Ialltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ialltoallw_c);
-  if (LIKELY(target != NULL)) return ((type_Ialltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ialltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
-}
-EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
-
-typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
-  return ((type_Alltoallw_init_c*)tutti_choose(TUTTI_MPI_Alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw_init_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
-}
-EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
-
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
   return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
@@ -2847,111 +2847,6 @@ static int narrow_Exscan_init_c(const void* sendbuf, void* recvbuf, long long co
   return ((int(*)(const void*, void*, int, handle, handle, handle, handle, void*))tutti_native(TUTTI_MPI_Exscan_init, NULL))(sendbuf, recvbuf, (int)count, datatype, op, comm, info, request);
 }
 
-static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Bsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Ssend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Rsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ibsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Issend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Send_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Bsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ssend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Rsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv, NULL))(buf, (int)count, datatype, source, tag, comm, status);
-}
-
-static int narrow_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irecv, NULL))(buf, (int)count, datatype, source, tag, comm, request);
-}
-
-static int narrow_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv_init, NULL))(buf, (int)count, datatype, source, tag, comm, request);
-}
-
-static int narrow_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
-  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);
-}
-
-static int narrow_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, status);
-}
-
-static int narrow_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
-  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, request);
-}
-
-static int narrow_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, request);
-}
-
-static int narrow_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
-  if (too_large(count)) return tutti_count_error(COMM_WORLD);
-  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Mrecv, NULL))(buf, (int)count, datatype, message, status);
-}
-
-static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
-  if (too_large(count)) return tutti_count_error(COMM_WORLD);
-  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
-}
-
 static int narrow_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
   if (too_large(sendcount)) return tutti_count_error(comm);
   struct tutti_narrow narrow;
@@ -3088,6 +2983,111 @@ static int narrow_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, 
   code = ((int(*)(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*))tutti_native(TUTTI_MPI_Alltoallw_init, NULL))(sendbuf, narrow.arrays[0], narrow.arrays[1], sendtypes, recvbuf, narrow.arrays[2], narrow.arrays[3], recvtypes, comm, info, request);
   tutti_narrow_done(&narrow, code == 0 ? request : NULL);
   return code;
+}
+
+static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Bsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Ssend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Rsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ibsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Issend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Send_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Bsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ssend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Rsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv, NULL))(buf, (int)count, datatype, source, tag, comm, status);
+}
+
+static int narrow_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irecv, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv_init, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);
+}
+
+static int narrow_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+
+static int narrow_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, request);
+}
+
+static int narrow_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+
+static int narrow_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Mrecv, NULL))(buf, (int)count, datatype, message, status);
+}
+
+static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
 }
 
 static int narrow_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
@@ -3274,6 +3274,18 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Exscan_c] = (void*)narrow_Exscan_c,
     [TUTTI_MPI_Iexscan_c] = (void*)narrow_Iexscan_c,
     [TUTTI_MPI_Exscan_init_c] = (void*)narrow_Exscan_init_c,
+    [TUTTI_MPI_Gatherv_c] = (void*)narrow_Gatherv_c,
+    [TUTTI_MPI_Igatherv_c] = (void*)narrow_Igatherv_c,
+    [TUTTI_MPI_Gatherv_init_c] = (void*)narrow_Gatherv_init_c,
+    [TUTTI_MPI_Scatterv_c] = (void*)narrow_Scatterv_c,
+    [TUTTI_MPI_Iscatterv_c] = (void*)narrow_Iscatterv_c,
+    [TUTTI_MPI_Scatterv_init_c] = (void*)narrow_Scatterv_init_c,
+    [TUTTI_MPI_Alltoallv_c] = (void*)narrow_Alltoallv_c,
+    [TUTTI_MPI_Ialltoallv_c] = (void*)narrow_Ialltoallv_c,
+    [TUTTI_MPI_Alltoallv_init_c] = (void*)narrow_Alltoallv_init_c,
+    [TUTTI_MPI_Alltoallw_c] = (void*)narrow_Alltoallw_c,
+    [TUTTI_MPI_Ialltoallw_c] = (void*)narrow_Ialltoallw_c,
+    [TUTTI_MPI_Alltoallw_init_c] = (void*)narrow_Alltoallw_init_c,
     [TUTTI_MPI_Send_c] = (void*)narrow_Send_c,
     [TUTTI_MPI_Bsend_c] = (void*)narrow_Bsend_c,
     [TUTTI_MPI_Ssend_c] = (void*)narrow_Ssend_c,
@@ -3295,18 +3307,6 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Isendrecv_replace_c] = (void*)narrow_Isendrecv_replace_c,
     [TUTTI_MPI_Mrecv_c] = (void*)narrow_Mrecv_c,
     [TUTTI_MPI_Imrecv_c] = (void*)narrow_Imrecv_c,
-    [TUTTI_MPI_Gatherv_c] = (void*)narrow_Gatherv_c,
-    [TUTTI_MPI_Igatherv_c] = (void*)narrow_Igatherv_c,
-    [TUTTI_MPI_Gatherv_init_c] = (void*)narrow_Gatherv_init_c,
-    [TUTTI_MPI_Scatterv_c] = (void*)narrow_Scatterv_c,
-    [TUTTI_MPI_Iscatterv_c] = (void*)narrow_Iscatterv_c,
-    [TUTTI_MPI_Scatterv_init_c] = (void*)narrow_Scatterv_init_c,
-    [TUTTI_MPI_Alltoallv_c] = (void*)narrow_Alltoallv_c,
-    [TUTTI_MPI_Ialltoallv_c] = (void*)narrow_Ialltoallv_c,
-    [TUTTI_MPI_Alltoallv_init_c] = (void*)narrow_Alltoallv_init_c,
-    [TUTTI_MPI_Alltoallw_c] = (void*)narrow_Alltoallw_c,
-    [TUTTI_MPI_Ialltoallw_c] = (void*)narrow_Ialltoallw_c,
-    [TUTTI_MPI_Alltoallw_init_c] = (void*)narrow_Alltoallw_init_c,
     [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
     [TUTTI_MPI_Ineighbor_allgather_c] = (void*)narrow_Ineighbor_allgather_c,
     [TUTTI_MPI_Neighbor_allgather_init_c] = (void*)narrow_Neighbor_allgather_init_c,

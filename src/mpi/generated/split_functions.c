@@ -83,6 +83,30 @@
   X(Exscan_c) \
   X(Iexscan_c) \
   X(Exscan_init_c) \
+  X(Gatherv) \
+  X(Igatherv) \
+  X(Gatherv_init) \
+  X(Gatherv_c) \
+  X(Igatherv_c) \
+  X(Gatherv_init_c) \
+  X(Scatterv) \
+  X(Iscatterv) \
+  X(Scatterv_init) \
+  X(Scatterv_c) \
+  X(Iscatterv_c) \
+  X(Scatterv_init_c) \
+  X(Alltoallv) \
+  X(Ialltoallv) \
+  X(Alltoallv_init) \
+  X(Alltoallv_c) \
+  X(Ialltoallv_c) \
+  X(Alltoallv_init_c) \
+  X(Alltoallw) \
+  X(Ialltoallw) \
+  X(Alltoallw_init) \
+  X(Alltoallw_c) \
+  X(Ialltoallw_c) \
+  X(Alltoallw_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -138,30 +162,6 @@
   X(Iprobe) \
   X(Mprobe) \
   X(Improbe) \
-  X(Gatherv) \
-  X(Igatherv) \
-  X(Gatherv_init) \
-  X(Gatherv_c) \
-  X(Igatherv_c) \
-  X(Gatherv_init_c) \
-  X(Scatterv) \
-  X(Iscatterv) \
-  X(Scatterv_init) \
-  X(Scatterv_c) \
-  X(Iscatterv_c) \
-  X(Scatterv_init_c) \
-  X(Alltoallv) \
-  X(Ialltoallv) \
-  X(Alltoallv_init) \
-  X(Alltoallv_c) \
-  X(Ialltoallv_c) \
-  X(Alltoallv_init_c) \
-  X(Alltoallw) \
-  X(Ialltoallw) \
-  X(Alltoallw_init) \
-  X(Alltoallw_c) \
-  X(Ialltoallw_c) \
-  X(Alltoallw_init_c) \
   X(Neighbor_allgather) \
   X(Ineighbor_allgather) \
   X(Neighbor_allgather_init) \
@@ -882,6 +882,198 @@ EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count
 }
 EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
+typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
+EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv*)NEXT(Gatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
+  return ((type_Gatherv*)NATIVE(Gatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
+
+typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
+EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Igatherv*)NEXT(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
+  return ((type_Igatherv*)NATIVE(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
+
+typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_init*)NEXT(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Gatherv_init*)NATIVE(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
+
+typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
+EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_c*)NEXT(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
+  return ((type_Gatherv_c*)NATIVE(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
+}
+EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
+
+typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
+EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Igatherv_c*)NEXT(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
+  return ((type_Igatherv_c*)NATIVE(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+}
+EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
+
+typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
+EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Gatherv_init_c*)NEXT(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Gatherv_init_c*)NATIVE(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+}
+EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
+
+typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
+EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv*)NEXT(Scatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
+  return ((type_Scatterv*)NATIVE(Scatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
+
+typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
+EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscatterv*)NEXT(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
+  return ((type_Iscatterv*)NATIVE(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
+
+typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
+EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_init*)NEXT(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Scatterv_init*)NATIVE(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
+
+typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
+EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_c*)NEXT(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
+  return ((type_Scatterv_c*)NATIVE(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
+}
+EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
+
+typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
+EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Iscatterv_c*)NEXT(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
+  return ((type_Iscatterv_c*)NATIVE(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+}
+EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
+
+typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
+EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Scatterv_init_c*)NEXT(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
+  return ((type_Scatterv_init_c*)NATIVE(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+}
+EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
+
+typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv*)NEXT(Alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Alltoallv*)NATIVE(Alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
+
+typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallv*)NEXT(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ialltoallv*)NATIVE(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
+
+typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_init*)NEXT(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Alltoallv_init*)NATIVE(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
+
+typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_c*)NEXT(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Alltoallv_c*)NATIVE(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
+
+typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallv_c*)NEXT(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ialltoallv_c*)NATIVE(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
+
+typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallv_init_c*)NEXT(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Alltoallv_init_c*)NATIVE(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
+
+typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw*)NEXT(Alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Alltoallw*)NATIVE(Alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
+
+typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallw*)NEXT(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ialltoallw*)NATIVE(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
+
+typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_init*)NEXT(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Alltoallw_init*)NATIVE(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
+
+typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_c*)NEXT(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Alltoallw_c*)NATIVE(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
+
+typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ialltoallw_c*)NEXT(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ialltoallw_c*)NATIVE(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
+
+typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Alltoallw_init_c*)NEXT(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Alltoallw_init_c*)NATIVE(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
+
 typedef int type_Comm_dup(handle, void*);
 EXPORT int MPI_Comm_dup(handle comm, void* newcomm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1321,198 +1513,6 @@ EXPORT int MPI_Improbe(int source, int tag, handle comm, void* flag, void* messa
   return ((type_Improbe*)NATIVE(Improbe))(source, tag, comm, flag, message, status);
 }
 EXPORT type_Improbe PMPI_Improbe __attribute__((alias("MPI_Improbe")));
-
-typedef int type_Gatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle);
-EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv*)NEXT(Gatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
-  return ((type_Gatherv*)NATIVE(Gatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-}
-EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
-
-typedef int type_Igatherv(const void*, int, handle, void*, const void*, const void*, handle, int, handle, void*);
-EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Igatherv*)NEXT(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
-  return ((type_Igatherv*)NATIVE(Igatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
-
-typedef int type_Gatherv_init(const void*, int, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_init*)NEXT(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Gatherv_init*)NATIVE(Gatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
-
-typedef int type_Gatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle);
-EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_c*)NEXT(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm));
-  return ((type_Gatherv_c*)NATIVE(Gatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-}
-EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
-
-typedef int type_Igatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, void*);
-EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Igatherv_c*)NEXT(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), request);
-  return ((type_Igatherv_c*)NATIVE(Igatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-}
-EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
-
-typedef int type_Gatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, int, handle, handle, void*);
-EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Gatherv_init_c*)NEXT(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Gatherv_init_c*)NATIVE(Gatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-}
-EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
-
-typedef int type_Scatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle);
-EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv*)NEXT(Scatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
-  return ((type_Scatterv*)NATIVE(Scatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
-
-typedef int type_Iscatterv(const void*, const void*, const void*, handle, void*, int, handle, int, handle, void*);
-EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscatterv*)NEXT(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
-  return ((type_Iscatterv*)NATIVE(Iscatterv))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
-
-typedef int type_Scatterv_init(const void*, const void*, const void*, handle, void*, int, handle, int, handle, handle, void*);
-EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_init*)NEXT(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Scatterv_init*)NATIVE(Scatterv_init))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
-
-typedef int type_Scatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle);
-EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_c*)NEXT(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm));
-  return ((type_Scatterv_c*)NATIVE(Scatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-}
-EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
-
-typedef int type_Iscatterv_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, void*);
-EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Iscatterv_c*)NEXT(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), request);
-  return ((type_Iscatterv_c*)NATIVE(Iscatterv_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-}
-EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
-
-typedef int type_Scatterv_init_c(const void*, const void*, const void*, handle, void*, long long, handle, int, handle, handle, void*);
-EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Scatterv_init_c*)NEXT(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, tutti_world(comm), info, request);
-  return ((type_Scatterv_init_c*)NATIVE(Scatterv_init_c))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-}
-EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
-
-typedef int type_Alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv*)NEXT(Alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Alltoallv*)NATIVE(Alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
-
-typedef int type_Ialltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallv*)NEXT(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ialltoallv*)NATIVE(Ialltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
-
-typedef int type_Alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_init*)NEXT(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Alltoallv_init*)NATIVE(Alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
-
-typedef int type_Alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_c*)NEXT(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Alltoallv_c*)NATIVE(Alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
-
-typedef int type_Ialltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallv_c*)NEXT(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ialltoallv_c*)NATIVE(Ialltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
-
-typedef int type_Alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallv_init_c*)NEXT(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Alltoallv_init_c*)NATIVE(Alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
-
-typedef int type_Alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw*)NEXT(Alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Alltoallw*)NATIVE(Alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
-
-typedef int type_Ialltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallw*)NEXT(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ialltoallw*)NATIVE(Ialltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
-
-typedef int type_Alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_init*)NEXT(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Alltoallw_init*)NATIVE(Alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
-
-typedef int type_Alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_c*)NEXT(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Alltoallw_c*)NATIVE(Alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
-
-typedef int type_Ialltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ialltoallw_c*)NEXT(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ialltoallw_c*)NATIVE(Ialltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
-
-typedef int type_Alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Alltoallw_init_c*)NEXT(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Alltoallw_init_c*)NATIVE(Alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
 typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
 EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {

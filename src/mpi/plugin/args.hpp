@@ -6,7 +6,7 @@
 
 namespace tutti::mpi {
 
-/// The count or displacement array of Allgatherv, plain or large.
+/// An array of counts or displacements, plain or large.
 class CountList {
  public:
   explicit CountList(const int* narrow) : narrow_(narrow) {}
@@ -14,6 +14,8 @@ class CountList {
   template <class Wide>
   requires(sizeof(Wide) == sizeof(long long)) explicit CountList(const Wide* wide)
       : wide_(reinterpret_cast<const long long*>(wide)) {}
+  /// The same array.
+  bool operator==(const CountList&) const noexcept = default;
   bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
   long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
 

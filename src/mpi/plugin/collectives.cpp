@@ -54,7 +54,7 @@ int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
   if (status.ok() && state.job->awaits_time(*comm.team))
     status = state.job->took(*comm.team, ns_since(begin));
   if (state.report && status.code != Code::left_to_host)
-    count_taken(call, algorithm, plan.call.bytes, now() - begin);
+    count_taken(call, algorithm, plan.bytes(), now() - begin);
   if (!status.ok()) return end_badly(call, comm, status);
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }
@@ -195,7 +195,7 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
     return end_unstarted(request, status, call_native);
   if (state.report) {
     count_taken(call, state.job->algorithm(*comm.nonblocking, request->plan.call),
-                request->plan.call.bytes, now() - begin);
+                request->plan.bytes(), now() - begin);
   }
   *out = handle_of(*request);
   return MPI_SUCCESS;

@@ -528,7 +528,7 @@ int handle_Start(MPI_Request* handle) {
   if (state.report) {
     count_taken(request->call,
                 state.job->algorithm(*request->comm->nonblocking, request->plan.call),
-                request->plan.call.bytes, now() - begin);
+                request->plan.bytes(), now() - begin);
   }
   if (status.ok()) return MPI_SUCCESS;
   request->started = false;

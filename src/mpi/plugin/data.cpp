@@ -29,10 +29,15 @@ void learn_argument_checks() noexcept {
   learn(Coll::gather, native.Gather(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
   learn(Coll::scatter, native.Scatter(&x, 1, MPI_INT, &x, 1, MPI_INT, 0, self));
   learn(Coll::alltoall, native.Alltoall(&x, 1, MPI_INT, &x, 1, MPI_INT, self));
-  const int one = 1;
+  const int one = 1, none = 0;
+  MPI_Datatype type = MPI_INT;
   learn(Coll::reduce_scatter, native.Reduce_scatter(&x, &x, &one, MPI_INT, MPI_SUM, self));
   learn(Coll::scan, native.Scan(&x, &x, 1, MPI_INT, MPI_SUM, self));
   learn(Coll::exscan, native.Exscan(&x, &x, 1, MPI_INT, MPI_SUM, self));
+  learn(Coll::gatherv, native.Gatherv(&x, 1, type, &x, &one, &none, type, 0, self));
+  learn(Coll::scatterv, native.Scatterv(&x, &one, &none, type, &x, 1, type, 0, self));
+  learn(Coll::alltoallv, native.Alltoallv(&x, &one, &none, type, &x, &one, &none, type, self));
+  learn(Coll::alltoallw, native.Alltoallw(&x, &one, &none, &type, &x, &one, &none, &type, self));
   native.Comm_free(&self);
 }
 

@@ -73,9 +73,9 @@ class KnownCalls {
   std::array<std::unique_ptr<std::array<KnownCall, kEach>>, kColls> of_;
 };
 
-/// Counts and displacements of all ranks: nobody remembers these.
+/// Lists of counts and displacements: nobody remembers these.
 template <class Args>
-inline constexpr bool has_lists = requires(Args args) {
+inline constexpr bool has_lists = has_parcels(Args::kColl) || requires(Args args) {
   args.recvcounts;
 };
 

@@ -14,6 +14,10 @@ struct Plan {
   Call call;
   std::unique_ptr<Staging> staging;  // null for dense types, the common case
 
+  /// What a report counts of the call: where each rank knows but its own counts, what it sends.
+  std::size_t bytes() const noexcept {
+    return call.parcels != nullptr ? call.parcels->bytes_sent() : call.bytes;
+  }
   /// Before the call starts (each time, when persistent): packs. Fails when a GPU's library does.
   Status begin() const noexcept {
     if (staging) [[unlikely]]
@@ -39,6 +43,9 @@ template <class Args>
 Reason plan_move(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 template <class Args>
 Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* plan);
+/// Of those of which each rank knows but its own counts.
+template <class Args>
+Reason plan_parcels(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 
 /// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
 /// communicator, the operation, the class of the operator and the signature of the data. What else
@@ -56,6 +63,8 @@ Reason make_plan(const Args& args, const Comm& comm, bool blocking, Plan* plan) 
     return Reason::none;
   } else if constexpr (requires { args.op; }) {
     return plan_reduction(args, comm, blocking, plan);
+  } else if constexpr (has_parcels(Args::kColl)) {
+    return plan_parcels(args, comm, blocking, plan);
   } else {
     return plan_move(args, comm, blocking, plan);
   }

@@ -46,6 +46,10 @@ inline constexpr auto kSides = [] {
       {reduce_scatter, {all, listed}, {all, one}, InPlace::sent},
       {scan, {all, one}, {all, one}, InPlace::sent},
       {exscan, {all, one}, {all, one}, InPlace::sent},
+      {gatherv, {all, one}, {root, listed}, InPlace::sent},
+      {scatterv, {root, listed}, {all, one}, InPlace::received},
+      {alltoallv, {all, listed}, {all, listed}, InPlace::sent},
+      {alltoallw, {all, listed}, {all, listed}, InPlace::sent},
   });
 }();
 

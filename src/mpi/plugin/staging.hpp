@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "coll/parcels.hpp"
 #include "mpi/plugin/data.hpp"
 #include "mpi/plugin/scratch.hpp"
 
@@ -34,6 +36,7 @@ struct Staging {
   std::size_t used = 0;
   std::vector<Transfer> before, after;
   std::vector<std::size_t> counts, displs;
+  std::optional<Parcels> parcels;
   std::unique_ptr<UserReduction> user;
 
   Staging() = default;

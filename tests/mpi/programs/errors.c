@@ -39,6 +39,32 @@ static void test_no_memory(MPI_Comm parent) {
   MPI_Comm_free(&comm);
 }
 
+/* Of which only this rank knows. */
+static void test_lists(MPI_Comm comm) {
+  int mine[64], all[64], ones[64], places[64], wrong[64];
+  MPI_Datatype types[64], null[64];
+  for (int i = 0; i < size; i++) {
+    ones[i] = 1;
+    places[i] = i;
+    wrong[i] = i == size - 1 ? -1 : 1;
+    mine[i] = 10 * rank + i;
+    types[i] = MPI_INT;
+    null[i] = MPI_DATATYPE_NULL;
+  }
+  if (rank == 1) {
+    expect("a negative count of many",
+           MPI_Alltoallv(mine, ones, places, MPI_INT, all, wrong, places, MPI_INT, comm),
+           MPI_ERR_COUNT);
+    expect("a null type of many",
+           MPI_Alltoallw(mine, ones, places, null, all, ones, places, types, comm), MPI_ERR_TYPE);
+  }
+  if (rank == 0)
+    expect("a negative count for the root",
+           MPI_Gatherv(mine, 1, MPI_INT, all, wrong, places, MPI_INT, 0, comm), MPI_ERR_COUNT);
+  MPI_Alltoallv(mine, ones, places, MPI_INT, all, ones, places, MPI_INT, comm);
+  for (int i = 0; i < size; i++) CHECK(all[i] == 10 * i + rank, "after errors in lists");
+}
+
 int main(int argc, char** argv) {
   MPI_Comm comm;
   MPI_Errhandler errors;
@@ -82,6 +108,7 @@ int main(int argc, char** argv) {
   b = rank + 5;
   MPI_Gather(&b, 1, MPI_INT, all, 1, MPI_INT, 0, comm);
   CHECK(rank != 0 || (all[0] == 5 && all[size - 1] == size + 4), "after an error at the root");
+  test_lists(comm);
   if (argc > 2 && strcmp(argv[2], "served") == 0) test_no_memory(comm);
   MPI_Comm_free(&comm);
   MPI_Errhandler_free(&errors);

@@ -1,0 +1,83 @@
+// What one rank sends and receives in a collective of which each rank knows but its own counts.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "coll/call.hpp"
+
+namespace tutti {
+
+/// Bytes that this rank has for a member, or expects of it.
+struct Parcel {
+  int member;
+  std::size_t bytes;
+  std::byte* data;  // of one that is sent: only read
+};
+
+/// The parcels of one rank, by distance: at distance d it sends to member rank + d and receives
+/// from member rank - d (modulo the number of members), so that not all turn to the same one at
+/// once. Parcels of no bytes are none. Several for one member meet in their order.
+///
+/// The memory that they describe belongs to the caller; what is sent and what is received must not
+/// overlap, but for what a rank keeps for itself at one address. One thread at a time.
+class Parcels {
+ public:
+  Parcels(int rank, int size) noexcept : rank_(rank), size_(size) {}
+
+  /// Of a rank where all that is sent is as long: `bytes` for each pair, in rank order at `send`
+  /// and `recv`. Arranged.
+  static Parcels even(Coll coll, int root, int rank, int size, const void* send, void* recv,
+                      std::size_t bytes);
+
+  // Throw std::bad_alloc. After the last of them: arrange().
+  void send(int member, const void* data, std::size_t bytes) {
+    if (bytes != 0)
+      sent_.push_back({member, bytes, const_cast<std::byte*>(static_cast<const std::byte*>(data))});
+  }
+  void receive(int member, void* data, std::size_t bytes) {
+    if (bytes != 0) received_.push_back({member, bytes, static_cast<std::byte*>(data)});
+  }
+  /// Puts them in order.
+  void arrange();
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  /// To others, and from others.
+  std::span<const Parcel> sent() const noexcept { return std::span(sent_).subspan(kept_); }
+  std::span<const Parcel> received() const noexcept {
+    return std::span(received_).subspan(kept_here_);
+  }
+  /// What the rank sends, to itself, too.
+  std::size_t bytes_sent() const noexcept {
+    std::size_t sum = 0;
+    for (const Parcel& parcel : sent_) sum += parcel.bytes;
+    return sum;
+  }
+  /// How far it is to the receiver of a parcel, and from the sender of one.
+  int distance_to(const Parcel& sent) const noexcept {
+    return (sent.member - rank_ + size_) % size_;
+  }
+  int distance_from(const Parcel& received) const noexcept {
+    return (rank_ - received.member + size_) % size_;
+  }
+
+  /// Calls visit(to, from, bytes) for what the rank keeps for itself.
+  template <class Visit>
+  void each_own(Visit&& visit) const {
+    for (std::size_t i = 0; i < kept_ && i < kept_here_; ++i) {
+      const Parcel &from = sent_[i], &to = received_[i];
+      visit(to.data, from.data, from.bytes < to.bytes ? from.bytes : to.bytes);
+    }
+  }
+  /// Copies that, on a team of one.
+  void deliver_own() const noexcept;
+
+ private:
+  int rank_, size_;
+  std::vector<Parcel> sent_, received_;
+  std::size_t kept_ = 0, kept_here_ = 0;  // how many of them are this rank's own: the first ones
+};
+
+}  // namespace tutti

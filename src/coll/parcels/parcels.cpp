@@ -1,0 +1,49 @@
+#include "coll/parcels.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti {
+namespace {
+
+/// By distance, and those of one distance in the order in which they came; how many are at none.
+template <class Distance>
+std::size_t sort(std::vector<Parcel>* parcels, Distance distance) {
+  const auto nearer = [&](const Parcel& a, const Parcel& b) { return distance(a) < distance(b); };
+  if (!std::is_sorted(parcels->begin(), parcels->end(), nearer))
+    std::stable_sort(parcels->begin(), parcels->end(), nearer);
+  std::size_t own = 0;
+  while (own < parcels->size() && distance((*parcels)[own]) == 0) ++own;
+  return own;
+}
+
+}  // namespace
+
+Parcels Parcels::even(Coll coll, int root, int rank, int size, const void* send, void* recv,
+                      std::size_t bytes) {
+  Parcels parcels(rank, size);
+  for (int i = 0; i < size; ++i) {
+    const std::size_t place = static_cast<std::size_t>(i) * bytes;
+    if ((coll != Coll::scatterv || rank == root) && (coll != Coll::gatherv || i == root))
+      parcels.send(i, static_cast<const std::byte*>(send) + (coll == Coll::gatherv ? 0 : place),
+                   bytes);
+    if ((coll != Coll::gatherv || rank == root) && (coll != Coll::scatterv || i == root))
+      parcels.receive(i, static_cast<std::byte*>(recv) + (coll == Coll::scatterv ? 0 : place),
+                      bytes);
+  }
+  parcels.arrange();
+  return parcels;
+}
+
+void Parcels::arrange() {
+  kept_ = sort(&sent_, [this](const Parcel& p) { return distance_to(p); });
+  kept_here_ = sort(&received_, [this](const Parcel& p) { return distance_from(p); });
+}
+
+void Parcels::deliver_own() const noexcept {
+  each_own([](std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (to != from) std::memcpy(to, from, bytes);
+  });
+}
+
+}  // namespace tutti

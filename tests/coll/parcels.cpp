@@ -1,0 +1,196 @@
+// Collectives of which each rank knows but its own counts, beyond what the list's test asks of all:
+// several parcels for one member, lists that do not match, and ranks that have nothing to say.
+#include "coll/parcels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/local_jobs.hpp"
+
+namespace tutti {
+namespace {
+
+using test::Rank;
+
+constexpr Coll kAll[] = {Coll::gatherv, Coll::scatterv, Coll::alltoallv, Coll::alltoallw};
+
+Call call_of(Coll coll, const Parcels& parcels, int root = 0) {
+  Call call;
+  call.coll = coll;
+  call.root = root;
+  call.parcels = &parcels;
+  return call;
+}
+
+/// What `from` has for `to`: some parcels, most often none. The same on all ranks.
+struct Lists {
+  Lists(Coll its_coll, int its_size, std::uint64_t its_seed, std::size_t its_most)
+      : coll(its_coll), size(its_size), seed(its_seed), most(its_most) {
+    root = static_cast<int>(seed % static_cast<std::uint64_t>(size));
+  }
+  std::vector<std::size_t> of(int from, int to) const {
+    if ((coll == Coll::scatterv && from != root) || (coll == Coll::gatherv && to != root))
+      return {};
+    std::mt19937_64 random(seed * 1009 + static_cast<std::uint64_t>(from * size + to));
+    static constexpr std::size_t kCounts[] = {0, 1, 1, 3};
+    std::vector<std::size_t> bytes(kCounts[random() % 4]);
+    for (std::size_t& b : bytes) b = random() % 4 == 0 ? random() % most : random() % 300;
+    return bytes;
+  }
+  Coll coll;
+  int size, root = 0;
+  std::uint64_t seed;
+  std::size_t most;
+};
+
+std::byte value(std::uint64_t seed, int from, int to, std::size_t parcel, std::size_t i) {
+  const std::uint64_t mixed = seed * 31 + static_cast<std::uint64_t>(from * 131 + to * 17);
+  return static_cast<std::byte>(mixed + parcel * 7 + i + (i >> 8));
+}
+
+/// One rank's buffers and call.
+struct Mine {
+  Mine(const Lists& its_lists, int its_rank)
+      : lists(its_lists), rank(its_rank), parcels(its_rank, its_lists.size) {
+    for (int other = 0; other < lists.size; ++other) {
+      const auto going = lists.of(rank, other), coming = lists.of(other, rank);
+      for (std::size_t k = 0; k < going.size(); ++k) {
+        sent.emplace_back(going[k]);
+        for (std::size_t i = 0; i < going[k]; ++i)
+          sent.back()[i] = value(lists.seed, rank, other, k, i);
+        parcels.send(other, sent.back().data(), going[k]);
+      }
+      for (const std::size_t bytes : coming) {
+        received.emplace_back(bytes, std::byte{0xee});
+        parcels.receive(other, received.back().data(), bytes);
+      }
+    }
+    parcels.arrange();
+    call = call_of(lists.coll, parcels, lists.root);
+  }
+  void expect_right() const {
+    auto next = received.begin();
+    for (int other = 0; other < lists.size; ++other) {
+      const auto coming = lists.of(other, rank);
+      for (std::size_t k = 0; k < coming.size(); ++k, ++next) {
+        for (std::size_t i = 0; i < coming[k]; ++i)
+          ASSERT_EQ((*next)[i], value(lists.seed, other, rank, k, i))
+              << name(lists.coll) << " seed " << lists.seed << ": byte " << i << " of " << coming[k]
+              << ", parcel " << k << " from " << other << " to " << rank;
+      }
+    }
+  }
+  Lists lists;
+  int rank;
+  std::vector<std::vector<std::byte>> sent, received;
+  Parcels parcels;
+  Call call;
+};
+
+class SharedParcels : public ::testing::TestWithParam<const char*> {};
+
+/// Blocking ones, and several under way at once.
+TEST_P(SharedParcels, ArriveInTheirOrder) {
+  const std::string how = GetParam();
+  for (const int ranks : {2, 3, 5, 9}) {
+    Settings settings;
+    for (const Coll coll : kAll)
+      settings.algorithm +=
+          (settings.algorithm.empty() ? "" : ",") + std::string(name(coll)) + "=" + how;
+    test::run_threads(ranks, settings, [](Rank& r) {
+      for (std::uint64_t round = 1; round <= 30; ++round) {
+        const Coll coll = kAll[round % std::size(kAll)];
+        Mine first(Lists(coll, r.size, round, round % 5 == 0 ? 300'000 : 3'000), r.rank);
+        Mine second(Lists(Coll::alltoallv, r.size, round + 1000, 20'000), r.rank);
+        if (round % 2 == 0) {
+          ASSERT_TRUE(r.job.run(r.team, first.call).ok());
+          ASSERT_TRUE(r.job.run(r.team, second.call).ok());
+        } else {
+          Operation *one = nullptr, *other = nullptr;
+          ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
+          ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
+          ASSERT_TRUE(r.job.wait(*other).ok());
+          ASSERT_TRUE(r.job.wait(*one).ok());
+          r.job.release(one);
+          r.job.release(other);
+        }
+        first.expect_right();
+        second.expect_right();
+      }
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedParcels,
+                         ::testing::Values("blocks", "blocks:block=4096", "cma", "cma:least=100"),
+                         [](const auto& test) {
+                           std::string text = test.param;
+                           for (char& c : text)
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           return text;
+                         });
+
+/// Rank 0 sends to rank 1, rank 2 is only there later on.
+TEST(Parcels, WhoHasNothingForARankIsNotWaitedFor) {
+  std::barrier over(3);
+  test::run_threads(3, Settings{}, [&](Rank& r) {
+    Call barrier;
+    ASSERT_TRUE(r.job.run(r.team, barrier).ok());
+    std::vector<char> data(100'000, 'x');
+    Parcels parcels(r.rank, r.size);
+    if (r.rank == 0) parcels.send(1, data.data(), data.size());
+    if (r.rank == 1) parcels.receive(0, data.data(), data.size());
+    parcels.arrange();
+    if (r.rank == 2) over.arrive_and_wait();
+    ASSERT_TRUE(r.job.run(r.team, call_of(Coll::alltoallv, parcels)).ok());
+    if (r.rank != 2) over.arrive_and_wait();
+  });
+}
+
+TEST(Parcels, LessThanExpectedLeavesTheRest) {
+  test::run_threads(2, Settings{}, [](Rank& r) {
+    std::vector<char> data(r.rank == 0 ? 10 : 20, r.rank == 0 ? 'x' : '-');
+    Parcels parcels(r.rank, r.size);
+    if (r.rank == 0) parcels.send(1, data.data(), data.size());
+    if (r.rank == 1) parcels.receive(0, data.data(), data.size());
+    parcels.arrange();
+    ASSERT_TRUE(r.job.run(r.team, call_of(Coll::alltoallv, parcels)).ok());
+    if (r.rank == 1) {
+      EXPECT_EQ(std::string(data.begin(), data.end()), "xxxxxxxxxx----------");
+    }
+  });
+}
+
+TEST(Parcels, NothingWhereSomethingIsExpectedEndsAllTheSame) {
+  test::run_threads(2, Settings{}, [](Rank& r) {
+    char data[4] = {'-', '-', '-', '-'};
+    Parcels parcels(r.rank, r.size);
+    if (r.rank == 1) parcels.receive(0, data, sizeof data);
+    parcels.arrange();
+    ASSERT_TRUE(r.job.run(r.team, call_of(Coll::alltoallv, parcels)).ok());
+    EXPECT_EQ(data[0], '-');
+  });
+}
+
+TEST(Parcels, MoreThanExpectedIsAnError) {
+  test::run_threads(2, Settings{}, [](Rank& r) {
+    char data[40] = {};
+    Parcels parcels(r.rank, r.size);
+    if (r.rank == 0) parcels.send(1, data, 40);
+    if (r.rank == 1) parcels.receive(0, data, 20);
+    parcels.arrange();
+    const Status status = r.job.run(r.team, call_of(Coll::alltoallv, parcels));
+    if (r.rank == 1) {
+      EXPECT_EQ(status.code, Code::truncated);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti
