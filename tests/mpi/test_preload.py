@@ -42,7 +42,7 @@ def test_plugins_bring_their_own_libraries(libraries):
         path = libraries / f"libtutti-mpi-{abi}.so"
         needed = [line for line in readelf("-d", path).splitlines() if "NEEDED" in line]
         assert all(any(name in line for name in allowed[:5]) for line in needed), needed
-        assert exported(path) == {"tutti_mpi_attach"}
+        assert exported(path) == {"tutti_mpi_attach", "tutti_mpi_ending"}
 
 
 def test_preload_exports_pairs_and_no_version_functions(libraries):
