@@ -54,9 +54,9 @@ def main() -> int:
             prepare_docs()
             return 0
         install_packages(PURPOSES[purpose])
-        jobs = [lambda: prepare_tutti(tests=purpose == "test")]
-        jobs += [lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPIS_FOR.get(purpose, ())]
-        in_parallel(jobs)
+        # The environments first: the tests are built against the MPIs that are there.
+        in_parallel([prepare_environment, *(lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPIS_FOR.get(purpose, ()))])
+        prepare_tutti(tests=purpose == "test")
         if purpose == "dev":
             add_dev_tools()
         if purpose == "test":
@@ -202,10 +202,13 @@ def source_key(options: list[str]) -> str:
     return state.hexdigest()
 
 
+def prepare_environment() -> None:
+    make_venv(VENV, BUILD_REQUIREMENTS + RUN_REQUIREMENTS + TEST_REQUIREMENTS + WHEEL_REQUIREMENTS, "tutti")
+
+
 def prepare_tutti(tests: bool) -> None:
     """Builds into build/release and installs into .venv. The C++ tests, where wanted, come out of
     the same build tree, so that nothing is compiled twice."""
-    make_venv(VENV, BUILD_REQUIREMENTS + RUN_REQUIREMENTS + TEST_REQUIREMENTS + WHEEL_REQUIREMENTS, "tutti")
     stamp = BUILD / "installed"
     with_tests = ["TUTTI_TESTS=ON"]
     if up_to_date(stamp, source_key(with_tests)):
