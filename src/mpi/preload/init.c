@@ -96,7 +96,6 @@ static void note_worlds_apart(void) {
 static void activate(int thread_level) {
   static char path[4096];
   tutti_leave_stamp("");
-  note_worlds_apart();
   if (tutti_library_abi() == NULL) {
     if (tutti_speaks_for_node()) {
       tutti_say(
@@ -106,6 +105,7 @@ static void activate(int thread_level) {
     }
     return;
   }
+  note_worlds_apart();
   if (!tutti_all_registered()) return;
   void* plugin;
   tutti_mpi_attach_function* attach = open_plugin(path, sizeof path, &plugin);
