@@ -60,7 +60,7 @@ def test_counts_that_only_one_rank_knows(program, libraries, mpi, ranks, setting
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("mpi", ALL)
+@pytest.mark.parametrize("mpi", [name for name in ALL if name != "openmpi-debian"])  # wrong by itself (docs/mpi.md)
 def test_counts_that_only_one_rank_knows_without_tutti(program, libraries, mpi):
     check(program, libraries, mpi, 3, "vectors.c", [str(random.randrange(1, 10**6)), "60"], False)
 
