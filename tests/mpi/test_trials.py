@@ -122,7 +122,9 @@ def test_a_deadline_counts_in_every_call(program, libraries):
 @pytest.mark.mpi
 def test_a_fixed_order_is_not_left_to_the_mpi(program, libraries):
     rows = run(program, "mpich", 2, "apart", {"TUTTI_FIXED_ORDER": "1", **SLOW}).rows()
-    assert ("MPI_Allreduce", TRIED) not in rows and ("MPI_Bcast", MEASURED) in rows, rows
+    assert ("MPI_Allreduce", TRIED) not in rows and ("MPI_Allreduce", MEASURED) not in rows, rows
+    # Others are tried; which of them the MPI then wins, the machine's other work decides.
+    assert any(how in (TRIED, MEASURED) for call, how in rows if call in ("MPI_Bcast", "MPI_Allgather")), rows
 
 
 @pytest.mark.mpi
