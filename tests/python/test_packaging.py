@@ -40,16 +40,18 @@ print("READ" + json.dumps(said))
 
 
 def easybuild() -> Path:
-    """A folder with EasyBuild, kept between runs: nothing else needs it, so it is not in .venv."""
+    """The Python of an environment with EasyBuild, kept between runs: nothing else needs it, so it is not in .venv."""
     folder = ROOT / "build" / "easybuild"
+    python = folder / "bin" / "python"
     if not (folder / "complete").exists():
-        answer = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target",
-                                 str(folder), "--upgrade", "easybuild-framework>=5", "easybuild-easyblocks>=5"],
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, timeout=100)
+        answer = subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                                 "easybuild-framework>=5", "easybuild-easyblocks>=5"],
                                 capture_output=True, text=True, timeout=100, check=False)
         if answer.returncode != 0:
             pytest.skip(f"EasyBuild cannot be installed ({answer.stderr.strip().splitlines()[-1]})")
         (folder / "complete").touch()
-    return folder
+    return python
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,8 @@ def easyconfig(tmp_path_factory):
     if lmod is None:
         pytest.skip("EasyBuild wants a module tool, and lmod is not installed")
     home = str(tmp_path_factory.mktemp("home"))
-    environment = clean_environment(PATH=f"{lmod}:{os.environ['PATH']}", HOME=home, PYTHONPATH=str(easybuild()))
-    answer = subprocess.run([sys.executable, "-c", READ, str(EASYCONFIG)], capture_output=True, text=True, timeout=60,
+    environment = clean_environment(PATH=f"{lmod}:{os.environ['PATH']}", HOME=home)
+    answer = subprocess.run([str(easybuild()), "-c", READ, str(EASYCONFIG)], capture_output=True, text=True, timeout=60,
                             check=False, cwd=home, env=environment)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return json.loads(answer.stdout.split("READ")[1])
