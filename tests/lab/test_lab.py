@@ -16,6 +16,9 @@ from tutti.cli import main
 from tutti.errors import Failure, UserError
 from tutti.lab import Lab, values
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import processes  # noqa: E402
+
 
 class Background:
     """A command on a node, whose output can be read while it runs: until the end of the test."""
@@ -330,28 +333,6 @@ def test_without_root_it_says_so(monkeypatch, capsys):
     assert "root" in said and len(said.splitlines()) == 1
 
 
-def processes_of(pid):
-    """The processes that a process has started, and theirs, by number."""
-    children = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            children.setdefault(parent, []).append(int(folder.name))
-    found, queue = [], [pid]
-    while queue:
-        more = children.get(queue.pop(), [])
-        found += more
-        queue += more
-    return found
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("victim", ["tutti", "switch"])
 def test_nothing_is_left_when_it_is_killed(victim, tmp_path):
     process = subprocess.Popen([sys.executable, "-m", "tutti", "lab", "--nodes", "3", "--", "sh", "-c",
@@ -359,7 +340,7 @@ def test_nothing_is_left_when_it_is_killed(victim, tmp_path):
                                stderr=subprocess.DEVNULL, cwd=tmp_path)
     assert process.stdout.readline() == "ready\n"
     limit = time.monotonic() + 10
-    while len(below := processes_of(process.pid)) < 1 + 4 + 3:
+    while len(below := processes.below(process.pid)) < 1 + 4 + 3:
         assert time.monotonic() < limit, below
     switch = next(pid for pid in below if Path(f"/proc/{pid}/comm").read_text().startswith("tutti-lab-net"))
     os.kill(process.pid if victim == "tutti" else switch, signal.SIGKILL)
@@ -367,8 +348,8 @@ def test_nothing_is_left_when_it_is_killed(victim, tmp_path):
         assert process.wait(20) != 0
     finally:
         process.kill()
-    while any(alive(pid) for pid in below):
-        assert time.monotonic() < limit + 10, [pid for pid in below if alive(pid)]
+    while any(processes.alive(pid) for pid in below):
+        assert time.monotonic() < limit + 10, [pid for pid in below if processes.alive(pid)]
         time.sleep(0.02)
 
 

@@ -9,10 +9,15 @@ import os
 import re
 import signal
 import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+import processes  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -122,7 +127,7 @@ def start(mpi: Mpi, ranks: int, command: list[str], tutti: bool, settings: dict[
 
 
 def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_S) -> Result:
-    """Runs a command in a session of its own, which goes with it when the limit is reached."""
+    """Runs a command in a session of its own. At the limit all that it has started is ended with it."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     # Apart: launchers forward a long report in pieces, and what another rank prints would come in between.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -131,6 +136,10 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
         printed, said = process.communicate(timeout=limit_s)
         return Result(process.returncode, printed + said)
     except subprocess.TimeoutExpired:
+        started = processes.below(process.pid)  # a launcher's ranks may be in sessions of their own
         os.killpg(process.pid, signal.SIGKILL)
+        for rank in started:
+            with suppress(ProcessLookupError):
+                os.kill(rank, signal.SIGKILL)
         printed, said = process.communicate()
         return Result(None, printed + said)
