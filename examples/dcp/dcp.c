@@ -1,7 +1,7 @@
 /* A sum over all processes that is computed elsewhere while this one computes: the smallest program
- * with dedicated processors.
+ * with dedicated processors. dcp.f90 and dcp_f08.f90 are the same in Fortran.
  *
- *     mpicc -Iinclude examples/dcp/dcp.c -o dcp
+ *     mpicc -Iinclude examples/dcp/dcp.c -ltutti-dcp -o dcp
  *     tutti run --dcp 1 mpiexec -n 4 ./dcp
  */
 #include <mpi.h>

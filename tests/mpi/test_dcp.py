@@ -17,7 +17,7 @@ from test_nodes import on_nodes
 
 ALL = list(mpis.MPIS)
 OFFLOADED = {"Bcast", "Reduce", "Allreduce", "Allgather", "Alltoall", "Barrier"}
-EXAMPLE = mpis.ROOT / "examples" / "dcp" / "dcp.c"
+EXAMPLES = mpis.ROOT / "examples" / "dcp"
 
 
 def helpers() -> list[int]:
@@ -114,19 +114,44 @@ def test_fortran(program, libraries, mpi, kind):
         call for call, algorithm in result.rows() if algorithm == "dcp"}
 
 
+def with_the_papers_interface(mpi: mpis.Mpi, source: str, binary: Path) -> str:
+    """A program of examples/dcp, compiled for it and linked with libtutti-dcp."""
+    owner = mpis.ANY[mpi.programs_of]
+    if reason := mpi.missing() or owner.missing():
+        pytest.skip(reason)
+    compiler = owner.compiler if source.endswith(".c") else owner.fortran
+    if compiler is None:
+        pytest.skip(f"{mpi.name}: no Fortran compiler of this MPI")
+    module = [str(mpis.ROOT / "include" / "tutti" / "dcp_f08.f90")] if "f08" in source else []
+    done = subprocess.run([str(compiler), "-I", str(mpis.ROOT / "include"), "-o", str(binary), *module, str(EXAMPLES / source),
+                           str(mpis.LIBRARIES / "libtutti-dcp.so"), f"-Wl,-rpath,{mpis.LIBRARIES}"],
+                          capture_output=True, text=True, timeout=120, cwd=binary.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(binary)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("source,sums", [("dcp.f90", 100), ("dcp_f08.f90", 200)])
+@pytest.mark.parametrize("mpi", ["mpich-debian", "openmpi-debian"])
+def test_the_papers_interface_in_fortran(libraries, tmp_path, mpi, source, sums, tutti):
+    description = mpis.ANY[mpi]
+    binary = with_the_papers_interface(description, source, tmp_path / "sums")
+    settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": "1"} if tutti else {}
+    result = mpis.start(description, 3, [binary], tutti, settings)
+    assert result.status == 0 and f"{sums} sums, all right" in result.text, result.text
+    if tutti:
+        assert result.rows()["MPI_Iallreduce", "dcp"] == 3 * sums
+
+
 @pytest.mark.mpi
 @pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
 @pytest.mark.parametrize("mpi", ALL)
 def test_the_papers_interface(libraries, tmp_path, mpi, tutti):
     description = mpis.MPIS[mpi]
-    owner = mpis.ANY[description.programs_of]
-    if reason := description.missing() or owner.missing():
-        pytest.skip(reason)
-    binary = tmp_path / "dcp"
-    subprocess.run([str(owner.compiler), "-I", str(mpis.ROOT / "include"), "-o", str(binary), str(EXAMPLE)],
-                   check=True, capture_output=True, timeout=120)
+    binary = with_the_papers_interface(description, "dcp.c", tmp_path / "dcp")
     settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": "1"} if tutti else {}
-    result = mpis.start(description, 3, [str(binary)], tutti, settings)
+    result = mpis.start(description, 3, [binary], tutti, settings)
     assert result.status == 0 and "100 sums, all right" in result.text, result.text
     if tutti:
         assert result.rows()["MPI_Iallreduce", "dcp"] == 300

@@ -33,7 +33,8 @@ def run_pi(program: Path) -> None:
 
 
 def test_layout(prefix):
-    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/pkgconfig/tutti.pc", "bin/tutti",
+    for name in ("include/tutti/tutti.h", "lib/libtutti.so", "lib/libtutti-dcp.so", "include/tutti/dcp.h",
+                 "include/tutti/dcpf.h", "include/tutti/dcp_f08.f90", "lib/pkgconfig/tutti.pc", "bin/tutti",
                  "lib/cmake/tutti/tutti-config.cmake",
                  "lib/tutti/libtutti-preload.so", "lib/tutti/libtutti-mpi-mpich.so", "lib/tutti/libtutti-mpi-abi.so",
                  "lib/tutti/libtutti-mpi-openmpi.so"):
@@ -57,6 +58,9 @@ project(user LANGUAGES C)
 find_package(tutti {version} REQUIRED)
 add_executable(pi {source})
 target_link_libraries(pi PRIVATE tutti::tutti m)
+if(NOT TARGET tutti::dcp)
+  message(FATAL_ERROR "no target tutti::dcp")
+endif()
 if(NOT EXISTS "${{tutti_PRELOAD}}")
   message(FATAL_ERROR "no preload at ${{tutti_PRELOAD}}")
 endif()
