@@ -12,9 +12,10 @@ FUZZ_COUNT ?= 1000000
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo:  ## two solvers with and without tutti: three MPIs, and dedicated processors; tables and a picture
+demo:  ## collectives, overlap and dedicated processors, with tutti and without: tables and a picture
 	@tools/setup demo
 	@$(TUTTI_PYTHON) examples/barotropic/demo.py
+	@.venv/bin/tutti bench overlap --mpi mpich,openmpi --op irecv --sizes 256K,1M --protocol read_interrupt --apart
 	@$(TUTTI_PYTHON) examples/cg/demo.py
 
 test:  ## every test; ends with the counts and with what was skipped and why

@@ -1,7 +1,7 @@
 """Runs the barotropic solver (CDCP-2008, section V-F) over an MPI that has a Fortran compiler: the MPI alone, with tutti, and
 with a dedicated processor, blocking and overlapped. Ends with a table of ten iterations.
 
-    .venv/bin/python examples/barotropic/demo.py [--rounds 3] [--iterations 100]"""
+    .venv/bin/python examples/barotropic/demo.py [--rounds 5] [--iterations 300]"""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def run_one(mpi: Mpi, ranks: int, program: Path, form: str, way: str, iterations
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=300)
     options = parser.parse_args()
     console = Console(stderr=True)
     found = find_fortran()

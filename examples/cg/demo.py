@@ -1,7 +1,7 @@
 """Runs the conjugate-gradient solver under each MPI, alone and with tutti, and compares them: a table,
 and a picture in demo-out/cg.png.
 
-    .venv/bin/python examples/cg/demo.py [--rounds 3] [--seconds 0.3]"""
+    .venv/bin/python examples/cg/demo.py [--rounds 5] [--seconds 0.3]"""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Case:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3)
     options = parser.parse_args()
     console = Console(stderr=True)
