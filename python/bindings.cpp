@@ -137,4 +137,5 @@ NB_MODULE(_core, module) {
   bind_dedicated(module);
   bind_programs(module);
   bind_models(module);
+  bind_where(module);
 }

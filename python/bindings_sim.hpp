@@ -27,3 +27,4 @@ void bind_simulation(nanobind::module_& module);
 void bind_programs(nanobind::module_& module);
 void bind_dedicated(nanobind::module_& module);
 void bind_models(nanobind::module_& module);
+void bind_where(nanobind::module_& module);

@@ -268,19 +268,51 @@ def neutral_result(function):
     return "handle" if function.result in HANDLES else "int"
 
 
+MAY_BLOCK = ("Wait", "Waitany", "Waitall", "Waitsome", "Send", "Bsend", "Ssend", "Rsend", "Recv", "Sendrecv",
+             "Sendrecv_replace", "Probe", "Mprobe", "Mrecv", "Buffer_detach")
+
+
+def may_block(function):
+    """Whether the preload notes who is in such a call: those that may wait for other ranks."""
+    if function.section in ("collective", "passed"):
+        return function.form == "blocking"
+    if function.section == "handled" and function.name.startswith(("Comm_", "Cart_", "Graph_", "Dist_")):
+        return not function.name.startswith("Comm_idup")
+    return function.section == "blocking" or function.name.removesuffix("_c") in MAY_BLOCK
+
+
+def enter(function):
+    """What is noted. The plugin knows more of collectives, and when one takes long."""
+    place = f"TUTTI_MPI_{function.name}, CALLER, __builtin_frame_address(0)"
+    if function.section == "collective":
+        return f"tutti_enter({place})"
+    names = [p.name for p in function.parameters]
+    comm = next((p.name for p in function.parameters if p.type == "MPI_Comm"), "NULL")
+    peer = next((n for n in ("source", "dest") if n in names), "TUTTI_NO_RANK")
+    tag = next((n for n in ("recvtag", "tag") if n in names), "TUTTI_NO_RANK")
+    return f"tutti_enter_about({place}, {comm}, {peer}, {tag})"
+
+
 def wrapper(function):
     """The exported function: handler, MPI, or (rarely) a closer look at who calls."""
     declared = ", ".join(f"{neutral(p)} {p.name}" for p in function.parameters)
     types = ", ".join(neutral(p) for p in function.parameters)
     result = neutral_result(function)
     name = function.name
+    if may_block(function):
+        body = (f"  struct tutti_lane* const lane = {enter(function)};\n"
+                f"  void* const target = TARGET(TUTTI_MPI_{name});\n"
+                f"  const {result} code = LIKELY(target != NULL) ? ((type_{name}*)target)({function.names()})\n"
+                f"      : choose_{name}({function.names()}, CALLER);\n"
+                "  tutti_leave(lane);\n  return code;\n")
+    else:
+        body = (f"  void* target = TARGET(TUTTI_MPI_{name});\n"
+                f"  if (LIKELY(target != NULL)) return ((type_{name}*)target)({function.names()});\n"
+                f"  return choose_{name}({function.names()}, CALLER);\n")
     return (f"typedef {result} type_{name}({types});\n"
             f"static __attribute__((noinline, cold)) {result} choose_{name}({declared}, void* caller) {{\n"
             f"  return ((type_{name}*)tutti_choose(TUTTI_MPI_{name}, caller))({function.names()});\n}}\n"
-            f"EXPORT {result} MPI_{name}({declared}) {{\n"
-            f"  void* target = TARGET(TUTTI_MPI_{name});\n"
-            f"  if (LIKELY(target != NULL)) return ((type_{name}*)target)({function.names()});\n"
-            f"  return choose_{name}({function.names()}, __builtin_return_address(0));\n}}\n"
+            f"EXPORT {result} MPI_{name}({declared}) {{\n{body}}}\n"
             f"EXPORT type_{name} PMPI_{name} __attribute__((alias(\"MPI_{name}\")));\n")
 
 
@@ -339,7 +371,8 @@ def preload_functions(functions):
              "/* Each wrapper goes to the plugin's handler, or to the MPI itself. Handles travel as whole",
              "   registers, whatever their type in the ABI, so one preload serves all ABIs. */",
              '#include "mpi/preload/preload.h"', "",
-             "#define TARGET(index) tutti_target(index, __builtin_return_address(0))",
+             "#define CALLER __builtin_return_address(0)",
+             "#define TARGET(index) tutti_target(index, CALLER)",
              "#define LIKELY(condition) __builtin_expect(condition, 1)",
              "#define IN_PLACE(buffer) ((uintptr_t)(buffer) == tutti_library_abi()->in_place)",
              "#define COMM_WORLD tutti_constant_value(&tutti_library_abi()->comm_world)", ""]

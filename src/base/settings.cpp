@@ -18,10 +18,10 @@
 namespace tutti {
 namespace {
 
-using Member =
-    std::variant<bool Settings::*, int Settings::*, double Settings::*, std::size_t Settings::*,
-                 std::string Settings::*, LogLevel Settings::*, WaitMode Settings::*,
-                 Switch Settings::*, SegmentKind Settings::*, Rendezvous Settings::*>;
+using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
+                            std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
+                            WaitMode Settings::*, Switch Settings::*, SegmentKind Settings::*,
+                            Rendezvous Settings::*, Check Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.
@@ -66,6 +66,10 @@ constexpr std::array kRows = {
         "microseconds to spin before yielding the processor; 0: by the cores available", 0, 1e6},
     Row{"DEADLINE", &Settings::deadline_s, Scope::any,
         "seconds after which a wait is given up and the missing rank named; 0: never", 0, 1e9},
+    Row{"STALL", &Settings::stall_s, Scope::any,
+        "seconds that a call may last before a table of what every rank of the node is doing is "
+        "printed; the job goes on; 0: never",
+        0, 1e9},
     Row{"CMA", &Settings::cma, Scope::equal,
         "cross-memory attach for large buffers; on: an error where it is not permitted"},
     Row{"SEGMENT", &Settings::segment, Scope::equal,
@@ -130,10 +134,12 @@ constexpr std::array kRows = {
         "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
     Row{"TRACE", &Settings::trace, Scope::any,
         "write a trace of the fabric's operations to this path"},
-    Row{"CHECK", &Settings::check, Scope::equal, "check the fabric contract at run time"},
+    Row{"CHECK", &Settings::check, Scope::equal,
+        "calls: say where ranks of a node pass different things to one collective; 1: check the "
+        "fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();
-constexpr std::string_view kForTests[] = {"NODE", "FAULT", "TRACE", "CHECK"};
+constexpr std::string_view kForTests[] = {"NODE", "FAULT", "TRACE"};
 
 constexpr std::string_view kPrefix = "TUTTI_";
 constexpr std::string_view kConfig = "TUTTI_CONFIG";
@@ -158,6 +164,8 @@ constexpr std::array<std::string_view, 3> kWords<Switch> = {"auto", "on", "off"}
 template <>
 constexpr std::array<std::string_view, 4> kWords<Rendezvous> = {"auto", "write", "read",
                                                                 "read_interrupt"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<Check> = {"0", "1", "calls"};
 template <>
 constexpr std::array<std::string_view, 2> kWords<SegmentKind> = {"memfd", "posix"};
 
@@ -247,6 +255,15 @@ bool parse_value(std::string_view text, Switch* out) {
   bool on = false;
   if (!parse_value(text, &on)) return false;
   *out = on ? Switch::on : Switch::off;
+  return true;
+}
+
+/// Its words, and those of a bool.
+bool parse_value(std::string_view text, Check* out) {
+  if (parse_value<Check>(text, out)) return true;
+  bool on = false;
+  if (!parse_value(text, &on)) return false;
+  *out = on ? Check::contract : Check::off;
   return true;
 }
 

@@ -17,6 +17,8 @@ enum class LogLevel : std::uint8_t { quiet, error, warn, info, debug };
 /// How large messages move (RNDV-2006); automatic: read_interrupt.
 enum class Rendezvous : std::uint8_t { automatic, write, read, read_interrupt };
 enum class SegmentKind : std::uint8_t { memfd, posix };
+/// What is checked at run time: the fabric's contract, or the program's collectives.
+enum class Check : std::uint8_t { off, contract, calls };
 
 /// Every setting of tutti with its default. Loaded once per job and immutable afterwards.
 struct Settings {
@@ -30,6 +32,7 @@ struct Settings {
   WaitMode wait = WaitMode::automatic;  // TUTTI_WAIT
   double spin_us = 0;              // TUTTI_SPIN_US: budget before yielding; 0: by available cores
   double deadline_s = 0;           // TUTTI_DEADLINE: give up a wait after this; 0: never
+  double stall_s = 60;             // TUTTI_STALL: say who waits for whom after this; 0: never
   Switch cma = Switch::automatic;  // TUTTI_CMA: cross-memory attach
   SegmentKind segment = SegmentKind::memfd;    // TUTTI_SEGMENT
   std::size_t arena = std::size_t{1} << 30;    // TUTTI_ARENA: address space per rank, bytes
@@ -53,9 +56,9 @@ struct Settings {
   int multicast_receives = 5;            // TUTTI_MULTICAST_RECEIVES: that each group pre-posts
   std::string libfabric;                 // TUTTI_LIBFABRIC: the library, where the MPI brings none
   std::string node;                      // TUTTI_NODE: name of the node of this rank, for tests
-  std::string fault;   // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
-  std::string trace;   // TUTTI_TRACE: file for a trace of fabric operations
-  bool check = false;  // TUTTI_CHECK: check the fabric contract at run time
+  std::string fault;         // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
+  std::string trace;         // TUTTI_TRACE: file for a trace of fabric operations
+  Check check = Check::off;  // TUTTI_CHECK
 };
 
 /// What the ranks of a job may have of a setting: any value each, equal ones, or any as long as it

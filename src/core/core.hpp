@@ -87,6 +87,17 @@ enum class Left : std::uint8_t {
   on_trial   // to see whether it is
 };
 
+/// Memory of a node in which its ranks say what they are doing, for whoever looks from outside, and
+/// for each other: a record of `bytes` for each, zeroed when the job begins, which only its own
+/// rank writes. What is written there is the host's affair. It outlives ranks that end in any way,
+/// as long as one of the node's is left.
+struct Records {
+  std::byte* base = nullptr;  // nullptr: the system refuses
+  std::size_t bytes = 0;
+  std::int32_t ranks = 0;  // of this node
+  std::int32_t own = 0;    // which of them is this one
+};
+
 /// Statistics of one process, for `tutti run --report` and `tutti info`.
 struct MemoryUse {
   std::size_t segment_reserved = 0;  // bytes of shared memory reserved by this rank
@@ -217,6 +228,8 @@ class Job {
   virtual MemoryUse memory() const noexcept = 0;
   /// The process ends by exit(): Fabric::leave_to_caller(). Any thread.
   virtual void leave_to_caller() noexcept = 0;
+  /// Once: the caller's to unmap, and so mapped for longer than the job where the caller wants it.
+  virtual Records take_records() noexcept = 0;
 };
 
 /// True when `operation` has not completed yet.

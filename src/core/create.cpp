@@ -120,6 +120,7 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   if (host.rank == 0) say_losses(fabric->losses(), settings);
   const int machine_ranks = fabric->machine_ranks();
   const int cores = fabric->node_cores();
+  const shm::ShmFabric& node = *fabric;  // which the others hold from now on
   std::unique_ptr<Fabric> whole;
   Place place;
   TUTTI_TRY(connect_nodes(bootstrap, settings, std::move(fabric), &whole, &place));
@@ -135,6 +136,8 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   TUTTI_TRY(check_forced(job->dispatcher().policy().forced, host));
   job->remember(host);
   job->know_place(std::move(place));
+  job->know_records({node.map_records(), shm::kRecordBytes,
+                     static_cast<std::int32_t>(node.neighbours().size()), node.local_rank()});
   *out = std::move(job);
   return Status::success();
 }

@@ -1,5 +1,7 @@
 #include "core/job.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <new>
 #include <string>
@@ -100,6 +102,8 @@ JobImpl::~JobImpl() {
     operation->owns_team = false;  // all teams go now
     destroy(operation);
   }
+  if (records_.base != nullptr)
+    munmap(records_.base, static_cast<std::size_t>(records_.ranks) * records_.bytes);
 }
 
 Status JobImpl::create_team(const TeamSpec& spec, Team** out) {

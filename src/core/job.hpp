@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -79,6 +80,8 @@ class JobImpl final : public Job {
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
   void leave_to_caller() noexcept override { fabric_->leave_to_caller(); }
+  Records take_records() noexcept override { return std::exchange(records_, {}); }
+  void know_records(const Records& records) noexcept { records_ = records; }
 
   /// Of what decides which algorithms run and is read from a file: must be equal on all ranks.
   std::uint64_t choices_hash() const noexcept { return dispatcher_.policy().site.hash(); }
@@ -151,6 +154,7 @@ class JobImpl final : public Job {
   Settings settings_;
   std::vector<std::int32_t> processes_;  // by job rank
   Place place_;
+  Records records_;                      // as long as nobody has taken them
   Dispatcher dispatcher_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;

@@ -6,6 +6,7 @@
 #define TUTTI_MPI_PLUGIN_API_H_
 
 #include "mpi/generated/function_index.h"
+#include "mpi/record/record.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,12 @@ struct tutti_preload {
   /* Handlers by index; NULL passes the call to the MPI. Written by the plugin with release stores
      while it attaches and when it leaves, read by every wrapper. */
   void** handlers;
+  /* Keeps a record of the calls in progress, in memory that stays; NULL: no more. What has been
+     given before must still be there then: a thread may be on its way out of a call. In a child of
+     fork(): by its one thread. */
+  void (*keep_record)(struct tutti_record* record);
+  /* The calling thread's lane of it. Never NULL. */
+  struct tutti_lane* (*lane)(void);
 };
 
 #define TUTTI_MPI_ATTACH "tutti_mpi_attach"

@@ -145,7 +145,7 @@ TEST_F(SettingsTest, ComeFromTheEnvironment) {
   EXPECT_EQ(settings.progress_cpu, 3);
   EXPECT_EQ(settings.fault, "drop");
   EXPECT_EQ(settings.trace, "/tmp/trace");
-  EXPECT_TRUE(settings.check);
+  EXPECT_EQ(settings.check, Check::contract);
 }
 
 TEST_F(SettingsTest, ComeFromTheFile) {
@@ -194,6 +194,16 @@ TEST_F(SettingsTest, EveryWordOfEveryEnumerationIsKnown) {
     }
     ::unsetenv(name.c_str());
   }
+}
+
+TEST_F(SettingsTest, CheckTakesItsWordsAndThoseOfABool) {
+  for (const char* text : {"0", "off", "no"}) {
+    set("TUTTI_CHECK", text);
+    EXPECT_EQ(loaded().check, Check::off) << text;
+  }
+  set("TUTTI_CHECK", "Calls");
+  EXPECT_EQ(loaded().check, Check::calls);
+  EXPECT_NE(error_of("TUTTI_CHECK", "all").find("0, 1 or calls"), std::string::npos);
 }
 
 TEST_F(SettingsTest, CaseAndSpaceAroundDoNotMatter) {

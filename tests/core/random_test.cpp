@@ -315,7 +315,7 @@ TEST_P(Random, ProgramsMatchTheModel) {
   settings.algorithm = setup.algorithm;
   settings.segment = setup.segment;
   settings.progress_thread = setup.progress_thread;
-  settings.check = setup.check;
+  if (setup.check) settings.check = Check::contract;
   const std::string choices = ::testing::TempDir() + "mixed-" + std::to_string(getpid());
   if (setup.mixed) {
     std::ofstream(choices) << kMixedCells;

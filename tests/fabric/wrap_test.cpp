@@ -75,7 +75,7 @@ std::vector<WorldFactory> worlds() {
   Settings late = plain, all = plain;
   late.fault = "delay:op=put:us=30:count=0";
   all.fault = "nocma";
-  all.check = true;
+  all.check = Check::contract;
   std::vector<WorldFactory> list = {
       {"Late", [late] { return make_thread_world(late, decorated(late)); }},
       {"NoCmaChecked", [all] { return make_thread_world(all, decorated(all)); }},

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cinttypes>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -17,14 +18,20 @@ namespace {
 
 constexpr std::uint64_t kMagic = 0x7475747469303031;  // "tutti001"
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLargestPage = 65536;  // of any system
 
 std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-std::size_t arenas_offset(std::uint32_t ranks) {
+std::size_t records_offset(std::uint32_t ranks) {
   return round_up(round_up(sizeof(NodeHeader), alignof(NodeSlot)) + ranks * sizeof(NodeSlot),
-                  kPage);
+                  kLargestPage);
+}
+
+/// Records are mapped by themselves, too.
+std::size_t arenas_offset(std::uint32_t ranks) {
+  return round_up(records_offset(ranks) + ranks * std::size_t{kRecordBytes}, kLargestPage);
 }
 
 /// A file in /dev/shm whose name is gone before anybody could open it: random, exclusive, unlinked
@@ -75,6 +82,13 @@ std::byte* Segment::arena(int local) noexcept {
          static_cast<std::size_t>(local) * header().arena_bytes;
 }
 
+std::byte* Segment::map_records() const noexcept {
+  const std::size_t bytes = header().ranks * std::size_t{kRecordBytes};
+  void* const base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_,
+                          static_cast<off_t>(header().records_offset));
+  return base == MAP_FAILED ? nullptr : static_cast<std::byte*>(base);
+}
+
 Status Segment::map(std::size_t bytes) noexcept {
   void* base =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
@@ -114,6 +128,8 @@ Status Segment::create(SegmentKind kind, int ranks, std::size_t arena_bytes,
   auto* header = new (segment->base_) NodeHeader{};
   header->ranks = static_cast<std::uint32_t>(ranks);
   header->arena_bytes = arena_bytes;
+  header->record_bytes = kRecordBytes;
+  header->records_offset = records_offset(header->ranks);
   for (int i = 0; i < ranks; ++i) new (&segment->slot(i)) NodeSlot{};
   header->magic = kMagic;
   *out = std::move(segment);
@@ -195,6 +211,37 @@ Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexce
   if (error != 0) return Status::error(Code::no_memory, "no shared memory left on this node");
   populate(base_ + start, bytes);
   return Status::success();
+}
+
+RecordsFromOutside::~RecordsFromOutside() {
+  if (base_ != nullptr) munmap(const_cast<std::byte*>(base_), ranks_ * std::size_t{kRecordBytes});
+}
+
+std::unique_ptr<RecordsFromOutside> RecordsFromOutside::open(const char* path) noexcept {
+  std::unique_ptr<RecordsFromOutside> records(new (std::nothrow) RecordsFromOutside());
+  const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (!records || descriptor < 0) {
+    if (descriptor >= 0) close(descriptor);
+    return nullptr;
+  }
+  NodeHeader header{};
+  struct stat info;
+  constexpr std::size_t kKnown = offsetof(NodeHeader, sleepers);  // what is written once
+  const bool read = pread(descriptor, &header, kKnown, 0) == static_cast<ssize_t>(kKnown) &&
+                    fstat(descriptor, &info) == 0;
+  if (read && header.magic == kMagic && header.record_bytes == kRecordBytes && header.ranks != 0 &&
+      header.records_offset == records_offset(header.ranks) &&
+      arenas_offset(header.ranks) <= static_cast<std::uint64_t>(info.st_size)) {
+    const std::size_t bytes = header.ranks * std::size_t{kRecordBytes};
+    void* const base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor,
+                            static_cast<off_t>(header.records_offset));
+    if (base != MAP_FAILED) {
+      records->base_ = static_cast<const std::byte*>(base);
+      records->ranks_ = header.ranks;
+    }
+  }
+  close(descriptor);
+  return records->base_ != nullptr ? std::move(records) : nullptr;
 }
 
 }  // namespace tutti::shm

@@ -1,6 +1,11 @@
 // The shared memory of a node: one file without a lasting name, mapped by all its ranks.
 //
-//   | NodeHeader | NodeSlot per rank | arena of rank 0 | arena of rank 1 | ...
+//   | NodeHeader | NodeSlot per rank | record of each rank | arena of rank 0 | arena of rank 1 |
+//   ...
+//
+// A record is memory that the host may use for what others are to know of its rank also when that
+// has ended: the file lasts as long as one rank of the node. Whoever may open the file from outside
+// finds records by the header.
 //
 // Address space is cheap and reserved for all arenas at once; physical memory is reserved piece by
 // piece with posix_fallocate before it is used, so that a full /dev/shm or memory limit is a Status
@@ -21,6 +26,8 @@ namespace tutti::shm {
 
 inline constexpr std::uint32_t kLostPlaces = 60;
 inline constexpr std::uint32_t kBreakagePlaces = 512;
+/// Of a rank's record.
+inline constexpr std::uint32_t kRecordBytes = 16384;
 
 /// A Breakage. `what` is written last (release): 1 + code, how far it reaches,
 /// 1 + teller, 1 + rank.
@@ -34,6 +41,8 @@ struct NodeHeader {
   std::uint64_t magic;
   std::uint64_t arena_bytes;
   std::uint32_t ranks;
+  std::uint32_t record_bytes;    // of each rank, in the order of the slots
+  std::uint64_t records_offset;  // in the file
   // Ranks that are armed (about to sleep). Written by them with fetch_add; read by every signaller.
   alignas(kCacheLine) Word sleepers;
   // Teams that are broken: a place is taken by fetch_add on the count, then written; read by every
@@ -86,7 +95,7 @@ class Segment {
   /// Maps a file received from the leader. Takes the descriptor.
   static Status adopt(int descriptor, std::unique_ptr<Segment>* out);
 
-  NodeHeader& header() noexcept { return *reinterpret_cast<NodeHeader*>(base_); }
+  NodeHeader& header() const noexcept { return *reinterpret_cast<NodeHeader*>(base_); }
   NodeSlot& slot(int local) noexcept;
   std::byte* arena(int local) noexcept;
   std::size_t arena_bytes() noexcept { return header().arena_bytes; }
@@ -98,6 +107,10 @@ class Segment {
   /// Whether another process holds it: it lives, whatever namespaces it is in.
   bool is_held(int local) const noexcept;
 
+  /// Maps the records of all ranks once more, for longer than this object: munmap() ends it.
+  /// nullptr where the system refuses.
+  std::byte* map_records() const noexcept;
+
   /// Backs a part of an arena with physical memory.
   Status reserve(int local, std::size_t offset, std::size_t bytes) noexcept;
 
@@ -108,6 +121,27 @@ class Segment {
   int descriptor_ = -1;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
+};
+
+/// The records in the segment of a job that this process is no rank of.
+class RecordsFromOutside {
+ public:
+  ~RecordsFromOutside();
+  RecordsFromOutside(const RecordsFromOutside&) = delete;
+  RecordsFromOutside& operator=(const RecordsFromOutside&) = delete;
+
+  /// Maps those of the file at `path`, a descriptor of a rank's in /proc, to be read. nullptr where
+  /// it is not a segment of this version, or may not be opened.
+  static std::unique_ptr<RecordsFromOutside> open(const char* path) noexcept;
+  std::uint32_t ranks() const noexcept { return ranks_; }
+  const std::byte* record(std::uint32_t local) const noexcept {
+    return base_ + local * std::size_t{kRecordBytes};
+  }
+
+ private:
+  RecordsFromOutside() = default;
+  const std::byte* base_ = nullptr;
+  std::uint32_t ranks_ = 0;
 };
 
 }  // namespace tutti::shm

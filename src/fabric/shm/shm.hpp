@@ -83,6 +83,10 @@ class ShmFabric final : public Fabric {
     const int local = local_index(peer);
     return local >= 0 && (threads_ || shares_processes_[static_cast<std::size_t>(local)] != 0);
   }
+  /// The records of this node's ranks, in the order of neighbours(), mapped for the caller
+  /// (Segment::map_records), and which of them is this rank's.
+  std::byte* map_records() const noexcept { return segment_->map_records(); }
+  int local_rank() const noexcept { return local_; }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }
 

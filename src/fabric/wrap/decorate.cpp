@@ -15,7 +15,7 @@ std::unique_ptr<Fabric> decorate(std::unique_ptr<Fabric> fabric, const Settings&
     if (!FaultSpec::parse(settings.fault, &spec, message)) return nullptr;
     fabric = std::make_unique<Fault>(std::move(fabric), spec);
   }
-  if (settings.check) fabric = std::make_unique<Check>(std::move(fabric));
+  if (settings.check == tutti::Check::contract) fabric = std::make_unique<Check>(std::move(fabric));
   if (!settings.trace.empty()) {
     fabric = Trace::open(std::move(fabric), settings.trace, message);
   }

@@ -3,7 +3,8 @@
    registers, whatever their type in the ABI, so one preload serves all ABIs. */
 #include "mpi/preload/preload.h"
 
-#define TARGET(index) tutti_target(index, __builtin_return_address(0))
+#define CALLER __builtin_return_address(0)
+#define TARGET(index) tutti_target(index, CALLER)
 #define LIKELY(condition) __builtin_expect(condition, 1)
 #define IN_PLACE(buffer) ((uintptr_t)(buffer) == tutti_library_abi()->in_place)
 #define COMM_WORLD tutti_constant_value(&tutti_library_abi()->comm_world)
@@ -13,9 +14,12 @@ static __attribute__((noinline, cold)) int choose_Barrier(handle comm, void* cal
   return ((type_Barrier*)tutti_choose(TUTTI_MPI_Barrier, caller))(comm);
 }
 EXPORT int MPI_Barrier(handle comm) {
-  void* target = TARGET(TUTTI_MPI_Barrier);
-  if (LIKELY(target != NULL)) return ((type_Barrier*)target)(comm);
-  return choose_Barrier(comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Barrier, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Barrier);
+  const int code = LIKELY(target != NULL) ? ((type_Barrier*)target)(comm)
+      : choose_Barrier(comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Barrier PMPI_Barrier __attribute__((alias("MPI_Barrier")));
 
@@ -26,7 +30,7 @@ static __attribute__((noinline, cold)) int choose_Ibarrier(handle comm, void* re
 EXPORT int MPI_Ibarrier(handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ibarrier);
   if (LIKELY(target != NULL)) return ((type_Ibarrier*)target)(comm, request);
-  return choose_Ibarrier(comm, request, __builtin_return_address(0));
+  return choose_Ibarrier(comm, request, CALLER);
 }
 EXPORT type_Ibarrier PMPI_Ibarrier __attribute__((alias("MPI_Ibarrier")));
 
@@ -37,7 +41,7 @@ static __attribute__((noinline, cold)) int choose_Barrier_init(handle comm, hand
 EXPORT int MPI_Barrier_init(handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Barrier_init);
   if (LIKELY(target != NULL)) return ((type_Barrier_init*)target)(comm, info, request);
-  return choose_Barrier_init(comm, info, request, __builtin_return_address(0));
+  return choose_Barrier_init(comm, info, request, CALLER);
 }
 EXPORT type_Barrier_init PMPI_Barrier_init __attribute__((alias("MPI_Barrier_init")));
 
@@ -46,9 +50,12 @@ static __attribute__((noinline, cold)) int choose_Bcast(void* buffer, int count,
   return ((type_Bcast*)tutti_choose(TUTTI_MPI_Bcast, caller))(buffer, count, datatype, root, comm);
 }
 EXPORT int MPI_Bcast(void* buffer, int count, handle datatype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Bcast);
-  if (LIKELY(target != NULL)) return ((type_Bcast*)target)(buffer, count, datatype, root, comm);
-  return choose_Bcast(buffer, count, datatype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Bcast, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Bcast);
+  const int code = LIKELY(target != NULL) ? ((type_Bcast*)target)(buffer, count, datatype, root, comm)
+      : choose_Bcast(buffer, count, datatype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Bcast PMPI_Bcast __attribute__((alias("MPI_Bcast")));
 
@@ -59,7 +66,7 @@ static __attribute__((noinline, cold)) int choose_Ibcast(void* buffer, int count
 EXPORT int MPI_Ibcast(void* buffer, int count, handle datatype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ibcast);
   if (LIKELY(target != NULL)) return ((type_Ibcast*)target)(buffer, count, datatype, root, comm, request);
-  return choose_Ibcast(buffer, count, datatype, root, comm, request, __builtin_return_address(0));
+  return choose_Ibcast(buffer, count, datatype, root, comm, request, CALLER);
 }
 EXPORT type_Ibcast PMPI_Ibcast __attribute__((alias("MPI_Ibcast")));
 
@@ -70,7 +77,7 @@ static __attribute__((noinline, cold)) int choose_Bcast_init(void* buffer, int c
 EXPORT int MPI_Bcast_init(void* buffer, int count, handle datatype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Bcast_init);
   if (LIKELY(target != NULL)) return ((type_Bcast_init*)target)(buffer, count, datatype, root, comm, info, request);
-  return choose_Bcast_init(buffer, count, datatype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Bcast_init(buffer, count, datatype, root, comm, info, request, CALLER);
 }
 EXPORT type_Bcast_init PMPI_Bcast_init __attribute__((alias("MPI_Bcast_init")));
 
@@ -79,9 +86,12 @@ static __attribute__((noinline, cold)) int choose_Bcast_c(void* buffer, long lon
   return ((type_Bcast_c*)tutti_choose(TUTTI_MPI_Bcast_c, caller))(buffer, count, datatype, root, comm);
 }
 EXPORT int MPI_Bcast_c(void* buffer, long long count, handle datatype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Bcast_c);
-  if (LIKELY(target != NULL)) return ((type_Bcast_c*)target)(buffer, count, datatype, root, comm);
-  return choose_Bcast_c(buffer, count, datatype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Bcast_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Bcast_c);
+  const int code = LIKELY(target != NULL) ? ((type_Bcast_c*)target)(buffer, count, datatype, root, comm)
+      : choose_Bcast_c(buffer, count, datatype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Bcast_c PMPI_Bcast_c __attribute__((alias("MPI_Bcast_c")));
 
@@ -92,7 +102,7 @@ static __attribute__((noinline, cold)) int choose_Ibcast_c(void* buffer, long lo
 EXPORT int MPI_Ibcast_c(void* buffer, long long count, handle datatype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ibcast_c);
   if (LIKELY(target != NULL)) return ((type_Ibcast_c*)target)(buffer, count, datatype, root, comm, request);
-  return choose_Ibcast_c(buffer, count, datatype, root, comm, request, __builtin_return_address(0));
+  return choose_Ibcast_c(buffer, count, datatype, root, comm, request, CALLER);
 }
 EXPORT type_Ibcast_c PMPI_Ibcast_c __attribute__((alias("MPI_Ibcast_c")));
 
@@ -103,7 +113,7 @@ static __attribute__((noinline, cold)) int choose_Bcast_init_c(void* buffer, lon
 EXPORT int MPI_Bcast_init_c(void* buffer, long long count, handle datatype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Bcast_init_c);
   if (LIKELY(target != NULL)) return ((type_Bcast_init_c*)target)(buffer, count, datatype, root, comm, info, request);
-  return choose_Bcast_init_c(buffer, count, datatype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Bcast_init_c(buffer, count, datatype, root, comm, info, request, CALLER);
 }
 EXPORT type_Bcast_init_c PMPI_Bcast_init_c __attribute__((alias("MPI_Bcast_init_c")));
 
@@ -112,9 +122,12 @@ static __attribute__((noinline, cold)) int choose_Reduce(const void* sendbuf, vo
   return ((type_Reduce*)tutti_choose(TUTTI_MPI_Reduce, caller))(sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 EXPORT int MPI_Reduce(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce);
-  if (LIKELY(target != NULL)) return ((type_Reduce*)target)(sendbuf, recvbuf, count, datatype, op, root, comm);
-  return choose_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce*)target)(sendbuf, recvbuf, count, datatype, op, root, comm)
+      : choose_Reduce(sendbuf, recvbuf, count, datatype, op, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce PMPI_Reduce __attribute__((alias("MPI_Reduce")));
 
@@ -125,7 +138,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce(const void* sendbuf, v
 EXPORT int MPI_Ireduce(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce);
   if (LIKELY(target != NULL)) return ((type_Ireduce*)target)(sendbuf, recvbuf, count, datatype, op, root, comm, request);
-  return choose_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request, __builtin_return_address(0));
+  return choose_Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request, CALLER);
 }
 EXPORT type_Ireduce PMPI_Ireduce __attribute__((alias("MPI_Ireduce")));
 
@@ -136,7 +149,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_init(const void* sendbu
 EXPORT int MPI_Reduce_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_init);
   if (LIKELY(target != NULL)) return ((type_Reduce_init*)target)(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
-  return choose_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_init(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_init PMPI_Reduce_init __attribute__((alias("MPI_Reduce_init")));
 
@@ -145,9 +158,12 @@ static __attribute__((noinline, cold)) int choose_Reduce_c(const void* sendbuf, 
   return ((type_Reduce_c*)tutti_choose(TUTTI_MPI_Reduce_c, caller))(sendbuf, recvbuf, count, datatype, op, root, comm);
 }
 EXPORT int MPI_Reduce_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_c);
-  if (LIKELY(target != NULL)) return ((type_Reduce_c*)target)(sendbuf, recvbuf, count, datatype, op, root, comm);
-  return choose_Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce_c);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce_c*)target)(sendbuf, recvbuf, count, datatype, op, root, comm)
+      : choose_Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce_c PMPI_Reduce_c __attribute__((alias("MPI_Reduce_c")));
 
@@ -158,7 +174,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce_c(const void* sendbuf,
 EXPORT int MPI_Ireduce_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce_c);
   if (LIKELY(target != NULL)) return ((type_Ireduce_c*)target)(sendbuf, recvbuf, count, datatype, op, root, comm, request);
-  return choose_Ireduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, request, __builtin_return_address(0));
+  return choose_Ireduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, request, CALLER);
 }
 EXPORT type_Ireduce_c PMPI_Ireduce_c __attribute__((alias("MPI_Ireduce_c")));
 
@@ -169,7 +185,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_init_c(const void* send
 EXPORT int MPI_Reduce_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_init_c);
   if (LIKELY(target != NULL)) return ((type_Reduce_init_c*)target)(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
-  return choose_Reduce_init_c(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_init_c(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_init_c PMPI_Reduce_init_c __attribute__((alias("MPI_Reduce_init_c")));
 
@@ -178,9 +194,12 @@ static __attribute__((noinline, cold)) int choose_Allreduce(const void* sendbuf,
   return ((type_Allreduce*)tutti_choose(TUTTI_MPI_Allreduce, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allreduce);
-  if (LIKELY(target != NULL)) return ((type_Allreduce*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Allreduce(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allreduce, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allreduce);
+  const int code = LIKELY(target != NULL) ? ((type_Allreduce*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Allreduce(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allreduce PMPI_Allreduce __attribute__((alias("MPI_Allreduce")));
 
@@ -191,7 +210,7 @@ static __attribute__((noinline, cold)) int choose_Iallreduce(const void* sendbuf
 EXPORT int MPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallreduce);
   if (LIKELY(target != NULL)) return ((type_Iallreduce*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iallreduce PMPI_Iallreduce __attribute__((alias("MPI_Iallreduce")));
 
@@ -202,7 +221,7 @@ static __attribute__((noinline, cold)) int choose_Allreduce_init(const void* sen
 EXPORT int MPI_Allreduce_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allreduce_init);
   if (LIKELY(target != NULL)) return ((type_Allreduce_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Allreduce_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Allreduce_init PMPI_Allreduce_init __attribute__((alias("MPI_Allreduce_init")));
 
@@ -211,9 +230,12 @@ static __attribute__((noinline, cold)) int choose_Allreduce_c(const void* sendbu
   return ((type_Allreduce_c*)tutti_choose(TUTTI_MPI_Allreduce_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Allreduce_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allreduce_c);
-  if (LIKELY(target != NULL)) return ((type_Allreduce_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allreduce_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allreduce_c);
+  const int code = LIKELY(target != NULL) ? ((type_Allreduce_c*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allreduce_c PMPI_Allreduce_c __attribute__((alias("MPI_Allreduce_c")));
 
@@ -224,7 +246,7 @@ static __attribute__((noinline, cold)) int choose_Iallreduce_c(const void* sendb
 EXPORT int MPI_Iallreduce_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallreduce_c);
   if (LIKELY(target != NULL)) return ((type_Iallreduce_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iallreduce_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iallreduce_c(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iallreduce_c PMPI_Iallreduce_c __attribute__((alias("MPI_Iallreduce_c")));
 
@@ -235,7 +257,7 @@ static __attribute__((noinline, cold)) int choose_Allreduce_init_c(const void* s
 EXPORT int MPI_Allreduce_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allreduce_init_c);
   if (LIKELY(target != NULL)) return ((type_Allreduce_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Allreduce_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Allreduce_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Allreduce_init_c PMPI_Allreduce_init_c __attribute__((alias("MPI_Allreduce_init_c")));
 
@@ -244,9 +266,12 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_block(const voi
   return ((type_Reduce_scatter_block*)tutti_choose(TUTTI_MPI_Reduce_scatter_block, caller))(sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 EXPORT int MPI_Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_block);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_block*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm);
-  return choose_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce_scatter_block, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce_scatter_block);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce_scatter_block*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm)
+      : choose_Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce_scatter_block PMPI_Reduce_scatter_block __attribute__((alias("MPI_Reduce_scatter_block")));
 
@@ -257,7 +282,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce_scatter_block(const vo
 EXPORT int MPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce_scatter_block);
   if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_block*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
-  return choose_Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Ireduce_scatter_block PMPI_Ireduce_scatter_block __attribute__((alias("MPI_Ireduce_scatter_block")));
 
@@ -268,7 +293,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_block_init(cons
 EXPORT int MPI_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_scatter_block_init);
   if (LIKELY(target != NULL)) return ((type_Reduce_scatter_block_init*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_scatter_block_init PMPI_Reduce_scatter_block_init __attribute__((alias("MPI_Reduce_scatter_block_init")));
 
@@ -277,9 +302,12 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_block_c(const v
   return ((type_Reduce_scatter_block_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_block_c, caller))(sendbuf, recvbuf, recvcount, datatype, op, comm);
 }
 EXPORT int MPI_Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, long long recvcount, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_block_c);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_block_c*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm);
-  return choose_Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce_scatter_block_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce_scatter_block_c);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce_scatter_block_c*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm)
+      : choose_Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce_scatter_block_c PMPI_Reduce_scatter_block_c __attribute__((alias("MPI_Reduce_scatter_block_c")));
 
@@ -290,7 +318,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce_scatter_block_c(const 
 EXPORT int MPI_Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, long long recvcount, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce_scatter_block_c);
   if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_block_c*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
-  return choose_Ireduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Ireduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Ireduce_scatter_block_c PMPI_Ireduce_scatter_block_c __attribute__((alias("MPI_Ireduce_scatter_block_c")));
 
@@ -301,7 +329,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_block_init_c(co
 EXPORT int MPI_Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, long long recvcount, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_scatter_block_init_c);
   if (LIKELY(target != NULL)) return ((type_Reduce_scatter_block_init_c*)target)(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_block_init_c(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_scatter_block_init_c(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_scatter_block_init_c PMPI_Reduce_scatter_block_init_c __attribute__((alias("MPI_Reduce_scatter_block_init_c")));
 
@@ -310,9 +338,12 @@ static __attribute__((noinline, cold)) int choose_Allgather(const void* sendbuf,
   return ((type_Allgather*)tutti_choose(TUTTI_MPI_Allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allgather);
-  if (LIKELY(target != NULL)) return ((type_Allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allgather, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allgather);
+  const int code = LIKELY(target != NULL) ? ((type_Allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allgather PMPI_Allgather __attribute__((alias("MPI_Allgather")));
 
@@ -323,7 +354,7 @@ static __attribute__((noinline, cold)) int choose_Iallgather(const void* sendbuf
 EXPORT int MPI_Iallgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallgather);
   if (LIKELY(target != NULL)) return ((type_Iallgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Iallgather PMPI_Iallgather __attribute__((alias("MPI_Iallgather")));
 
@@ -334,7 +365,7 @@ static __attribute__((noinline, cold)) int choose_Allgather_init(const void* sen
 EXPORT int MPI_Allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allgather_init);
   if (LIKELY(target != NULL)) return ((type_Allgather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Allgather_init PMPI_Allgather_init __attribute__((alias("MPI_Allgather_init")));
 
@@ -343,9 +374,12 @@ static __attribute__((noinline, cold)) int choose_Allgather_c(const void* sendbu
   return ((type_Allgather_c*)tutti_choose(TUTTI_MPI_Allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allgather_c);
-  if (LIKELY(target != NULL)) return ((type_Allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allgather_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allgather_c);
+  const int code = LIKELY(target != NULL) ? ((type_Allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allgather_c PMPI_Allgather_c __attribute__((alias("MPI_Allgather_c")));
 
@@ -356,7 +390,7 @@ static __attribute__((noinline, cold)) int choose_Iallgather_c(const void* sendb
 EXPORT int MPI_Iallgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallgather_c);
   if (LIKELY(target != NULL)) return ((type_Iallgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Iallgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Iallgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Iallgather_c PMPI_Iallgather_c __attribute__((alias("MPI_Iallgather_c")));
 
@@ -367,7 +401,7 @@ static __attribute__((noinline, cold)) int choose_Allgather_init_c(const void* s
 EXPORT int MPI_Allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allgather_init_c);
   if (LIKELY(target != NULL)) return ((type_Allgather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Allgather_init_c PMPI_Allgather_init_c __attribute__((alias("MPI_Allgather_init_c")));
 
@@ -376,9 +410,12 @@ static __attribute__((noinline, cold)) int choose_Allgatherv(const void* sendbuf
   return ((type_Allgatherv*)tutti_choose(TUTTI_MPI_Allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 EXPORT int MPI_Allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allgatherv);
-  if (LIKELY(target != NULL)) return ((type_Allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-  return choose_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allgatherv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allgatherv);
+  const int code = LIKELY(target != NULL) ? ((type_Allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allgatherv PMPI_Allgatherv __attribute__((alias("MPI_Allgatherv")));
 
@@ -389,7 +426,7 @@ static __attribute__((noinline, cold)) int choose_Iallgatherv(const void* sendbu
 EXPORT int MPI_Iallgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallgatherv);
   if (LIKELY(target != NULL)) return ((type_Iallgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Iallgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Iallgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
 }
 EXPORT type_Iallgatherv PMPI_Iallgatherv __attribute__((alias("MPI_Iallgatherv")));
 
@@ -400,7 +437,7 @@ static __attribute__((noinline, cold)) int choose_Allgatherv_init(const void* se
 EXPORT int MPI_Allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allgatherv_init);
   if (LIKELY(target != NULL)) return ((type_Allgatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Allgatherv_init PMPI_Allgatherv_init __attribute__((alias("MPI_Allgatherv_init")));
 
@@ -409,9 +446,12 @@ static __attribute__((noinline, cold)) int choose_Allgatherv_c(const void* sendb
   return ((type_Allgatherv_c*)tutti_choose(TUTTI_MPI_Allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 EXPORT int MPI_Allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Allgatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-  return choose_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Allgatherv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Allgatherv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Allgatherv_c PMPI_Allgatherv_c __attribute__((alias("MPI_Allgatherv_c")));
 
@@ -422,7 +462,7 @@ static __attribute__((noinline, cold)) int choose_Iallgatherv_c(const void* send
 EXPORT int MPI_Iallgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iallgatherv_c);
   if (LIKELY(target != NULL)) return ((type_Iallgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Iallgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Iallgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
 }
 EXPORT type_Iallgatherv_c PMPI_Iallgatherv_c __attribute__((alias("MPI_Iallgatherv_c")));
 
@@ -433,7 +473,7 @@ static __attribute__((noinline, cold)) int choose_Allgatherv_init_c(const void* 
 EXPORT int MPI_Allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Allgatherv_init_c);
   if (LIKELY(target != NULL)) return ((type_Allgatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Allgatherv_init_c PMPI_Allgatherv_init_c __attribute__((alias("MPI_Allgatherv_init_c")));
 
@@ -442,9 +482,12 @@ static __attribute__((noinline, cold)) int choose_Gather(const void* sendbuf, in
   return ((type_Gather*)tutti_choose(TUTTI_MPI_Gather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Gather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gather);
-  if (LIKELY(target != NULL)) return ((type_Gather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Gather, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Gather);
+  const int code = LIKELY(target != NULL) ? ((type_Gather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Gather PMPI_Gather __attribute__((alias("MPI_Gather")));
 
@@ -455,7 +498,7 @@ static __attribute__((noinline, cold)) int choose_Igather(const void* sendbuf, i
 EXPORT int MPI_Igather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Igather);
   if (LIKELY(target != NULL)) return ((type_Igather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Igather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Igather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Igather PMPI_Igather __attribute__((alias("MPI_Igather")));
 
@@ -466,7 +509,7 @@ static __attribute__((noinline, cold)) int choose_Gather_init(const void* sendbu
 EXPORT int MPI_Gather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Gather_init);
   if (LIKELY(target != NULL)) return ((type_Gather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Gather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Gather_init PMPI_Gather_init __attribute__((alias("MPI_Gather_init")));
 
@@ -475,9 +518,12 @@ static __attribute__((noinline, cold)) int choose_Gather_c(const void* sendbuf, 
   return ((type_Gather_c*)tutti_choose(TUTTI_MPI_Gather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Gather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gather_c);
-  if (LIKELY(target != NULL)) return ((type_Gather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Gather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Gather_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Gather_c);
+  const int code = LIKELY(target != NULL) ? ((type_Gather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Gather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Gather_c PMPI_Gather_c __attribute__((alias("MPI_Gather_c")));
 
@@ -488,7 +534,7 @@ static __attribute__((noinline, cold)) int choose_Igather_c(const void* sendbuf,
 EXPORT int MPI_Igather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Igather_c);
   if (LIKELY(target != NULL)) return ((type_Igather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Igather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Igather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Igather_c PMPI_Igather_c __attribute__((alias("MPI_Igather_c")));
 
@@ -499,7 +545,7 @@ static __attribute__((noinline, cold)) int choose_Gather_init_c(const void* send
 EXPORT int MPI_Gather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Gather_init_c);
   if (LIKELY(target != NULL)) return ((type_Gather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Gather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Gather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Gather_init_c PMPI_Gather_init_c __attribute__((alias("MPI_Gather_init_c")));
 
@@ -508,9 +554,12 @@ static __attribute__((noinline, cold)) int choose_Scatter(const void* sendbuf, i
   return ((type_Scatter*)tutti_choose(TUTTI_MPI_Scatter, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Scatter(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatter);
-  if (LIKELY(target != NULL)) return ((type_Scatter*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scatter, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scatter);
+  const int code = LIKELY(target != NULL) ? ((type_Scatter*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scatter PMPI_Scatter __attribute__((alias("MPI_Scatter")));
 
@@ -521,7 +570,7 @@ static __attribute__((noinline, cold)) int choose_Iscatter(const void* sendbuf, 
 EXPORT int MPI_Iscatter(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscatter);
   if (LIKELY(target != NULL)) return ((type_Iscatter*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Iscatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Iscatter PMPI_Iscatter __attribute__((alias("MPI_Iscatter")));
 
@@ -532,7 +581,7 @@ static __attribute__((noinline, cold)) int choose_Scatter_init(const void* sendb
 EXPORT int MPI_Scatter_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scatter_init);
   if (LIKELY(target != NULL)) return ((type_Scatter_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Scatter_init PMPI_Scatter_init __attribute__((alias("MPI_Scatter_init")));
 
@@ -541,9 +590,12 @@ static __attribute__((noinline, cold)) int choose_Scatter_c(const void* sendbuf,
   return ((type_Scatter_c*)tutti_choose(TUTTI_MPI_Scatter_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Scatter_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatter_c);
-  if (LIKELY(target != NULL)) return ((type_Scatter_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatter_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scatter_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scatter_c);
+  const int code = LIKELY(target != NULL) ? ((type_Scatter_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Scatter_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scatter_c PMPI_Scatter_c __attribute__((alias("MPI_Scatter_c")));
 
@@ -554,7 +606,7 @@ static __attribute__((noinline, cold)) int choose_Iscatter_c(const void* sendbuf
 EXPORT int MPI_Iscatter_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscatter_c);
   if (LIKELY(target != NULL)) return ((type_Iscatter_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatter_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Iscatter_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Iscatter_c PMPI_Iscatter_c __attribute__((alias("MPI_Iscatter_c")));
 
@@ -565,7 +617,7 @@ static __attribute__((noinline, cold)) int choose_Scatter_init_c(const void* sen
 EXPORT int MPI_Scatter_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scatter_init_c);
   if (LIKELY(target != NULL)) return ((type_Scatter_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatter_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Scatter_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Scatter_init_c PMPI_Scatter_init_c __attribute__((alias("MPI_Scatter_init_c")));
 
@@ -574,9 +626,12 @@ static __attribute__((noinline, cold)) int choose_Alltoall(const void* sendbuf, 
   return ((type_Alltoall*)tutti_choose(TUTTI_MPI_Alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoall);
-  if (LIKELY(target != NULL)) return ((type_Alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoall, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoall);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoall PMPI_Alltoall __attribute__((alias("MPI_Alltoall")));
 
@@ -587,7 +642,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoall(const void* sendbuf,
 EXPORT int MPI_Ialltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoall);
   if (LIKELY(target != NULL)) return ((type_Ialltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ialltoall PMPI_Ialltoall __attribute__((alias("MPI_Ialltoall")));
 
@@ -598,7 +653,7 @@ static __attribute__((noinline, cold)) int choose_Alltoall_init(const void* send
 EXPORT int MPI_Alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoall_init);
   if (LIKELY(target != NULL)) return ((type_Alltoall_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Alltoall_init PMPI_Alltoall_init __attribute__((alias("MPI_Alltoall_init")));
 
@@ -607,9 +662,12 @@ static __attribute__((noinline, cold)) int choose_Alltoall_c(const void* sendbuf
   return ((type_Alltoall_c*)tutti_choose(TUTTI_MPI_Alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoall_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoall_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoall_c);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoall_c PMPI_Alltoall_c __attribute__((alias("MPI_Alltoall_c")));
 
@@ -620,7 +678,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoall_c(const void* sendbu
 EXPORT int MPI_Ialltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoall_c);
   if (LIKELY(target != NULL)) return ((type_Ialltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ialltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ialltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ialltoall_c PMPI_Ialltoall_c __attribute__((alias("MPI_Ialltoall_c")));
 
@@ -631,7 +689,7 @@ static __attribute__((noinline, cold)) int choose_Alltoall_init_c(const void* se
 EXPORT int MPI_Alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoall_init_c);
   if (LIKELY(target != NULL)) return ((type_Alltoall_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Alltoall_init_c PMPI_Alltoall_init_c __attribute__((alias("MPI_Alltoall_init_c")));
 
@@ -640,9 +698,12 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter(const void* sen
   return ((type_Reduce_scatter*)tutti_choose(TUTTI_MPI_Reduce_scatter, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 EXPORT int MPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-  return choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce_scatter, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce_scatter);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm)
+      : choose_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce_scatter PMPI_Reduce_scatter __attribute__((alias("MPI_Reduce_scatter")));
 
@@ -653,7 +714,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce_scatter(const void* se
 EXPORT int MPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce_scatter);
   if (LIKELY(target != NULL)) return ((type_Ireduce_scatter*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-  return choose_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Ireduce_scatter PMPI_Ireduce_scatter __attribute__((alias("MPI_Ireduce_scatter")));
 
@@ -664,7 +725,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_init(const void
 EXPORT int MPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_scatter_init);
   if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_scatter_init(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_scatter_init PMPI_Reduce_scatter_init __attribute__((alias("MPI_Reduce_scatter_init")));
 
@@ -673,9 +734,12 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_c(const void* s
   return ((type_Reduce_scatter_c*)tutti_choose(TUTTI_MPI_Reduce_scatter_c, caller))(sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 EXPORT int MPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Reduce_scatter_c);
-  if (LIKELY(target != NULL)) return ((type_Reduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm);
-  return choose_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Reduce_scatter_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Reduce_scatter_c);
+  const int code = LIKELY(target != NULL) ? ((type_Reduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm)
+      : choose_Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Reduce_scatter_c PMPI_Reduce_scatter_c __attribute__((alias("MPI_Reduce_scatter_c")));
 
@@ -686,7 +750,7 @@ static __attribute__((noinline, cold)) int choose_Ireduce_scatter_c(const void* 
 EXPORT int MPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ireduce_scatter_c);
   if (LIKELY(target != NULL)) return ((type_Ireduce_scatter_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
-  return choose_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Ireduce_scatter_c PMPI_Ireduce_scatter_c __attribute__((alias("MPI_Ireduce_scatter_c")));
 
@@ -697,7 +761,7 @@ static __attribute__((noinline, cold)) int choose_Reduce_scatter_init_c(const vo
 EXPORT int MPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const void* recvcounts, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Reduce_scatter_init_c);
   if (LIKELY(target != NULL)) return ((type_Reduce_scatter_init_c*)target)(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
-  return choose_Reduce_scatter_init_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Reduce_scatter_init_c(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Reduce_scatter_init_c PMPI_Reduce_scatter_init_c __attribute__((alias("MPI_Reduce_scatter_init_c")));
 
@@ -706,9 +770,12 @@ static __attribute__((noinline, cold)) int choose_Scan(const void* sendbuf, void
   return ((type_Scan*)tutti_choose(TUTTI_MPI_Scan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Scan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scan);
-  if (LIKELY(target != NULL)) return ((type_Scan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Scan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scan, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scan);
+  const int code = LIKELY(target != NULL) ? ((type_Scan*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Scan(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scan PMPI_Scan __attribute__((alias("MPI_Scan")));
 
@@ -719,7 +786,7 @@ static __attribute__((noinline, cold)) int choose_Iscan(const void* sendbuf, voi
 EXPORT int MPI_Iscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscan);
   if (LIKELY(target != NULL)) return ((type_Iscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iscan(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iscan PMPI_Iscan __attribute__((alias("MPI_Iscan")));
 
@@ -730,7 +797,7 @@ static __attribute__((noinline, cold)) int choose_Scan_init(const void* sendbuf,
 EXPORT int MPI_Scan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scan_init);
   if (LIKELY(target != NULL)) return ((type_Scan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Scan_init PMPI_Scan_init __attribute__((alias("MPI_Scan_init")));
 
@@ -739,9 +806,12 @@ static __attribute__((noinline, cold)) int choose_Scan_c(const void* sendbuf, vo
   return ((type_Scan_c*)tutti_choose(TUTTI_MPI_Scan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Scan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scan_c);
-  if (LIKELY(target != NULL)) return ((type_Scan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scan_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scan_c);
+  const int code = LIKELY(target != NULL) ? ((type_Scan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Scan_c(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scan_c PMPI_Scan_c __attribute__((alias("MPI_Scan_c")));
 
@@ -752,7 +822,7 @@ static __attribute__((noinline, cold)) int choose_Iscan_c(const void* sendbuf, v
 EXPORT int MPI_Iscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscan_c);
   if (LIKELY(target != NULL)) return ((type_Iscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iscan_c PMPI_Iscan_c __attribute__((alias("MPI_Iscan_c")));
 
@@ -763,7 +833,7 @@ static __attribute__((noinline, cold)) int choose_Scan_init_c(const void* sendbu
 EXPORT int MPI_Scan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scan_init_c);
   if (LIKELY(target != NULL)) return ((type_Scan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Scan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Scan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Scan_init_c PMPI_Scan_init_c __attribute__((alias("MPI_Scan_init_c")));
 
@@ -772,9 +842,12 @@ static __attribute__((noinline, cold)) int choose_Exscan(const void* sendbuf, vo
   return ((type_Exscan*)tutti_choose(TUTTI_MPI_Exscan, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Exscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Exscan);
-  if (LIKELY(target != NULL)) return ((type_Exscan*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Exscan(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Exscan, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Exscan);
+  const int code = LIKELY(target != NULL) ? ((type_Exscan*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Exscan(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Exscan PMPI_Exscan __attribute__((alias("MPI_Exscan")));
 
@@ -785,7 +858,7 @@ static __attribute__((noinline, cold)) int choose_Iexscan(const void* sendbuf, v
 EXPORT int MPI_Iexscan(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iexscan);
   if (LIKELY(target != NULL)) return ((type_Iexscan*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iexscan(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iexscan PMPI_Iexscan __attribute__((alias("MPI_Iexscan")));
 
@@ -796,7 +869,7 @@ static __attribute__((noinline, cold)) int choose_Exscan_init(const void* sendbu
 EXPORT int MPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Exscan_init);
   if (LIKELY(target != NULL)) return ((type_Exscan_init*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Exscan_init PMPI_Exscan_init __attribute__((alias("MPI_Exscan_init")));
 
@@ -805,9 +878,12 @@ static __attribute__((noinline, cold)) int choose_Exscan_c(const void* sendbuf, 
   return ((type_Exscan_c*)tutti_choose(TUTTI_MPI_Exscan_c, caller))(sendbuf, recvbuf, count, datatype, op, comm);
 }
 EXPORT int MPI_Exscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Exscan_c);
-  if (LIKELY(target != NULL)) return ((type_Exscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm);
-  return choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Exscan_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Exscan_c);
+  const int code = LIKELY(target != NULL) ? ((type_Exscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm)
+      : choose_Exscan_c(sendbuf, recvbuf, count, datatype, op, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Exscan_c PMPI_Exscan_c __attribute__((alias("MPI_Exscan_c")));
 
@@ -818,7 +894,7 @@ static __attribute__((noinline, cold)) int choose_Iexscan_c(const void* sendbuf,
 EXPORT int MPI_Iexscan_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iexscan_c);
   if (LIKELY(target != NULL)) return ((type_Iexscan_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, request);
-  return choose_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, __builtin_return_address(0));
+  return choose_Iexscan_c(sendbuf, recvbuf, count, datatype, op, comm, request, CALLER);
 }
 EXPORT type_Iexscan_c PMPI_Iexscan_c __attribute__((alias("MPI_Iexscan_c")));
 
@@ -829,7 +905,7 @@ static __attribute__((noinline, cold)) int choose_Exscan_init_c(const void* send
 EXPORT int MPI_Exscan_init_c(const void* sendbuf, void* recvbuf, long long count, handle datatype, handle op, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Exscan_init_c);
   if (LIKELY(target != NULL)) return ((type_Exscan_init_c*)target)(sendbuf, recvbuf, count, datatype, op, comm, info, request);
-  return choose_Exscan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, __builtin_return_address(0));
+  return choose_Exscan_init_c(sendbuf, recvbuf, count, datatype, op, comm, info, request, CALLER);
 }
 EXPORT type_Exscan_init_c PMPI_Exscan_init_c __attribute__((alias("MPI_Exscan_init_c")));
 
@@ -838,9 +914,12 @@ static __attribute__((noinline, cold)) int choose_Gatherv(const void* sendbuf, i
   return ((type_Gatherv*)tutti_choose(TUTTI_MPI_Gatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
 }
 EXPORT int MPI_Gatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gatherv);
-  if (LIKELY(target != NULL)) return ((type_Gatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-  return choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Gatherv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Gatherv);
+  const int code = LIKELY(target != NULL) ? ((type_Gatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm)
+      : choose_Gatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Gatherv PMPI_Gatherv __attribute__((alias("MPI_Gatherv")));
 
@@ -851,7 +930,7 @@ static __attribute__((noinline, cold)) int choose_Igatherv(const void* sendbuf, 
 EXPORT int MPI_Igatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Igatherv);
   if (LIKELY(target != NULL)) return ((type_Igatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-  return choose_Igatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Igatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Igatherv PMPI_Igatherv __attribute__((alias("MPI_Igatherv")));
 
@@ -862,7 +941,7 @@ static __attribute__((noinline, cold)) int choose_Gatherv_init(const void* sendb
 EXPORT int MPI_Gatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Gatherv_init);
   if (LIKELY(target != NULL)) return ((type_Gatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-  return choose_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Gatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Gatherv_init PMPI_Gatherv_init __attribute__((alias("MPI_Gatherv_init")));
 
@@ -871,9 +950,12 @@ static __attribute__((noinline, cold)) int choose_Gatherv_c(const void* sendbuf,
   return ((type_Gatherv_c*)tutti_choose(TUTTI_MPI_Gatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
 }
 EXPORT int MPI_Gatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Gatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Gatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
-  return choose_Gatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Gatherv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Gatherv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Gatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm)
+      : choose_Gatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Gatherv_c PMPI_Gatherv_c __attribute__((alias("MPI_Gatherv_c")));
 
@@ -884,7 +966,7 @@ static __attribute__((noinline, cold)) int choose_Igatherv_c(const void* sendbuf
 EXPORT int MPI_Igatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Igatherv_c);
   if (LIKELY(target != NULL)) return ((type_Igatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
-  return choose_Igatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Igatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Igatherv_c PMPI_Igatherv_c __attribute__((alias("MPI_Igatherv_c")));
 
@@ -895,7 +977,7 @@ static __attribute__((noinline, cold)) int choose_Gatherv_init_c(const void* sen
 EXPORT int MPI_Gatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Gatherv_init_c);
   if (LIKELY(target != NULL)) return ((type_Gatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
-  return choose_Gatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Gatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Gatherv_init_c PMPI_Gatherv_init_c __attribute__((alias("MPI_Gatherv_init_c")));
 
@@ -904,9 +986,12 @@ static __attribute__((noinline, cold)) int choose_Scatterv(const void* sendbuf, 
   return ((type_Scatterv*)tutti_choose(TUTTI_MPI_Scatterv, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Scatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatterv);
-  if (LIKELY(target != NULL)) return ((type_Scatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scatterv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scatterv);
+  const int code = LIKELY(target != NULL) ? ((type_Scatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scatterv PMPI_Scatterv __attribute__((alias("MPI_Scatterv")));
 
@@ -917,7 +1002,7 @@ static __attribute__((noinline, cold)) int choose_Iscatterv(const void* sendbuf,
 EXPORT int MPI_Iscatterv(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscatterv);
   if (LIKELY(target != NULL)) return ((type_Iscatterv*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Iscatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Iscatterv PMPI_Iscatterv __attribute__((alias("MPI_Iscatterv")));
 
@@ -928,7 +1013,7 @@ static __attribute__((noinline, cold)) int choose_Scatterv_init(const void* send
 EXPORT int MPI_Scatterv_init(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, int recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scatterv_init);
   if (LIKELY(target != NULL)) return ((type_Scatterv_init*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Scatterv_init PMPI_Scatterv_init __attribute__((alias("MPI_Scatterv_init")));
 
@@ -937,9 +1022,12 @@ static __attribute__((noinline, cold)) int choose_Scatterv_c(const void* sendbuf
   return ((type_Scatterv_c*)tutti_choose(TUTTI_MPI_Scatterv_c, caller))(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
 }
 EXPORT int MPI_Scatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Scatterv_c);
-  if (LIKELY(target != NULL)) return ((type_Scatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
-  return choose_Scatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Scatterv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Scatterv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Scatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm)
+      : choose_Scatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Scatterv_c PMPI_Scatterv_c __attribute__((alias("MPI_Scatterv_c")));
 
@@ -950,7 +1038,7 @@ static __attribute__((noinline, cold)) int choose_Iscatterv_c(const void* sendbu
 EXPORT int MPI_Iscatterv_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Iscatterv_c);
   if (LIKELY(target != NULL)) return ((type_Iscatterv_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
-  return choose_Iscatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, __builtin_return_address(0));
+  return choose_Iscatterv_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request, CALLER);
 }
 EXPORT type_Iscatterv_c PMPI_Iscatterv_c __attribute__((alias("MPI_Iscatterv_c")));
 
@@ -961,7 +1049,7 @@ static __attribute__((noinline, cold)) int choose_Scatterv_init_c(const void* se
 EXPORT int MPI_Scatterv_init_c(const void* sendbuf, const void* sendcounts, const void* displs, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, int root, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Scatterv_init_c);
   if (LIKELY(target != NULL)) return ((type_Scatterv_init_c*)target)(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
-  return choose_Scatterv_init_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, __builtin_return_address(0));
+  return choose_Scatterv_init_c(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request, CALLER);
 }
 EXPORT type_Scatterv_init_c PMPI_Scatterv_init_c __attribute__((alias("MPI_Scatterv_init_c")));
 
@@ -970,9 +1058,12 @@ static __attribute__((noinline, cold)) int choose_Alltoallv(const void* sendbuf,
   return ((type_Alltoallv*)tutti_choose(TUTTI_MPI_Alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 EXPORT int MPI_Alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoallv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoallv);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoallv PMPI_Alltoallv __attribute__((alias("MPI_Alltoallv")));
 
@@ -983,7 +1074,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoallv(const void* sendbuf
 EXPORT int MPI_Ialltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoallv);
   if (LIKELY(target != NULL)) return ((type_Ialltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ialltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ialltoallv PMPI_Ialltoallv __attribute__((alias("MPI_Ialltoallv")));
 
@@ -994,7 +1085,7 @@ static __attribute__((noinline, cold)) int choose_Alltoallv_init(const void* sen
 EXPORT int MPI_Alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoallv_init);
   if (LIKELY(target != NULL)) return ((type_Alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Alltoallv_init PMPI_Alltoallv_init __attribute__((alias("MPI_Alltoallv_init")));
 
@@ -1003,9 +1094,12 @@ static __attribute__((noinline, cold)) int choose_Alltoallv_c(const void* sendbu
   return ((type_Alltoallv_c*)tutti_choose(TUTTI_MPI_Alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 EXPORT int MPI_Alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallv_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoallv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoallv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoallv_c PMPI_Alltoallv_c __attribute__((alias("MPI_Alltoallv_c")));
 
@@ -1016,7 +1110,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoallv_c(const void* sendb
 EXPORT int MPI_Ialltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoallv_c);
   if (LIKELY(target != NULL)) return ((type_Ialltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ialltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ialltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ialltoallv_c PMPI_Ialltoallv_c __attribute__((alias("MPI_Ialltoallv_c")));
 
@@ -1027,7 +1121,7 @@ static __attribute__((noinline, cold)) int choose_Alltoallv_init_c(const void* s
 EXPORT int MPI_Alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoallv_init_c);
   if (LIKELY(target != NULL)) return ((type_Alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Alltoallv_init_c PMPI_Alltoallv_init_c __attribute__((alias("MPI_Alltoallv_init_c")));
 
@@ -1036,9 +1130,12 @@ static __attribute__((noinline, cold)) int choose_Alltoallw(const void* sendbuf,
   return ((type_Alltoallw*)tutti_choose(TUTTI_MPI_Alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT int MPI_Alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoallw, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoallw);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoallw PMPI_Alltoallw __attribute__((alias("MPI_Alltoallw")));
 
@@ -1049,7 +1146,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoallw(const void* sendbuf
 EXPORT int MPI_Ialltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoallw);
   if (LIKELY(target != NULL)) return ((type_Ialltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+  return choose_Ialltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
 }
 EXPORT type_Ialltoallw PMPI_Ialltoallw __attribute__((alias("MPI_Ialltoallw")));
 
@@ -1060,7 +1157,7 @@ static __attribute__((noinline, cold)) int choose_Alltoallw_init(const void* sen
 EXPORT int MPI_Alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoallw_init);
   if (LIKELY(target != NULL)) return ((type_Alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
 }
 EXPORT type_Alltoallw_init PMPI_Alltoallw_init __attribute__((alias("MPI_Alltoallw_init")));
 
@@ -1069,9 +1166,12 @@ static __attribute__((noinline, cold)) int choose_Alltoallw_c(const void* sendbu
   return ((type_Alltoallw_c*)tutti_choose(TUTTI_MPI_Alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT int MPI_Alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Alltoallw_c);
-  if (LIKELY(target != NULL)) return ((type_Alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Alltoallw_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Alltoallw_c);
+  const int code = LIKELY(target != NULL) ? ((type_Alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Alltoallw_c PMPI_Alltoallw_c __attribute__((alias("MPI_Alltoallw_c")));
 
@@ -1082,7 +1182,7 @@ static __attribute__((noinline, cold)) int choose_Ialltoallw_c(const void* sendb
 EXPORT int MPI_Ialltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ialltoallw_c);
   if (LIKELY(target != NULL)) return ((type_Ialltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ialltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+  return choose_Ialltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
 }
 EXPORT type_Ialltoallw_c PMPI_Ialltoallw_c __attribute__((alias("MPI_Ialltoallw_c")));
 
@@ -1093,7 +1193,7 @@ static __attribute__((noinline, cold)) int choose_Alltoallw_init_c(const void* s
 EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Alltoallw_init_c);
   if (LIKELY(target != NULL)) return ((type_Alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+  return choose_Alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
 }
 EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
@@ -1102,9 +1202,12 @@ static __attribute__((noinline, cold)) int choose_Comm_dup(handle comm, void* ne
   return ((type_Comm_dup*)tutti_choose(TUTTI_MPI_Comm_dup, caller))(comm, newcomm);
 }
 EXPORT int MPI_Comm_dup(handle comm, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_dup);
-  if (LIKELY(target != NULL)) return ((type_Comm_dup*)target)(comm, newcomm);
-  return choose_Comm_dup(comm, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_dup, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_dup);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_dup*)target)(comm, newcomm)
+      : choose_Comm_dup(comm, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_dup PMPI_Comm_dup __attribute__((alias("MPI_Comm_dup")));
 
@@ -1113,9 +1216,12 @@ static __attribute__((noinline, cold)) int choose_Comm_dup_with_info(handle comm
   return ((type_Comm_dup_with_info*)tutti_choose(TUTTI_MPI_Comm_dup_with_info, caller))(comm, info, newcomm);
 }
 EXPORT int MPI_Comm_dup_with_info(handle comm, handle info, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_dup_with_info);
-  if (LIKELY(target != NULL)) return ((type_Comm_dup_with_info*)target)(comm, info, newcomm);
-  return choose_Comm_dup_with_info(comm, info, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_dup_with_info, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_dup_with_info);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_dup_with_info*)target)(comm, info, newcomm)
+      : choose_Comm_dup_with_info(comm, info, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_dup_with_info PMPI_Comm_dup_with_info __attribute__((alias("MPI_Comm_dup_with_info")));
 
@@ -1126,7 +1232,7 @@ static __attribute__((noinline, cold)) int choose_Comm_idup(handle comm, void* n
 EXPORT int MPI_Comm_idup(handle comm, void* newcomm, void* request) {
   void* target = TARGET(TUTTI_MPI_Comm_idup);
   if (LIKELY(target != NULL)) return ((type_Comm_idup*)target)(comm, newcomm, request);
-  return choose_Comm_idup(comm, newcomm, request, __builtin_return_address(0));
+  return choose_Comm_idup(comm, newcomm, request, CALLER);
 }
 EXPORT type_Comm_idup PMPI_Comm_idup __attribute__((alias("MPI_Comm_idup")));
 
@@ -1137,7 +1243,7 @@ static __attribute__((noinline, cold)) int choose_Comm_idup_with_info(handle com
 EXPORT int MPI_Comm_idup_with_info(handle comm, handle info, void* newcomm, void* request) {
   void* target = TARGET(TUTTI_MPI_Comm_idup_with_info);
   if (LIKELY(target != NULL)) return ((type_Comm_idup_with_info*)target)(comm, info, newcomm, request);
-  return choose_Comm_idup_with_info(comm, info, newcomm, request, __builtin_return_address(0));
+  return choose_Comm_idup_with_info(comm, info, newcomm, request, CALLER);
 }
 EXPORT type_Comm_idup_with_info PMPI_Comm_idup_with_info __attribute__((alias("MPI_Comm_idup_with_info")));
 
@@ -1146,9 +1252,12 @@ static __attribute__((noinline, cold)) int choose_Comm_split(handle comm, int co
   return ((type_Comm_split*)tutti_choose(TUTTI_MPI_Comm_split, caller))(comm, color, key, newcomm);
 }
 EXPORT int MPI_Comm_split(handle comm, int color, int key, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_split);
-  if (LIKELY(target != NULL)) return ((type_Comm_split*)target)(comm, color, key, newcomm);
-  return choose_Comm_split(comm, color, key, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_split, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_split);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_split*)target)(comm, color, key, newcomm)
+      : choose_Comm_split(comm, color, key, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_split PMPI_Comm_split __attribute__((alias("MPI_Comm_split")));
 
@@ -1157,9 +1266,12 @@ static __attribute__((noinline, cold)) int choose_Comm_split_type(handle comm, i
   return ((type_Comm_split_type*)tutti_choose(TUTTI_MPI_Comm_split_type, caller))(comm, split_type, key, info, newcomm);
 }
 EXPORT int MPI_Comm_split_type(handle comm, int split_type, int key, handle info, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_split_type);
-  if (LIKELY(target != NULL)) return ((type_Comm_split_type*)target)(comm, split_type, key, info, newcomm);
-  return choose_Comm_split_type(comm, split_type, key, info, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_split_type, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_split_type);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_split_type*)target)(comm, split_type, key, info, newcomm)
+      : choose_Comm_split_type(comm, split_type, key, info, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_split_type PMPI_Comm_split_type __attribute__((alias("MPI_Comm_split_type")));
 
@@ -1168,9 +1280,12 @@ static __attribute__((noinline, cold)) int choose_Comm_create(handle comm, handl
   return ((type_Comm_create*)tutti_choose(TUTTI_MPI_Comm_create, caller))(comm, group, newcomm);
 }
 EXPORT int MPI_Comm_create(handle comm, handle group, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_create);
-  if (LIKELY(target != NULL)) return ((type_Comm_create*)target)(comm, group, newcomm);
-  return choose_Comm_create(comm, group, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_create, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_create);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_create*)target)(comm, group, newcomm)
+      : choose_Comm_create(comm, group, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_create PMPI_Comm_create __attribute__((alias("MPI_Comm_create")));
 
@@ -1179,9 +1294,12 @@ static __attribute__((noinline, cold)) int choose_Comm_create_group(handle comm,
   return ((type_Comm_create_group*)tutti_choose(TUTTI_MPI_Comm_create_group, caller))(comm, group, tag, newcomm);
 }
 EXPORT int MPI_Comm_create_group(handle comm, handle group, int tag, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Comm_create_group);
-  if (LIKELY(target != NULL)) return ((type_Comm_create_group*)target)(comm, group, tag, newcomm);
-  return choose_Comm_create_group(comm, group, tag, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_create_group, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, tag);
+  void* const target = TARGET(TUTTI_MPI_Comm_create_group);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_create_group*)target)(comm, group, tag, newcomm)
+      : choose_Comm_create_group(comm, group, tag, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_create_group PMPI_Comm_create_group __attribute__((alias("MPI_Comm_create_group")));
 
@@ -1190,9 +1308,12 @@ static __attribute__((noinline, cold)) int choose_Cart_create(handle comm, int n
   return ((type_Cart_create*)tutti_choose(TUTTI_MPI_Cart_create, caller))(comm, ndims, dims, periods, reorder, newcomm);
 }
 EXPORT int MPI_Cart_create(handle comm, int ndims, const void* dims, const void* periods, int reorder, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Cart_create);
-  if (LIKELY(target != NULL)) return ((type_Cart_create*)target)(comm, ndims, dims, periods, reorder, newcomm);
-  return choose_Cart_create(comm, ndims, dims, periods, reorder, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Cart_create, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Cart_create);
+  const int code = LIKELY(target != NULL) ? ((type_Cart_create*)target)(comm, ndims, dims, periods, reorder, newcomm)
+      : choose_Cart_create(comm, ndims, dims, periods, reorder, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Cart_create PMPI_Cart_create __attribute__((alias("MPI_Cart_create")));
 
@@ -1201,9 +1322,12 @@ static __attribute__((noinline, cold)) int choose_Cart_sub(handle comm, const vo
   return ((type_Cart_sub*)tutti_choose(TUTTI_MPI_Cart_sub, caller))(comm, remain_dims, newcomm);
 }
 EXPORT int MPI_Cart_sub(handle comm, const void* remain_dims, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Cart_sub);
-  if (LIKELY(target != NULL)) return ((type_Cart_sub*)target)(comm, remain_dims, newcomm);
-  return choose_Cart_sub(comm, remain_dims, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Cart_sub, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Cart_sub);
+  const int code = LIKELY(target != NULL) ? ((type_Cart_sub*)target)(comm, remain_dims, newcomm)
+      : choose_Cart_sub(comm, remain_dims, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Cart_sub PMPI_Cart_sub __attribute__((alias("MPI_Cart_sub")));
 
@@ -1212,9 +1336,12 @@ static __attribute__((noinline, cold)) int choose_Graph_create(handle comm, int 
   return ((type_Graph_create*)tutti_choose(TUTTI_MPI_Graph_create, caller))(comm, nnodes, index, edges, reorder, newcomm);
 }
 EXPORT int MPI_Graph_create(handle comm, int nnodes, const void* index, const void* edges, int reorder, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Graph_create);
-  if (LIKELY(target != NULL)) return ((type_Graph_create*)target)(comm, nnodes, index, edges, reorder, newcomm);
-  return choose_Graph_create(comm, nnodes, index, edges, reorder, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Graph_create, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Graph_create);
+  const int code = LIKELY(target != NULL) ? ((type_Graph_create*)target)(comm, nnodes, index, edges, reorder, newcomm)
+      : choose_Graph_create(comm, nnodes, index, edges, reorder, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Graph_create PMPI_Graph_create __attribute__((alias("MPI_Graph_create")));
 
@@ -1223,9 +1350,12 @@ static __attribute__((noinline, cold)) int choose_Dist_graph_create(handle comm,
   return ((type_Dist_graph_create*)tutti_choose(TUTTI_MPI_Dist_graph_create, caller))(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm);
 }
 EXPORT int MPI_Dist_graph_create(handle comm, int n, const void* sources, const void* degrees, const void* destinations, const void* weights, handle info, int reorder, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Dist_graph_create);
-  if (LIKELY(target != NULL)) return ((type_Dist_graph_create*)target)(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm);
-  return choose_Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Dist_graph_create, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Dist_graph_create);
+  const int code = LIKELY(target != NULL) ? ((type_Dist_graph_create*)target)(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm)
+      : choose_Dist_graph_create(comm, n, sources, degrees, destinations, weights, info, reorder, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Dist_graph_create PMPI_Dist_graph_create __attribute__((alias("MPI_Dist_graph_create")));
 
@@ -1234,9 +1364,12 @@ static __attribute__((noinline, cold)) int choose_Dist_graph_create_adjacent(han
   return ((type_Dist_graph_create_adjacent*)tutti_choose(TUTTI_MPI_Dist_graph_create_adjacent, caller))(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm);
 }
 EXPORT int MPI_Dist_graph_create_adjacent(handle comm, int indegree, const void* sources, const void* sourceweights, int outdegree, const void* destinations, const void* destweights, handle info, int reorder, void* newcomm) {
-  void* target = TARGET(TUTTI_MPI_Dist_graph_create_adjacent);
-  if (LIKELY(target != NULL)) return ((type_Dist_graph_create_adjacent*)target)(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm);
-  return choose_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Dist_graph_create_adjacent, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Dist_graph_create_adjacent);
+  const int code = LIKELY(target != NULL) ? ((type_Dist_graph_create_adjacent*)target)(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm)
+      : choose_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Dist_graph_create_adjacent PMPI_Dist_graph_create_adjacent __attribute__((alias("MPI_Dist_graph_create_adjacent")));
 
@@ -1245,9 +1378,12 @@ static __attribute__((noinline, cold)) int choose_Comm_free(void* comm, void* ca
   return ((type_Comm_free*)tutti_choose(TUTTI_MPI_Comm_free, caller))(comm);
 }
 EXPORT int MPI_Comm_free(void* comm) {
-  void* target = TARGET(TUTTI_MPI_Comm_free);
-  if (LIKELY(target != NULL)) return ((type_Comm_free*)target)(comm);
-  return choose_Comm_free(comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_free, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_free);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_free*)target)(comm)
+      : choose_Comm_free(comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_free PMPI_Comm_free __attribute__((alias("MPI_Comm_free")));
 
@@ -1256,9 +1392,12 @@ static __attribute__((noinline, cold)) int choose_Comm_disconnect(void* comm, vo
   return ((type_Comm_disconnect*)tutti_choose(TUTTI_MPI_Comm_disconnect, caller))(comm);
 }
 EXPORT int MPI_Comm_disconnect(void* comm) {
-  void* target = TARGET(TUTTI_MPI_Comm_disconnect);
-  if (LIKELY(target != NULL)) return ((type_Comm_disconnect*)target)(comm);
-  return choose_Comm_disconnect(comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_disconnect, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_disconnect);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_disconnect*)target)(comm)
+      : choose_Comm_disconnect(comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Comm_disconnect PMPI_Comm_disconnect __attribute__((alias("MPI_Comm_disconnect")));
 
@@ -1267,9 +1406,12 @@ static __attribute__((noinline, cold)) int choose_Wait(void* request, void* stat
   return ((type_Wait*)tutti_choose(TUTTI_MPI_Wait, caller))(request, status);
 }
 EXPORT int MPI_Wait(void* request, void* status) {
-  void* target = TARGET(TUTTI_MPI_Wait);
-  if (LIKELY(target != NULL)) return ((type_Wait*)target)(request, status);
-  return choose_Wait(request, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Wait, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Wait);
+  const int code = LIKELY(target != NULL) ? ((type_Wait*)target)(request, status)
+      : choose_Wait(request, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Wait PMPI_Wait __attribute__((alias("MPI_Wait")));
 
@@ -1278,9 +1420,12 @@ static __attribute__((noinline, cold)) int choose_Waitany(int count, handle requ
   return ((type_Waitany*)tutti_choose(TUTTI_MPI_Waitany, caller))(count, requests, index, status);
 }
 EXPORT int MPI_Waitany(int count, handle requests, void* index, void* status) {
-  void* target = TARGET(TUTTI_MPI_Waitany);
-  if (LIKELY(target != NULL)) return ((type_Waitany*)target)(count, requests, index, status);
-  return choose_Waitany(count, requests, index, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Waitany, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Waitany);
+  const int code = LIKELY(target != NULL) ? ((type_Waitany*)target)(count, requests, index, status)
+      : choose_Waitany(count, requests, index, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Waitany PMPI_Waitany __attribute__((alias("MPI_Waitany")));
 
@@ -1289,9 +1434,12 @@ static __attribute__((noinline, cold)) int choose_Waitall(int count, handle requ
   return ((type_Waitall*)tutti_choose(TUTTI_MPI_Waitall, caller))(count, requests, statuses);
 }
 EXPORT int MPI_Waitall(int count, handle requests, void* statuses) {
-  void* target = TARGET(TUTTI_MPI_Waitall);
-  if (LIKELY(target != NULL)) return ((type_Waitall*)target)(count, requests, statuses);
-  return choose_Waitall(count, requests, statuses, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Waitall, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Waitall);
+  const int code = LIKELY(target != NULL) ? ((type_Waitall*)target)(count, requests, statuses)
+      : choose_Waitall(count, requests, statuses, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Waitall PMPI_Waitall __attribute__((alias("MPI_Waitall")));
 
@@ -1300,9 +1448,12 @@ static __attribute__((noinline, cold)) int choose_Waitsome(int incount, handle r
   return ((type_Waitsome*)tutti_choose(TUTTI_MPI_Waitsome, caller))(incount, requests, outcount, indices, statuses);
 }
 EXPORT int MPI_Waitsome(int incount, handle requests, void* outcount, void* indices, void* statuses) {
-  void* target = TARGET(TUTTI_MPI_Waitsome);
-  if (LIKELY(target != NULL)) return ((type_Waitsome*)target)(incount, requests, outcount, indices, statuses);
-  return choose_Waitsome(incount, requests, outcount, indices, statuses, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Waitsome, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Waitsome);
+  const int code = LIKELY(target != NULL) ? ((type_Waitsome*)target)(incount, requests, outcount, indices, statuses)
+      : choose_Waitsome(incount, requests, outcount, indices, statuses, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Waitsome PMPI_Waitsome __attribute__((alias("MPI_Waitsome")));
 
@@ -1313,7 +1464,7 @@ static __attribute__((noinline, cold)) int choose_Test(void* request, void* flag
 EXPORT int MPI_Test(void* request, void* flag, void* status) {
   void* target = TARGET(TUTTI_MPI_Test);
   if (LIKELY(target != NULL)) return ((type_Test*)target)(request, flag, status);
-  return choose_Test(request, flag, status, __builtin_return_address(0));
+  return choose_Test(request, flag, status, CALLER);
 }
 EXPORT type_Test PMPI_Test __attribute__((alias("MPI_Test")));
 
@@ -1324,7 +1475,7 @@ static __attribute__((noinline, cold)) int choose_Testany(int count, handle requ
 EXPORT int MPI_Testany(int count, handle requests, void* index, void* flag, void* status) {
   void* target = TARGET(TUTTI_MPI_Testany);
   if (LIKELY(target != NULL)) return ((type_Testany*)target)(count, requests, index, flag, status);
-  return choose_Testany(count, requests, index, flag, status, __builtin_return_address(0));
+  return choose_Testany(count, requests, index, flag, status, CALLER);
 }
 EXPORT type_Testany PMPI_Testany __attribute__((alias("MPI_Testany")));
 
@@ -1335,7 +1486,7 @@ static __attribute__((noinline, cold)) int choose_Testall(int count, handle requ
 EXPORT int MPI_Testall(int count, handle requests, void* flag, void* statuses) {
   void* target = TARGET(TUTTI_MPI_Testall);
   if (LIKELY(target != NULL)) return ((type_Testall*)target)(count, requests, flag, statuses);
-  return choose_Testall(count, requests, flag, statuses, __builtin_return_address(0));
+  return choose_Testall(count, requests, flag, statuses, CALLER);
 }
 EXPORT type_Testall PMPI_Testall __attribute__((alias("MPI_Testall")));
 
@@ -1346,7 +1497,7 @@ static __attribute__((noinline, cold)) int choose_Testsome(int incount, handle r
 EXPORT int MPI_Testsome(int incount, handle requests, void* outcount, void* indices, void* statuses) {
   void* target = TARGET(TUTTI_MPI_Testsome);
   if (LIKELY(target != NULL)) return ((type_Testsome*)target)(incount, requests, outcount, indices, statuses);
-  return choose_Testsome(incount, requests, outcount, indices, statuses, __builtin_return_address(0));
+  return choose_Testsome(incount, requests, outcount, indices, statuses, CALLER);
 }
 EXPORT type_Testsome PMPI_Testsome __attribute__((alias("MPI_Testsome")));
 
@@ -1357,7 +1508,7 @@ static __attribute__((noinline, cold)) int choose_Start(void* request, void* cal
 EXPORT int MPI_Start(void* request) {
   void* target = TARGET(TUTTI_MPI_Start);
   if (LIKELY(target != NULL)) return ((type_Start*)target)(request);
-  return choose_Start(request, __builtin_return_address(0));
+  return choose_Start(request, CALLER);
 }
 EXPORT type_Start PMPI_Start __attribute__((alias("MPI_Start")));
 
@@ -1368,7 +1519,7 @@ static __attribute__((noinline, cold)) int choose_Startall(int count, handle req
 EXPORT int MPI_Startall(int count, handle requests) {
   void* target = TARGET(TUTTI_MPI_Startall);
   if (LIKELY(target != NULL)) return ((type_Startall*)target)(count, requests);
-  return choose_Startall(count, requests, __builtin_return_address(0));
+  return choose_Startall(count, requests, CALLER);
 }
 EXPORT type_Startall PMPI_Startall __attribute__((alias("MPI_Startall")));
 
@@ -1379,7 +1530,7 @@ static __attribute__((noinline, cold)) int choose_Cancel(void* request, void* ca
 EXPORT int MPI_Cancel(void* request) {
   void* target = TARGET(TUTTI_MPI_Cancel);
   if (LIKELY(target != NULL)) return ((type_Cancel*)target)(request);
-  return choose_Cancel(request, __builtin_return_address(0));
+  return choose_Cancel(request, CALLER);
 }
 EXPORT type_Cancel PMPI_Cancel __attribute__((alias("MPI_Cancel")));
 
@@ -1390,7 +1541,7 @@ static __attribute__((noinline, cold)) int choose_Request_free(void* request, vo
 EXPORT int MPI_Request_free(void* request) {
   void* target = TARGET(TUTTI_MPI_Request_free);
   if (LIKELY(target != NULL)) return ((type_Request_free*)target)(request);
-  return choose_Request_free(request, __builtin_return_address(0));
+  return choose_Request_free(request, CALLER);
 }
 EXPORT type_Request_free PMPI_Request_free __attribute__((alias("MPI_Request_free")));
 
@@ -1401,7 +1552,7 @@ static __attribute__((noinline, cold)) int choose_Request_get_status(handle requ
 EXPORT int MPI_Request_get_status(handle request, void* flag, void* status) {
   void* target = TARGET(TUTTI_MPI_Request_get_status);
   if (LIKELY(target != NULL)) return ((type_Request_get_status*)target)(request, flag, status);
-  return choose_Request_get_status(request, flag, status, __builtin_return_address(0));
+  return choose_Request_get_status(request, flag, status, CALLER);
 }
 EXPORT type_Request_get_status PMPI_Request_get_status __attribute__((alias("MPI_Request_get_status")));
 
@@ -1412,7 +1563,7 @@ static __attribute__((noinline, cold)) int choose_Request_get_status_any(int cou
 EXPORT int MPI_Request_get_status_any(int count, const void* requests, void* index, void* flag, void* status) {
   void* target = TARGET(TUTTI_MPI_Request_get_status_any);
   if (LIKELY(target != NULL)) return ((type_Request_get_status_any*)target)(count, requests, index, flag, status);
-  return choose_Request_get_status_any(count, requests, index, flag, status, __builtin_return_address(0));
+  return choose_Request_get_status_any(count, requests, index, flag, status, CALLER);
 }
 EXPORT type_Request_get_status_any PMPI_Request_get_status_any __attribute__((alias("MPI_Request_get_status_any")));
 
@@ -1423,7 +1574,7 @@ static __attribute__((noinline, cold)) int choose_Request_get_status_all(int cou
 EXPORT int MPI_Request_get_status_all(int count, const void* requests, void* flag, void* statuses) {
   void* target = TARGET(TUTTI_MPI_Request_get_status_all);
   if (LIKELY(target != NULL)) return ((type_Request_get_status_all*)target)(count, requests, flag, statuses);
-  return choose_Request_get_status_all(count, requests, flag, statuses, __builtin_return_address(0));
+  return choose_Request_get_status_all(count, requests, flag, statuses, CALLER);
 }
 EXPORT type_Request_get_status_all PMPI_Request_get_status_all __attribute__((alias("MPI_Request_get_status_all")));
 
@@ -1434,7 +1585,7 @@ static __attribute__((noinline, cold)) int choose_Request_get_status_some(int in
 EXPORT int MPI_Request_get_status_some(int incount, const void* requests, void* outcount, void* indices, void* statuses) {
   void* target = TARGET(TUTTI_MPI_Request_get_status_some);
   if (LIKELY(target != NULL)) return ((type_Request_get_status_some*)target)(incount, requests, outcount, indices, statuses);
-  return choose_Request_get_status_some(incount, requests, outcount, indices, statuses, __builtin_return_address(0));
+  return choose_Request_get_status_some(incount, requests, outcount, indices, statuses, CALLER);
 }
 EXPORT type_Request_get_status_some PMPI_Request_get_status_some __attribute__((alias("MPI_Request_get_status_some")));
 
@@ -1445,7 +1596,7 @@ static __attribute__((noinline, cold)) int choose_Request_c2f(handle request, vo
 EXPORT int MPI_Request_c2f(handle request) {
   void* target = TARGET(TUTTI_MPI_Request_c2f);
   if (LIKELY(target != NULL)) return ((type_Request_c2f*)target)(request);
-  return choose_Request_c2f(request, __builtin_return_address(0));
+  return choose_Request_c2f(request, CALLER);
 }
 EXPORT type_Request_c2f PMPI_Request_c2f __attribute__((alias("MPI_Request_c2f")));
 
@@ -1456,7 +1607,7 @@ static __attribute__((noinline, cold)) handle choose_Request_f2c(int request, vo
 EXPORT handle MPI_Request_f2c(int request) {
   void* target = TARGET(TUTTI_MPI_Request_f2c);
   if (LIKELY(target != NULL)) return ((type_Request_f2c*)target)(request);
-  return choose_Request_f2c(request, __builtin_return_address(0));
+  return choose_Request_f2c(request, CALLER);
 }
 EXPORT type_Request_f2c PMPI_Request_f2c __attribute__((alias("MPI_Request_f2c")));
 
@@ -1467,7 +1618,7 @@ static __attribute__((noinline, cold)) int choose_Request_toint(handle request, 
 EXPORT int MPI_Request_toint(handle request) {
   void* target = TARGET(TUTTI_MPI_Request_toint);
   if (LIKELY(target != NULL)) return ((type_Request_toint*)target)(request);
-  return choose_Request_toint(request, __builtin_return_address(0));
+  return choose_Request_toint(request, CALLER);
 }
 EXPORT type_Request_toint PMPI_Request_toint __attribute__((alias("MPI_Request_toint")));
 
@@ -1478,7 +1629,7 @@ static __attribute__((noinline, cold)) handle choose_Request_fromint(int request
 EXPORT handle MPI_Request_fromint(int request) {
   void* target = TARGET(TUTTI_MPI_Request_fromint);
   if (LIKELY(target != NULL)) return ((type_Request_fromint*)target)(request);
-  return choose_Request_fromint(request, __builtin_return_address(0));
+  return choose_Request_fromint(request, CALLER);
 }
 EXPORT type_Request_fromint PMPI_Request_fromint __attribute__((alias("MPI_Request_fromint")));
 
@@ -1489,7 +1640,7 @@ static __attribute__((noinline, cold)) int choose_Win_test(handle win, void* fla
 EXPORT int MPI_Win_test(handle win, void* flag) {
   void* target = TARGET(TUTTI_MPI_Win_test);
   if (LIKELY(target != NULL)) return ((type_Win_test*)target)(win, flag);
-  return choose_Win_test(win, flag, __builtin_return_address(0));
+  return choose_Win_test(win, flag, CALLER);
 }
 EXPORT type_Win_test PMPI_Win_test __attribute__((alias("MPI_Win_test")));
 
@@ -1498,9 +1649,12 @@ static __attribute__((noinline, cold)) int choose_Send(const void* buf, int coun
   return ((type_Send*)tutti_choose(TUTTI_MPI_Send, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Send);
-  if (LIKELY(target != NULL)) return ((type_Send*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Send(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Send, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Send);
+  const int code = LIKELY(target != NULL) ? ((type_Send*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Send(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Send PMPI_Send __attribute__((alias("MPI_Send")));
 
@@ -1509,9 +1663,12 @@ static __attribute__((noinline, cold)) int choose_Send_c(const void* buf, long l
   return ((type_Send_c*)tutti_choose(TUTTI_MPI_Send_c, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Send_c);
-  if (LIKELY(target != NULL)) return ((type_Send_c*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Send_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Send_c, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Send_c);
+  const int code = LIKELY(target != NULL) ? ((type_Send_c*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Send_c(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Send_c PMPI_Send_c __attribute__((alias("MPI_Send_c")));
 
@@ -1520,9 +1677,12 @@ static __attribute__((noinline, cold)) int choose_Bsend(const void* buf, int cou
   return ((type_Bsend*)tutti_choose(TUTTI_MPI_Bsend, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Bsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Bsend);
-  if (LIKELY(target != NULL)) return ((type_Bsend*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Bsend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Bsend, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Bsend);
+  const int code = LIKELY(target != NULL) ? ((type_Bsend*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Bsend(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Bsend PMPI_Bsend __attribute__((alias("MPI_Bsend")));
 
@@ -1531,9 +1691,12 @@ static __attribute__((noinline, cold)) int choose_Bsend_c(const void* buf, long 
   return ((type_Bsend_c*)tutti_choose(TUTTI_MPI_Bsend_c, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Bsend_c);
-  if (LIKELY(target != NULL)) return ((type_Bsend_c*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Bsend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Bsend_c, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Bsend_c);
+  const int code = LIKELY(target != NULL) ? ((type_Bsend_c*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Bsend_c(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Bsend_c PMPI_Bsend_c __attribute__((alias("MPI_Bsend_c")));
 
@@ -1542,9 +1705,12 @@ static __attribute__((noinline, cold)) int choose_Ssend(const void* buf, int cou
   return ((type_Ssend*)tutti_choose(TUTTI_MPI_Ssend, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Ssend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Ssend);
-  if (LIKELY(target != NULL)) return ((type_Ssend*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Ssend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Ssend, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Ssend);
+  const int code = LIKELY(target != NULL) ? ((type_Ssend*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Ssend(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Ssend PMPI_Ssend __attribute__((alias("MPI_Ssend")));
 
@@ -1553,9 +1719,12 @@ static __attribute__((noinline, cold)) int choose_Ssend_c(const void* buf, long 
   return ((type_Ssend_c*)tutti_choose(TUTTI_MPI_Ssend_c, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Ssend_c);
-  if (LIKELY(target != NULL)) return ((type_Ssend_c*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Ssend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Ssend_c, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Ssend_c);
+  const int code = LIKELY(target != NULL) ? ((type_Ssend_c*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Ssend_c(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Ssend_c PMPI_Ssend_c __attribute__((alias("MPI_Ssend_c")));
 
@@ -1564,9 +1733,12 @@ static __attribute__((noinline, cold)) int choose_Rsend(const void* buf, int cou
   return ((type_Rsend*)tutti_choose(TUTTI_MPI_Rsend, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Rsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Rsend);
-  if (LIKELY(target != NULL)) return ((type_Rsend*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Rsend(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Rsend, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Rsend);
+  const int code = LIKELY(target != NULL) ? ((type_Rsend*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Rsend(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Rsend PMPI_Rsend __attribute__((alias("MPI_Rsend")));
 
@@ -1575,9 +1747,12 @@ static __attribute__((noinline, cold)) int choose_Rsend_c(const void* buf, long 
   return ((type_Rsend_c*)tutti_choose(TUTTI_MPI_Rsend_c, caller))(buf, count, datatype, dest, tag, comm);
 }
 EXPORT int MPI_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Rsend_c);
-  if (LIKELY(target != NULL)) return ((type_Rsend_c*)target)(buf, count, datatype, dest, tag, comm);
-  return choose_Rsend_c(buf, count, datatype, dest, tag, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Rsend_c, CALLER, __builtin_frame_address(0), comm, dest, tag);
+  void* const target = TARGET(TUTTI_MPI_Rsend_c);
+  const int code = LIKELY(target != NULL) ? ((type_Rsend_c*)target)(buf, count, datatype, dest, tag, comm)
+      : choose_Rsend_c(buf, count, datatype, dest, tag, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Rsend_c PMPI_Rsend_c __attribute__((alias("MPI_Rsend_c")));
 
@@ -1588,7 +1763,7 @@ static __attribute__((noinline, cold)) int choose_Isend(const void* buf, int cou
 EXPORT int MPI_Isend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isend);
   if (LIKELY(target != NULL)) return ((type_Isend*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Isend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Isend(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Isend PMPI_Isend __attribute__((alias("MPI_Isend")));
 
@@ -1599,7 +1774,7 @@ static __attribute__((noinline, cold)) int choose_Isend_c(const void* buf, long 
 EXPORT int MPI_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isend_c);
   if (LIKELY(target != NULL)) return ((type_Isend_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Isend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Isend_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Isend_c PMPI_Isend_c __attribute__((alias("MPI_Isend_c")));
 
@@ -1610,7 +1785,7 @@ static __attribute__((noinline, cold)) int choose_Ibsend(const void* buf, int co
 EXPORT int MPI_Ibsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ibsend);
   if (LIKELY(target != NULL)) return ((type_Ibsend*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Ibsend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Ibsend(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Ibsend PMPI_Ibsend __attribute__((alias("MPI_Ibsend")));
 
@@ -1621,7 +1796,7 @@ static __attribute__((noinline, cold)) int choose_Ibsend_c(const void* buf, long
 EXPORT int MPI_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ibsend_c);
   if (LIKELY(target != NULL)) return ((type_Ibsend_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Ibsend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Ibsend_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Ibsend_c PMPI_Ibsend_c __attribute__((alias("MPI_Ibsend_c")));
 
@@ -1632,7 +1807,7 @@ static __attribute__((noinline, cold)) int choose_Issend(const void* buf, int co
 EXPORT int MPI_Issend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Issend);
   if (LIKELY(target != NULL)) return ((type_Issend*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Issend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Issend(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Issend PMPI_Issend __attribute__((alias("MPI_Issend")));
 
@@ -1643,7 +1818,7 @@ static __attribute__((noinline, cold)) int choose_Issend_c(const void* buf, long
 EXPORT int MPI_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Issend_c);
   if (LIKELY(target != NULL)) return ((type_Issend_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Issend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Issend_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Issend_c PMPI_Issend_c __attribute__((alias("MPI_Issend_c")));
 
@@ -1654,7 +1829,7 @@ static __attribute__((noinline, cold)) int choose_Irsend(const void* buf, int co
 EXPORT int MPI_Irsend(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Irsend);
   if (LIKELY(target != NULL)) return ((type_Irsend*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Irsend(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Irsend(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Irsend PMPI_Irsend __attribute__((alias("MPI_Irsend")));
 
@@ -1665,7 +1840,7 @@ static __attribute__((noinline, cold)) int choose_Irsend_c(const void* buf, long
 EXPORT int MPI_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Irsend_c);
   if (LIKELY(target != NULL)) return ((type_Irsend_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Irsend_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Irsend_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Irsend_c PMPI_Irsend_c __attribute__((alias("MPI_Irsend_c")));
 
@@ -1676,7 +1851,7 @@ static __attribute__((noinline, cold)) int choose_Send_init(const void* buf, int
 EXPORT int MPI_Send_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Send_init);
   if (LIKELY(target != NULL)) return ((type_Send_init*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Send_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Send_init(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Send_init PMPI_Send_init __attribute__((alias("MPI_Send_init")));
 
@@ -1687,7 +1862,7 @@ static __attribute__((noinline, cold)) int choose_Send_init_c(const void* buf, l
 EXPORT int MPI_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Send_init_c);
   if (LIKELY(target != NULL)) return ((type_Send_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Send_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Send_init_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Send_init_c PMPI_Send_init_c __attribute__((alias("MPI_Send_init_c")));
 
@@ -1698,7 +1873,7 @@ static __attribute__((noinline, cold)) int choose_Bsend_init(const void* buf, in
 EXPORT int MPI_Bsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Bsend_init);
   if (LIKELY(target != NULL)) return ((type_Bsend_init*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Bsend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Bsend_init(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Bsend_init PMPI_Bsend_init __attribute__((alias("MPI_Bsend_init")));
 
@@ -1709,7 +1884,7 @@ static __attribute__((noinline, cold)) int choose_Bsend_init_c(const void* buf, 
 EXPORT int MPI_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Bsend_init_c);
   if (LIKELY(target != NULL)) return ((type_Bsend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Bsend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Bsend_init_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Bsend_init_c PMPI_Bsend_init_c __attribute__((alias("MPI_Bsend_init_c")));
 
@@ -1720,7 +1895,7 @@ static __attribute__((noinline, cold)) int choose_Ssend_init(const void* buf, in
 EXPORT int MPI_Ssend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ssend_init);
   if (LIKELY(target != NULL)) return ((type_Ssend_init*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Ssend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Ssend_init(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Ssend_init PMPI_Ssend_init __attribute__((alias("MPI_Ssend_init")));
 
@@ -1731,7 +1906,7 @@ static __attribute__((noinline, cold)) int choose_Ssend_init_c(const void* buf, 
 EXPORT int MPI_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ssend_init_c);
   if (LIKELY(target != NULL)) return ((type_Ssend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Ssend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Ssend_init_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Ssend_init_c PMPI_Ssend_init_c __attribute__((alias("MPI_Ssend_init_c")));
 
@@ -1742,7 +1917,7 @@ static __attribute__((noinline, cold)) int choose_Rsend_init(const void* buf, in
 EXPORT int MPI_Rsend_init(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Rsend_init);
   if (LIKELY(target != NULL)) return ((type_Rsend_init*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Rsend_init(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Rsend_init(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Rsend_init PMPI_Rsend_init __attribute__((alias("MPI_Rsend_init")));
 
@@ -1753,7 +1928,7 @@ static __attribute__((noinline, cold)) int choose_Rsend_init_c(const void* buf, 
 EXPORT int MPI_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Rsend_init_c);
   if (LIKELY(target != NULL)) return ((type_Rsend_init_c*)target)(buf, count, datatype, dest, tag, comm, request);
-  return choose_Rsend_init_c(buf, count, datatype, dest, tag, comm, request, __builtin_return_address(0));
+  return choose_Rsend_init_c(buf, count, datatype, dest, tag, comm, request, CALLER);
 }
 EXPORT type_Rsend_init_c PMPI_Rsend_init_c __attribute__((alias("MPI_Rsend_init_c")));
 
@@ -1762,9 +1937,12 @@ static __attribute__((noinline, cold)) int choose_Recv(void* buf, int count, han
   return ((type_Recv*)tutti_choose(TUTTI_MPI_Recv, caller))(buf, count, datatype, source, tag, comm, status);
 }
 EXPORT int MPI_Recv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Recv);
-  if (LIKELY(target != NULL)) return ((type_Recv*)target)(buf, count, datatype, source, tag, comm, status);
-  return choose_Recv(buf, count, datatype, source, tag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Recv, CALLER, __builtin_frame_address(0), comm, source, tag);
+  void* const target = TARGET(TUTTI_MPI_Recv);
+  const int code = LIKELY(target != NULL) ? ((type_Recv*)target)(buf, count, datatype, source, tag, comm, status)
+      : choose_Recv(buf, count, datatype, source, tag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Recv PMPI_Recv __attribute__((alias("MPI_Recv")));
 
@@ -1773,9 +1951,12 @@ static __attribute__((noinline, cold)) int choose_Recv_c(void* buf, long long co
   return ((type_Recv_c*)tutti_choose(TUTTI_MPI_Recv_c, caller))(buf, count, datatype, source, tag, comm, status);
 }
 EXPORT int MPI_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Recv_c);
-  if (LIKELY(target != NULL)) return ((type_Recv_c*)target)(buf, count, datatype, source, tag, comm, status);
-  return choose_Recv_c(buf, count, datatype, source, tag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Recv_c, CALLER, __builtin_frame_address(0), comm, source, tag);
+  void* const target = TARGET(TUTTI_MPI_Recv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Recv_c*)target)(buf, count, datatype, source, tag, comm, status)
+      : choose_Recv_c(buf, count, datatype, source, tag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Recv_c PMPI_Recv_c __attribute__((alias("MPI_Recv_c")));
 
@@ -1786,7 +1967,7 @@ static __attribute__((noinline, cold)) int choose_Irecv(void* buf, int count, ha
 EXPORT int MPI_Irecv(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Irecv);
   if (LIKELY(target != NULL)) return ((type_Irecv*)target)(buf, count, datatype, source, tag, comm, request);
-  return choose_Irecv(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+  return choose_Irecv(buf, count, datatype, source, tag, comm, request, CALLER);
 }
 EXPORT type_Irecv PMPI_Irecv __attribute__((alias("MPI_Irecv")));
 
@@ -1797,7 +1978,7 @@ static __attribute__((noinline, cold)) int choose_Irecv_c(void* buf, long long c
 EXPORT int MPI_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Irecv_c);
   if (LIKELY(target != NULL)) return ((type_Irecv_c*)target)(buf, count, datatype, source, tag, comm, request);
-  return choose_Irecv_c(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+  return choose_Irecv_c(buf, count, datatype, source, tag, comm, request, CALLER);
 }
 EXPORT type_Irecv_c PMPI_Irecv_c __attribute__((alias("MPI_Irecv_c")));
 
@@ -1808,7 +1989,7 @@ static __attribute__((noinline, cold)) int choose_Recv_init(void* buf, int count
 EXPORT int MPI_Recv_init(void* buf, int count, handle datatype, int source, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Recv_init);
   if (LIKELY(target != NULL)) return ((type_Recv_init*)target)(buf, count, datatype, source, tag, comm, request);
-  return choose_Recv_init(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+  return choose_Recv_init(buf, count, datatype, source, tag, comm, request, CALLER);
 }
 EXPORT type_Recv_init PMPI_Recv_init __attribute__((alias("MPI_Recv_init")));
 
@@ -1819,7 +2000,7 @@ static __attribute__((noinline, cold)) int choose_Recv_init_c(void* buf, long lo
 EXPORT int MPI_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Recv_init_c);
   if (LIKELY(target != NULL)) return ((type_Recv_init_c*)target)(buf, count, datatype, source, tag, comm, request);
-  return choose_Recv_init_c(buf, count, datatype, source, tag, comm, request, __builtin_return_address(0));
+  return choose_Recv_init_c(buf, count, datatype, source, tag, comm, request, CALLER);
 }
 EXPORT type_Recv_init_c PMPI_Recv_init_c __attribute__((alias("MPI_Recv_init_c")));
 
@@ -1828,9 +2009,12 @@ static __attribute__((noinline, cold)) int choose_Sendrecv(const void* sendbuf, 
   return ((type_Sendrecv*)tutti_choose(TUTTI_MPI_Sendrecv, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
 }
 EXPORT int MPI_Sendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Sendrecv);
-  if (LIKELY(target != NULL)) return ((type_Sendrecv*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
-  return choose_Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Sendrecv, CALLER, __builtin_frame_address(0), comm, source, recvtag);
+  void* const target = TARGET(TUTTI_MPI_Sendrecv);
+  const int code = LIKELY(target != NULL) ? ((type_Sendrecv*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status)
+      : choose_Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Sendrecv PMPI_Sendrecv __attribute__((alias("MPI_Sendrecv")));
 
@@ -1839,9 +2023,12 @@ static __attribute__((noinline, cold)) int choose_Sendrecv_c(const void* sendbuf
   return ((type_Sendrecv_c*)tutti_choose(TUTTI_MPI_Sendrecv_c, caller))(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
 }
 EXPORT int MPI_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Sendrecv_c);
-  if (LIKELY(target != NULL)) return ((type_Sendrecv_c*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
-  return choose_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Sendrecv_c, CALLER, __builtin_frame_address(0), comm, source, recvtag);
+  void* const target = TARGET(TUTTI_MPI_Sendrecv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Sendrecv_c*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status)
+      : choose_Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Sendrecv_c PMPI_Sendrecv_c __attribute__((alias("MPI_Sendrecv_c")));
 
@@ -1850,9 +2037,12 @@ static __attribute__((noinline, cold)) int choose_Sendrecv_replace(void* buf, in
   return ((type_Sendrecv_replace*)tutti_choose(TUTTI_MPI_Sendrecv_replace, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
 }
 EXPORT int MPI_Sendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Sendrecv_replace);
-  if (LIKELY(target != NULL)) return ((type_Sendrecv_replace*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-  return choose_Sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Sendrecv_replace, CALLER, __builtin_frame_address(0), comm, source, recvtag);
+  void* const target = TARGET(TUTTI_MPI_Sendrecv_replace);
+  const int code = LIKELY(target != NULL) ? ((type_Sendrecv_replace*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status)
+      : choose_Sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Sendrecv_replace PMPI_Sendrecv_replace __attribute__((alias("MPI_Sendrecv_replace")));
 
@@ -1861,9 +2051,12 @@ static __attribute__((noinline, cold)) int choose_Sendrecv_replace_c(void* buf, 
   return ((type_Sendrecv_replace_c*)tutti_choose(TUTTI_MPI_Sendrecv_replace_c, caller))(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
 }
 EXPORT int MPI_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Sendrecv_replace_c);
-  if (LIKELY(target != NULL)) return ((type_Sendrecv_replace_c*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
-  return choose_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Sendrecv_replace_c, CALLER, __builtin_frame_address(0), comm, source, recvtag);
+  void* const target = TARGET(TUTTI_MPI_Sendrecv_replace_c);
+  const int code = LIKELY(target != NULL) ? ((type_Sendrecv_replace_c*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, status)
+      : choose_Sendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Sendrecv_replace_c PMPI_Sendrecv_replace_c __attribute__((alias("MPI_Sendrecv_replace_c")));
 
@@ -1874,7 +2067,7 @@ static __attribute__((noinline, cold)) int choose_Isendrecv(const void* sendbuf,
 EXPORT int MPI_Isendrecv(const void* sendbuf, int sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, int recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isendrecv);
   if (LIKELY(target != NULL)) return ((type_Isendrecv*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
-  return choose_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, __builtin_return_address(0));
+  return choose_Isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, CALLER);
 }
 EXPORT type_Isendrecv PMPI_Isendrecv __attribute__((alias("MPI_Isendrecv")));
 
@@ -1885,7 +2078,7 @@ static __attribute__((noinline, cold)) int choose_Isendrecv_c(const void* sendbu
 EXPORT int MPI_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isendrecv_c);
   if (LIKELY(target != NULL)) return ((type_Isendrecv_c*)target)(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
-  return choose_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, __builtin_return_address(0));
+  return choose_Isendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request, CALLER);
 }
 EXPORT type_Isendrecv_c PMPI_Isendrecv_c __attribute__((alias("MPI_Isendrecv_c")));
 
@@ -1896,7 +2089,7 @@ static __attribute__((noinline, cold)) int choose_Isendrecv_replace(void* buf, i
 EXPORT int MPI_Isendrecv_replace(void* buf, int count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isendrecv_replace);
   if (LIKELY(target != NULL)) return ((type_Isendrecv_replace*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-  return choose_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, __builtin_return_address(0));
+  return choose_Isendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, CALLER);
 }
 EXPORT type_Isendrecv_replace PMPI_Isendrecv_replace __attribute__((alias("MPI_Isendrecv_replace")));
 
@@ -1907,7 +2100,7 @@ static __attribute__((noinline, cold)) int choose_Isendrecv_replace_c(void* buf,
 EXPORT int MPI_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Isendrecv_replace_c);
   if (LIKELY(target != NULL)) return ((type_Isendrecv_replace_c*)target)(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
-  return choose_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, __builtin_return_address(0));
+  return choose_Isendrecv_replace_c(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, CALLER);
 }
 EXPORT type_Isendrecv_replace_c PMPI_Isendrecv_replace_c __attribute__((alias("MPI_Isendrecv_replace_c")));
 
@@ -1916,9 +2109,12 @@ static __attribute__((noinline, cold)) int choose_Probe(int source, int tag, han
   return ((type_Probe*)tutti_choose(TUTTI_MPI_Probe, caller))(source, tag, comm, status);
 }
 EXPORT int MPI_Probe(int source, int tag, handle comm, void* status) {
-  void* target = TARGET(TUTTI_MPI_Probe);
-  if (LIKELY(target != NULL)) return ((type_Probe*)target)(source, tag, comm, status);
-  return choose_Probe(source, tag, comm, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Probe, CALLER, __builtin_frame_address(0), comm, source, tag);
+  void* const target = TARGET(TUTTI_MPI_Probe);
+  const int code = LIKELY(target != NULL) ? ((type_Probe*)target)(source, tag, comm, status)
+      : choose_Probe(source, tag, comm, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Probe PMPI_Probe __attribute__((alias("MPI_Probe")));
 
@@ -1929,7 +2125,7 @@ static __attribute__((noinline, cold)) int choose_Iprobe(int source, int tag, ha
 EXPORT int MPI_Iprobe(int source, int tag, handle comm, void* flag, void* status) {
   void* target = TARGET(TUTTI_MPI_Iprobe);
   if (LIKELY(target != NULL)) return ((type_Iprobe*)target)(source, tag, comm, flag, status);
-  return choose_Iprobe(source, tag, comm, flag, status, __builtin_return_address(0));
+  return choose_Iprobe(source, tag, comm, flag, status, CALLER);
 }
 EXPORT type_Iprobe PMPI_Iprobe __attribute__((alias("MPI_Iprobe")));
 
@@ -1938,9 +2134,12 @@ static __attribute__((noinline, cold)) int choose_Mprobe(int source, int tag, ha
   return ((type_Mprobe*)tutti_choose(TUTTI_MPI_Mprobe, caller))(source, tag, comm, message, status);
 }
 EXPORT int MPI_Mprobe(int source, int tag, handle comm, void* message, void* status) {
-  void* target = TARGET(TUTTI_MPI_Mprobe);
-  if (LIKELY(target != NULL)) return ((type_Mprobe*)target)(source, tag, comm, message, status);
-  return choose_Mprobe(source, tag, comm, message, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Mprobe, CALLER, __builtin_frame_address(0), comm, source, tag);
+  void* const target = TARGET(TUTTI_MPI_Mprobe);
+  const int code = LIKELY(target != NULL) ? ((type_Mprobe*)target)(source, tag, comm, message, status)
+      : choose_Mprobe(source, tag, comm, message, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Mprobe PMPI_Mprobe __attribute__((alias("MPI_Mprobe")));
 
@@ -1951,7 +2150,7 @@ static __attribute__((noinline, cold)) int choose_Improbe(int source, int tag, h
 EXPORT int MPI_Improbe(int source, int tag, handle comm, void* flag, void* message, void* status) {
   void* target = TARGET(TUTTI_MPI_Improbe);
   if (LIKELY(target != NULL)) return ((type_Improbe*)target)(source, tag, comm, flag, message, status);
-  return choose_Improbe(source, tag, comm, flag, message, status, __builtin_return_address(0));
+  return choose_Improbe(source, tag, comm, flag, message, status, CALLER);
 }
 EXPORT type_Improbe PMPI_Improbe __attribute__((alias("MPI_Improbe")));
 
@@ -1960,9 +2159,12 @@ static __attribute__((noinline, cold)) int choose_Mrecv(void* buf, int count, ha
   return ((type_Mrecv*)tutti_choose(TUTTI_MPI_Mrecv, caller))(buf, count, datatype, message, status);
 }
 EXPORT int MPI_Mrecv(void* buf, int count, handle datatype, void* message, void* status) {
-  void* target = TARGET(TUTTI_MPI_Mrecv);
-  if (LIKELY(target != NULL)) return ((type_Mrecv*)target)(buf, count, datatype, message, status);
-  return choose_Mrecv(buf, count, datatype, message, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Mrecv, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Mrecv);
+  const int code = LIKELY(target != NULL) ? ((type_Mrecv*)target)(buf, count, datatype, message, status)
+      : choose_Mrecv(buf, count, datatype, message, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Mrecv PMPI_Mrecv __attribute__((alias("MPI_Mrecv")));
 
@@ -1971,9 +2173,12 @@ static __attribute__((noinline, cold)) int choose_Mrecv_c(void* buf, long long c
   return ((type_Mrecv_c*)tutti_choose(TUTTI_MPI_Mrecv_c, caller))(buf, count, datatype, message, status);
 }
 EXPORT int MPI_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
-  void* target = TARGET(TUTTI_MPI_Mrecv_c);
-  if (LIKELY(target != NULL)) return ((type_Mrecv_c*)target)(buf, count, datatype, message, status);
-  return choose_Mrecv_c(buf, count, datatype, message, status, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Mrecv_c, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Mrecv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Mrecv_c*)target)(buf, count, datatype, message, status)
+      : choose_Mrecv_c(buf, count, datatype, message, status, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Mrecv_c PMPI_Mrecv_c __attribute__((alias("MPI_Mrecv_c")));
 
@@ -1984,7 +2189,7 @@ static __attribute__((noinline, cold)) int choose_Imrecv(void* buf, int count, h
 EXPORT int MPI_Imrecv(void* buf, int count, handle datatype, void* message, void* request) {
   void* target = TARGET(TUTTI_MPI_Imrecv);
   if (LIKELY(target != NULL)) return ((type_Imrecv*)target)(buf, count, datatype, message, request);
-  return choose_Imrecv(buf, count, datatype, message, request, __builtin_return_address(0));
+  return choose_Imrecv(buf, count, datatype, message, request, CALLER);
 }
 EXPORT type_Imrecv PMPI_Imrecv __attribute__((alias("MPI_Imrecv")));
 
@@ -1995,7 +2200,7 @@ static __attribute__((noinline, cold)) int choose_Imrecv_c(void* buf, long long 
 EXPORT int MPI_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
   void* target = TARGET(TUTTI_MPI_Imrecv_c);
   if (LIKELY(target != NULL)) return ((type_Imrecv_c*)target)(buf, count, datatype, message, request);
-  return choose_Imrecv_c(buf, count, datatype, message, request, __builtin_return_address(0));
+  return choose_Imrecv_c(buf, count, datatype, message, request, CALLER);
 }
 EXPORT type_Imrecv_c PMPI_Imrecv_c __attribute__((alias("MPI_Imrecv_c")));
 
@@ -2006,7 +2211,7 @@ static __attribute__((noinline, cold)) int choose_Message_c2f(handle message, vo
 EXPORT int MPI_Message_c2f(handle message) {
   void* target = TARGET(TUTTI_MPI_Message_c2f);
   if (LIKELY(target != NULL)) return ((type_Message_c2f*)target)(message);
-  return choose_Message_c2f(message, __builtin_return_address(0));
+  return choose_Message_c2f(message, CALLER);
 }
 EXPORT type_Message_c2f PMPI_Message_c2f __attribute__((alias("MPI_Message_c2f")));
 
@@ -2017,7 +2222,7 @@ static __attribute__((noinline, cold)) handle choose_Message_f2c(int message, vo
 EXPORT handle MPI_Message_f2c(int message) {
   void* target = TARGET(TUTTI_MPI_Message_f2c);
   if (LIKELY(target != NULL)) return ((type_Message_f2c*)target)(message);
-  return choose_Message_f2c(message, __builtin_return_address(0));
+  return choose_Message_f2c(message, CALLER);
 }
 EXPORT type_Message_f2c PMPI_Message_f2c __attribute__((alias("MPI_Message_f2c")));
 
@@ -2028,7 +2233,7 @@ static __attribute__((noinline, cold)) int choose_Message_toint(handle message, 
 EXPORT int MPI_Message_toint(handle message) {
   void* target = TARGET(TUTTI_MPI_Message_toint);
   if (LIKELY(target != NULL)) return ((type_Message_toint*)target)(message);
-  return choose_Message_toint(message, __builtin_return_address(0));
+  return choose_Message_toint(message, CALLER);
 }
 EXPORT type_Message_toint PMPI_Message_toint __attribute__((alias("MPI_Message_toint")));
 
@@ -2039,7 +2244,7 @@ static __attribute__((noinline, cold)) handle choose_Message_fromint(int message
 EXPORT handle MPI_Message_fromint(int message) {
   void* target = TARGET(TUTTI_MPI_Message_fromint);
   if (LIKELY(target != NULL)) return ((type_Message_fromint*)target)(message);
-  return choose_Message_fromint(message, __builtin_return_address(0));
+  return choose_Message_fromint(message, CALLER);
 }
 EXPORT type_Message_fromint PMPI_Message_fromint __attribute__((alias("MPI_Message_fromint")));
 
@@ -2048,9 +2253,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void*
   return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgather);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgather, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
 
@@ -2061,7 +2269,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_allgather(const void
 EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_allgather);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
 
@@ -2072,7 +2280,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init(const 
 EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init);
   if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
 
@@ -2081,9 +2289,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgather_c(const voi
   return ((type_Neighbor_allgather_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgather_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
 
@@ -2094,7 +2305,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_allgather_c(const vo
 EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_allgather_c);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
 
@@ -2105,7 +2316,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init_c(cons
 EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init_c);
   if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
 
@@ -2114,9 +2325,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv(const void
   return ((type_Neighbor_allgatherv*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-  return choose_Neighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgatherv, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Neighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
 
@@ -2127,7 +2341,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv(const voi
 EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Ineighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
 
@@ -2138,7 +2352,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init(const
 EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init);
   if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
 
@@ -2147,9 +2361,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_c(const vo
   return ((type_Neighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-  return choose_Neighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgatherv_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Neighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
 
@@ -2160,7 +2377,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv_c(const v
 EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv_c);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Ineighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
 
@@ -2171,7 +2388,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init_c(con
 EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init_c);
   if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
 
@@ -2180,9 +2397,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoall(const void* 
   return ((type_Neighbor_alltoall*)tutti_choose(TUTTI_MPI_Neighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoall, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
 
@@ -2193,7 +2413,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall(const void*
 EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
 
@@ -2204,7 +2424,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init(const v
 EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
 
@@ -2213,9 +2433,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_c(const void
   return ((type_Neighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-  return choose_Neighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoall_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
 
@@ -2226,7 +2449,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall_c(const voi
 EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall_c);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
 
@@ -2237,7 +2460,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init_c(const
 EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init_c);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
 
@@ -2246,9 +2469,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv(const void*
   return ((type_Neighbor_alltoallv*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallv, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
 
@@ -2259,7 +2485,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv(const void
 EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
 
@@ -2270,7 +2496,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init(const 
 EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
 
@@ -2279,9 +2505,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_c(const voi
   return ((type_Neighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
 }
 EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-  return choose_Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallv_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
 
@@ -2292,7 +2521,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv_c(const vo
 EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv_c);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ineighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
 
@@ -2303,7 +2532,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init_c(cons
 EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init_c);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
 
@@ -2312,9 +2541,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw(const void*
   return ((type_Neighbor_alltoallw*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallw, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
 
@@ -2325,7 +2557,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw(const void
 EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
 
@@ -2336,7 +2568,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init(const 
 EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
 
@@ -2345,9 +2577,12 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_c(const voi
   return ((type_Neighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
 }
 EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-  return choose_Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallw_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
 
@@ -2358,7 +2593,7 @@ static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw_c(const vo
 EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
   void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw_c);
   if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ineighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, __builtin_return_address(0));
+  return choose_Ineighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
 }
 EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
 
@@ -2369,7 +2604,7 @@ static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init_c(cons
 EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
   void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init_c);
   if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, __builtin_return_address(0));
+  return choose_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
 }
 EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
 
@@ -2378,9 +2613,12 @@ static __attribute__((noinline, cold)) int choose_Buffer_detach(void* buffer, vo
   return ((type_Buffer_detach*)tutti_choose(TUTTI_MPI_Buffer_detach, caller))(buffer, size);
 }
 EXPORT int MPI_Buffer_detach(void* buffer, void* size) {
-  void* target = TARGET(TUTTI_MPI_Buffer_detach);
-  if (LIKELY(target != NULL)) return ((type_Buffer_detach*)target)(buffer, size);
-  return choose_Buffer_detach(buffer, size, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Buffer_detach, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Buffer_detach);
+  const int code = LIKELY(target != NULL) ? ((type_Buffer_detach*)target)(buffer, size)
+      : choose_Buffer_detach(buffer, size, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Buffer_detach PMPI_Buffer_detach __attribute__((alias("MPI_Buffer_detach")));
 
@@ -2389,9 +2627,12 @@ static __attribute__((noinline, cold)) int choose_Intercomm_create(handle local_
   return ((type_Intercomm_create*)tutti_choose(TUTTI_MPI_Intercomm_create, caller))(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
 }
 EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm) {
-  void* target = TARGET(TUTTI_MPI_Intercomm_create);
-  if (LIKELY(target != NULL)) return ((type_Intercomm_create*)target)(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
-  return choose_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Intercomm_create, CALLER, __builtin_frame_address(0), local_comm, TUTTI_NO_RANK, tag);
+  void* const target = TARGET(TUTTI_MPI_Intercomm_create);
+  const int code = LIKELY(target != NULL) ? ((type_Intercomm_create*)target)(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm)
+      : choose_Intercomm_create(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Intercomm_create PMPI_Intercomm_create __attribute__((alias("MPI_Intercomm_create")));
 
@@ -2400,9 +2641,12 @@ static __attribute__((noinline, cold)) int choose_Intercomm_merge(handle interco
   return ((type_Intercomm_merge*)tutti_choose(TUTTI_MPI_Intercomm_merge, caller))(intercomm, high, newintracomm);
 }
 EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
-  void* target = TARGET(TUTTI_MPI_Intercomm_merge);
-  if (LIKELY(target != NULL)) return ((type_Intercomm_merge*)target)(intercomm, high, newintracomm);
-  return choose_Intercomm_merge(intercomm, high, newintracomm, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Intercomm_merge, CALLER, __builtin_frame_address(0), intercomm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Intercomm_merge);
+  const int code = LIKELY(target != NULL) ? ((type_Intercomm_merge*)target)(intercomm, high, newintracomm)
+      : choose_Intercomm_merge(intercomm, high, newintracomm, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
 
@@ -2411,9 +2655,12 @@ static __attribute__((noinline, cold)) int choose_Win_create(void* base, intptr_
   return ((type_Win_create*)tutti_choose(TUTTI_MPI_Win_create, caller))(base, size, disp_unit, info, comm, win);
 }
 EXPORT int MPI_Win_create(void* base, intptr_t size, int disp_unit, handle info, handle comm, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_create);
-  if (LIKELY(target != NULL)) return ((type_Win_create*)target)(base, size, disp_unit, info, comm, win);
-  return choose_Win_create(base, size, disp_unit, info, comm, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_create, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_create);
+  const int code = LIKELY(target != NULL) ? ((type_Win_create*)target)(base, size, disp_unit, info, comm, win)
+      : choose_Win_create(base, size, disp_unit, info, comm, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_create PMPI_Win_create __attribute__((alias("MPI_Win_create")));
 
@@ -2422,9 +2669,12 @@ static __attribute__((noinline, cold)) int choose_Win_create_c(void* base, intpt
   return ((type_Win_create_c*)tutti_choose(TUTTI_MPI_Win_create_c, caller))(base, size, disp_unit, info, comm, win);
 }
 EXPORT int MPI_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_create_c);
-  if (LIKELY(target != NULL)) return ((type_Win_create_c*)target)(base, size, disp_unit, info, comm, win);
-  return choose_Win_create_c(base, size, disp_unit, info, comm, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_create_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_create_c);
+  const int code = LIKELY(target != NULL) ? ((type_Win_create_c*)target)(base, size, disp_unit, info, comm, win)
+      : choose_Win_create_c(base, size, disp_unit, info, comm, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_create_c PMPI_Win_create_c __attribute__((alias("MPI_Win_create_c")));
 
@@ -2433,9 +2683,12 @@ static __attribute__((noinline, cold)) int choose_Win_allocate(intptr_t size, in
   return ((type_Win_allocate*)tutti_choose(TUTTI_MPI_Win_allocate, caller))(size, disp_unit, info, comm, base, win);
 }
 EXPORT int MPI_Win_allocate(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_allocate);
-  if (LIKELY(target != NULL)) return ((type_Win_allocate*)target)(size, disp_unit, info, comm, base, win);
-  return choose_Win_allocate(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_allocate, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_allocate);
+  const int code = LIKELY(target != NULL) ? ((type_Win_allocate*)target)(size, disp_unit, info, comm, base, win)
+      : choose_Win_allocate(size, disp_unit, info, comm, base, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_allocate PMPI_Win_allocate __attribute__((alias("MPI_Win_allocate")));
 
@@ -2444,9 +2697,12 @@ static __attribute__((noinline, cold)) int choose_Win_allocate_c(intptr_t size, 
   return ((type_Win_allocate_c*)tutti_choose(TUTTI_MPI_Win_allocate_c, caller))(size, disp_unit, info, comm, base, win);
 }
 EXPORT int MPI_Win_allocate_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_allocate_c);
-  if (LIKELY(target != NULL)) return ((type_Win_allocate_c*)target)(size, disp_unit, info, comm, base, win);
-  return choose_Win_allocate_c(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_allocate_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_allocate_c);
+  const int code = LIKELY(target != NULL) ? ((type_Win_allocate_c*)target)(size, disp_unit, info, comm, base, win)
+      : choose_Win_allocate_c(size, disp_unit, info, comm, base, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_allocate_c PMPI_Win_allocate_c __attribute__((alias("MPI_Win_allocate_c")));
 
@@ -2455,9 +2711,12 @@ static __attribute__((noinline, cold)) int choose_Win_allocate_shared(intptr_t s
   return ((type_Win_allocate_shared*)tutti_choose(TUTTI_MPI_Win_allocate_shared, caller))(size, disp_unit, info, comm, base, win);
 }
 EXPORT int MPI_Win_allocate_shared(intptr_t size, int disp_unit, handle info, handle comm, void* base, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_allocate_shared);
-  if (LIKELY(target != NULL)) return ((type_Win_allocate_shared*)target)(size, disp_unit, info, comm, base, win);
-  return choose_Win_allocate_shared(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_allocate_shared, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_allocate_shared);
+  const int code = LIKELY(target != NULL) ? ((type_Win_allocate_shared*)target)(size, disp_unit, info, comm, base, win)
+      : choose_Win_allocate_shared(size, disp_unit, info, comm, base, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_allocate_shared PMPI_Win_allocate_shared __attribute__((alias("MPI_Win_allocate_shared")));
 
@@ -2466,9 +2725,12 @@ static __attribute__((noinline, cold)) int choose_Win_allocate_shared_c(intptr_t
   return ((type_Win_allocate_shared_c*)tutti_choose(TUTTI_MPI_Win_allocate_shared_c, caller))(size, disp_unit, info, comm, base, win);
 }
 EXPORT int MPI_Win_allocate_shared_c(intptr_t size, intptr_t disp_unit, handle info, handle comm, void* base, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_allocate_shared_c);
-  if (LIKELY(target != NULL)) return ((type_Win_allocate_shared_c*)target)(size, disp_unit, info, comm, base, win);
-  return choose_Win_allocate_shared_c(size, disp_unit, info, comm, base, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_allocate_shared_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_allocate_shared_c);
+  const int code = LIKELY(target != NULL) ? ((type_Win_allocate_shared_c*)target)(size, disp_unit, info, comm, base, win)
+      : choose_Win_allocate_shared_c(size, disp_unit, info, comm, base, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_allocate_shared_c PMPI_Win_allocate_shared_c __attribute__((alias("MPI_Win_allocate_shared_c")));
 
@@ -2477,9 +2739,12 @@ static __attribute__((noinline, cold)) int choose_Win_create_dynamic(handle info
   return ((type_Win_create_dynamic*)tutti_choose(TUTTI_MPI_Win_create_dynamic, caller))(info, comm, win);
 }
 EXPORT int MPI_Win_create_dynamic(handle info, handle comm, void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_create_dynamic);
-  if (LIKELY(target != NULL)) return ((type_Win_create_dynamic*)target)(info, comm, win);
-  return choose_Win_create_dynamic(info, comm, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_create_dynamic, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_create_dynamic);
+  const int code = LIKELY(target != NULL) ? ((type_Win_create_dynamic*)target)(info, comm, win)
+      : choose_Win_create_dynamic(info, comm, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_create_dynamic PMPI_Win_create_dynamic __attribute__((alias("MPI_Win_create_dynamic")));
 
@@ -2488,9 +2753,12 @@ static __attribute__((noinline, cold)) int choose_Win_free(void* win, void* call
   return ((type_Win_free*)tutti_choose(TUTTI_MPI_Win_free, caller))(win);
 }
 EXPORT int MPI_Win_free(void* win) {
-  void* target = TARGET(TUTTI_MPI_Win_free);
-  if (LIKELY(target != NULL)) return ((type_Win_free*)target)(win);
-  return choose_Win_free(win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_free, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_free);
+  const int code = LIKELY(target != NULL) ? ((type_Win_free*)target)(win)
+      : choose_Win_free(win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_free PMPI_Win_free __attribute__((alias("MPI_Win_free")));
 
@@ -2499,9 +2767,12 @@ static __attribute__((noinline, cold)) int choose_Win_fence(int mode, handle win
   return ((type_Win_fence*)tutti_choose(TUTTI_MPI_Win_fence, caller))(mode, win);
 }
 EXPORT int MPI_Win_fence(int mode, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_fence);
-  if (LIKELY(target != NULL)) return ((type_Win_fence*)target)(mode, win);
-  return choose_Win_fence(mode, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_fence, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_fence);
+  const int code = LIKELY(target != NULL) ? ((type_Win_fence*)target)(mode, win)
+      : choose_Win_fence(mode, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_fence PMPI_Win_fence __attribute__((alias("MPI_Win_fence")));
 
@@ -2510,9 +2781,12 @@ static __attribute__((noinline, cold)) int choose_Win_start(handle group, int mo
   return ((type_Win_start*)tutti_choose(TUTTI_MPI_Win_start, caller))(group, mode, win);
 }
 EXPORT int MPI_Win_start(handle group, int mode, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_start);
-  if (LIKELY(target != NULL)) return ((type_Win_start*)target)(group, mode, win);
-  return choose_Win_start(group, mode, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_start, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_start);
+  const int code = LIKELY(target != NULL) ? ((type_Win_start*)target)(group, mode, win)
+      : choose_Win_start(group, mode, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_start PMPI_Win_start __attribute__((alias("MPI_Win_start")));
 
@@ -2521,9 +2795,12 @@ static __attribute__((noinline, cold)) int choose_Win_complete(handle win, void*
   return ((type_Win_complete*)tutti_choose(TUTTI_MPI_Win_complete, caller))(win);
 }
 EXPORT int MPI_Win_complete(handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_complete);
-  if (LIKELY(target != NULL)) return ((type_Win_complete*)target)(win);
-  return choose_Win_complete(win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_complete, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_complete);
+  const int code = LIKELY(target != NULL) ? ((type_Win_complete*)target)(win)
+      : choose_Win_complete(win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_complete PMPI_Win_complete __attribute__((alias("MPI_Win_complete")));
 
@@ -2532,9 +2809,12 @@ static __attribute__((noinline, cold)) int choose_Win_wait(handle win, void* cal
   return ((type_Win_wait*)tutti_choose(TUTTI_MPI_Win_wait, caller))(win);
 }
 EXPORT int MPI_Win_wait(handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_wait);
-  if (LIKELY(target != NULL)) return ((type_Win_wait*)target)(win);
-  return choose_Win_wait(win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_wait, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_wait);
+  const int code = LIKELY(target != NULL) ? ((type_Win_wait*)target)(win)
+      : choose_Win_wait(win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_wait PMPI_Win_wait __attribute__((alias("MPI_Win_wait")));
 
@@ -2543,9 +2823,12 @@ static __attribute__((noinline, cold)) int choose_Win_lock(int type, int rank, i
   return ((type_Win_lock*)tutti_choose(TUTTI_MPI_Win_lock, caller))(type, rank, mode, win);
 }
 EXPORT int MPI_Win_lock(int type, int rank, int mode, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_lock);
-  if (LIKELY(target != NULL)) return ((type_Win_lock*)target)(type, rank, mode, win);
-  return choose_Win_lock(type, rank, mode, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_lock, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_lock);
+  const int code = LIKELY(target != NULL) ? ((type_Win_lock*)target)(type, rank, mode, win)
+      : choose_Win_lock(type, rank, mode, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_lock PMPI_Win_lock __attribute__((alias("MPI_Win_lock")));
 
@@ -2554,9 +2837,12 @@ static __attribute__((noinline, cold)) int choose_Win_unlock(int rank, handle wi
   return ((type_Win_unlock*)tutti_choose(TUTTI_MPI_Win_unlock, caller))(rank, win);
 }
 EXPORT int MPI_Win_unlock(int rank, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_unlock);
-  if (LIKELY(target != NULL)) return ((type_Win_unlock*)target)(rank, win);
-  return choose_Win_unlock(rank, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_unlock, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_unlock);
+  const int code = LIKELY(target != NULL) ? ((type_Win_unlock*)target)(rank, win)
+      : choose_Win_unlock(rank, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_unlock PMPI_Win_unlock __attribute__((alias("MPI_Win_unlock")));
 
@@ -2565,9 +2851,12 @@ static __attribute__((noinline, cold)) int choose_Win_lock_all(int mode, handle 
   return ((type_Win_lock_all*)tutti_choose(TUTTI_MPI_Win_lock_all, caller))(mode, win);
 }
 EXPORT int MPI_Win_lock_all(int mode, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_lock_all);
-  if (LIKELY(target != NULL)) return ((type_Win_lock_all*)target)(mode, win);
-  return choose_Win_lock_all(mode, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_lock_all, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_lock_all);
+  const int code = LIKELY(target != NULL) ? ((type_Win_lock_all*)target)(mode, win)
+      : choose_Win_lock_all(mode, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_lock_all PMPI_Win_lock_all __attribute__((alias("MPI_Win_lock_all")));
 
@@ -2576,9 +2865,12 @@ static __attribute__((noinline, cold)) int choose_Win_unlock_all(handle win, voi
   return ((type_Win_unlock_all*)tutti_choose(TUTTI_MPI_Win_unlock_all, caller))(win);
 }
 EXPORT int MPI_Win_unlock_all(handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_unlock_all);
-  if (LIKELY(target != NULL)) return ((type_Win_unlock_all*)target)(win);
-  return choose_Win_unlock_all(win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_unlock_all, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_unlock_all);
+  const int code = LIKELY(target != NULL) ? ((type_Win_unlock_all*)target)(win)
+      : choose_Win_unlock_all(win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_unlock_all PMPI_Win_unlock_all __attribute__((alias("MPI_Win_unlock_all")));
 
@@ -2587,9 +2879,12 @@ static __attribute__((noinline, cold)) int choose_Win_flush(int rank, handle win
   return ((type_Win_flush*)tutti_choose(TUTTI_MPI_Win_flush, caller))(rank, win);
 }
 EXPORT int MPI_Win_flush(int rank, handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_flush);
-  if (LIKELY(target != NULL)) return ((type_Win_flush*)target)(rank, win);
-  return choose_Win_flush(rank, win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_flush, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_flush);
+  const int code = LIKELY(target != NULL) ? ((type_Win_flush*)target)(rank, win)
+      : choose_Win_flush(rank, win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_flush PMPI_Win_flush __attribute__((alias("MPI_Win_flush")));
 
@@ -2598,9 +2893,12 @@ static __attribute__((noinline, cold)) int choose_Win_flush_all(handle win, void
   return ((type_Win_flush_all*)tutti_choose(TUTTI_MPI_Win_flush_all, caller))(win);
 }
 EXPORT int MPI_Win_flush_all(handle win) {
-  void* target = TARGET(TUTTI_MPI_Win_flush_all);
-  if (LIKELY(target != NULL)) return ((type_Win_flush_all*)target)(win);
-  return choose_Win_flush_all(win, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Win_flush_all, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Win_flush_all);
+  const int code = LIKELY(target != NULL) ? ((type_Win_flush_all*)target)(win)
+      : choose_Win_flush_all(win, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_Win_flush_all PMPI_Win_flush_all __attribute__((alias("MPI_Win_flush_all")));
 
@@ -2609,9 +2907,12 @@ static __attribute__((noinline, cold)) int choose_File_open(handle comm, const v
   return ((type_File_open*)tutti_choose(TUTTI_MPI_File_open, caller))(comm, name, mode, info, file);
 }
 EXPORT int MPI_File_open(handle comm, const void* name, int mode, handle info, void* file) {
-  void* target = TARGET(TUTTI_MPI_File_open);
-  if (LIKELY(target != NULL)) return ((type_File_open*)target)(comm, name, mode, info, file);
-  return choose_File_open(comm, name, mode, info, file, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_File_open, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_File_open);
+  const int code = LIKELY(target != NULL) ? ((type_File_open*)target)(comm, name, mode, info, file)
+      : choose_File_open(comm, name, mode, info, file, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_File_open PMPI_File_open __attribute__((alias("MPI_File_open")));
 
@@ -2620,9 +2921,12 @@ static __attribute__((noinline, cold)) int choose_File_close(void* file, void* c
   return ((type_File_close*)tutti_choose(TUTTI_MPI_File_close, caller))(file);
 }
 EXPORT int MPI_File_close(void* file) {
-  void* target = TARGET(TUTTI_MPI_File_close);
-  if (LIKELY(target != NULL)) return ((type_File_close*)target)(file);
-  return choose_File_close(file, __builtin_return_address(0));
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_File_close, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_File_close);
+  const int code = LIKELY(target != NULL) ? ((type_File_close*)target)(file)
+      : choose_File_close(file, CALLER);
+  tutti_leave(lane);
+  return code;
 }
 EXPORT type_File_close PMPI_File_close __attribute__((alias("MPI_File_close")));
 

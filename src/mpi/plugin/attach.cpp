@@ -17,6 +17,7 @@
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/split.hpp"
@@ -218,6 +219,7 @@ void remove_handlers() noexcept {
 // Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
 // callbacks.
 void detach() {
+  note_finalize();
   remove_handlers();
   watch_revocations(false);
   destroy_requests();
@@ -233,11 +235,15 @@ void detach() {
   state.processors.reset();
   free_world_copies();
   end_split();
+  end_record();
 }
 
 // A forked child has sockets of the job's, but neither its memory nor its threads: whatever it
 // calls goes to its MPI, and nothing of its parent's is cleaned up or rung by it.
-void leave_to_parent() noexcept { remove_handlers(); }
+void leave_to_parent() noexcept {
+  remove_handlers();
+  leave_record();
+}
 
 int on_finalize(MPI_Comm, int, void*, void*) {
   if (getpid() == state.process) detach();
@@ -292,6 +298,7 @@ bool attach(const tutti_preload& preload, const char* missing) {
   if (!agree_on_settings(preload, missing)) return false;
   if (is_spawned()) state.settings.dcp_from_job = false;  // its parents have split already
   state.report = !state.settings.report.empty() || !state.settings.report_json.empty();
+  state.attends = state.report || state.settings.check == Check::calls;
   if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
     return false;  // nothing to do, nothing to say
   if (!take_world()) return false;
@@ -310,6 +317,7 @@ bool attach(const tutti_preload& preload, const char* missing) {
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
   if (state.job && state.settings.p2p) state.messages = &state.job->messages();
+  begin_record(preload);
   create_world();
   watch_revocations(true);
   watch_spaces();
@@ -325,6 +333,7 @@ void pump_host() noexcept {
   if (another_ends_process()) [[unlikely]]
     return;
   int flag = 0;
+  stamp_call();
   native.Iprobe(MPI_ANY_SOURCE, 0, state.pump_comm, &flag, MPI_STATUS_IGNORE);
 }
 

@@ -4,6 +4,7 @@
 
 #include "mpi/plugin/errors.hpp"
 #include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -85,16 +86,20 @@ template <class NativeFunction>
 template <class Args, class NativeFunction>
 [[gnu::noinline]] int run_unknown(const char* call, Args args, NativeFunction call_native) {
   Comm* comm = find_or_adopt(args.comm);
+  if (comm != nullptr) note_begin(args, *comm);
   if (comm != nullptr && comm->team == nullptr) [[unlikely]] {
     if (const Status opened = open_blocking(*comm); !opened.ok()) return raise(*comm, call, opened);
   }
   Plan plan;
   Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]] {
+    note_plan(args, *comm, plan.call);
     const int code = run_plan(call, args, *comm, plan);
     return code != kLeft ? code : run_left(call, *comm, plan.call, call_native);
   }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
+  if (comm != nullptr && state.settings.check == Check::calls)
+    check_call(*comm, false, comm->row->number);
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 
@@ -102,11 +107,12 @@ template <class Args, class NativeFunction>
 template <class Args, class NativeFunction>
 int run_blocking(const char* call, Args args, NativeFunction call_native) {
   Comm* const comm = find_comm(args.comm);
-  if (comm == nullptr || state.report) [[unlikely]]
+  if (comm == nullptr || state.attends) [[unlikely]]
     return run_unknown(call, args, call_native);
   Call the_call;
   const KnownCall* const known = comm->known.find(args, comm->rank, comm->size, &the_call);
   if (known == nullptr) return run_unknown(call, args, call_native);
+  note_call(args, *comm, the_call.bytes, known->what());
   const Status status = state.job->run_by(known->route(), *comm->team, the_call);
   if (status.ok()) [[likely]]
     return MPI_SUCCESS;
@@ -148,6 +154,7 @@ Request* plan_request(const char* call, const Args& args, NotTaken* why) {
   }
   request->comm = comm;
   request->call = call;
+  note_made(args, *comm, request);
   retain(comm);
   return request;
 }

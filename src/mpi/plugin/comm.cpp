@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -178,6 +179,7 @@ void release(Comm* comm) noexcept {
     if (left != 0) return;
   }
   close_teams(*comm);
+  remove_row(*comm);
   delete comm;
 }
 

@@ -10,6 +10,7 @@
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/known.hpp"
 #include "mpi/plugin/native.hpp"
+#include "mpi/record/record.h"
 
 namespace tutti::mpi {
 
@@ -42,6 +43,10 @@ struct Comm {
   std::uint64_t children = 0;  // communicators made from it by all its members; the same on all
   // Communicators made from it by MPI_Comm_create_group, by tag and members.
   std::unordered_map<std::uint64_t, std::uint64_t> groups;
+  // Its row in this rank's record, or where there is none its own.
+  tutti_comm_row own_row{};
+  tutti_comm_row* row = &own_row;
+  bool has_asked_for_row = false;
   std::atomic<bool> complained{false};  // an error on it has been explained
   // Operations in flight or persistent, plus one while the communicator exists. Changed by any
   // thread.

@@ -5,6 +5,7 @@
 
 #include "mpi/plugin/errors.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -161,6 +162,7 @@ void relax(std::uint32_t* round) {
 void wait_for(Request& request) {
   if (!request.started || request.sent) return;
   if (request.transfer != nullptr) return wait_for_message(request);
+  note_wait(request);
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
 }
 

@@ -16,6 +16,13 @@
 
 namespace tutti::mpi {
 
+/// What a record says of a collective beside its bytes and its root (tutti_past::what).
+inline std::uint64_t what_of(Coll coll, const Reduction* reduction) noexcept {
+  const std::uint64_t op = reduction != nullptr ? reduction->op : Reduction::kNoName;
+  const std::uint64_t type = reduction != nullptr ? reduction->type : Reduction::kNoName;
+  return static_cast<std::uint64_t>(coll) | op << 8 | type << 16;
+}
+
 /// Which sides of a call a rank has, by its arguments.
 struct SidesHere {
   bool at_root, sent, received, in_place;
@@ -37,6 +44,8 @@ class KnownCall {
   void keep(const Args& args, const SidesHere& here, const Call& call,
             const Route& its_route) noexcept;
   const Route& route() const noexcept { return route_; }
+  /// Of all such calls, for the record.
+  std::uint64_t what() const noexcept { return what_; }
 
  private:
   template <class Args>
@@ -50,6 +59,7 @@ class KnownCall {
   bool in_place_ = false;
   std::size_t bytes_ = 0;
   const Reduction* reduction_ = nullptr;
+  std::uint64_t what_ = 0;
   Route route_;  // of no choice: nothing is kept
 };
 
@@ -171,6 +181,7 @@ void KnownCall::keep(const Args& args, const SidesHere& here, const Call& call,
   if constexpr (requires { args.op; }) op_ = args.op;
   bytes_ = call.bytes;
   reduction_ = call.reduction;
+  what_ = what_of(Args::kColl, call.reduction);
   route_ = its_route;
 }
 

@@ -56,6 +56,7 @@ class WaitTimer {
 template <class NativeFunction>
 int pass(const char* call, Reason reason, NativeFunction&& call_native, std::size_t bytes = 0) {
   const NativeCall inside;
+  stamp_call();
   if (!state.report) return call_native();
   const double begin = now();
   const int code = call_native();

@@ -29,6 +29,7 @@ struct Request {
   bool settled = false;        // what has been received is in the user's memory
   bool sent = false;           // the one that stands for all messages that have left at once
   const char* call = nullptr;  // "MPI_Iallreduce"
+  std::uint64_t number = 0;    // of a collective on the communicator, for the record
   bool persistent = false;
   bool started = false;  // between start and completion as the program has seen it
   std::uint32_t index = 0;

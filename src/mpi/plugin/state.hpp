@@ -8,10 +8,14 @@
 #include "base/settings.hpp"
 #include "core/core.hpp"
 #include "mpi/plugin/native.hpp"
+#include "mpi/record/record.h"
 #include "offload/start/processors.hpp"
 #include "p2p/messages.hpp"
 
 namespace tutti::mpi {
+
+/// In the place of one that is not kept: nobody reads it.
+extern tutti_record no_record;
 
 /// Written while the plugin is attached (one thread, inside MPI_Init) and while it is detached
 /// (inside MPI_Finalize); constant in between.
@@ -21,6 +25,7 @@ struct State {
   std::unique_ptr<offload::Processors> processors;  // null without dedicated processors
   bool threads = false;                             // MPI_THREAD_MULTIPLE
   bool report = false;                              // count calls
+  bool attends = false;                             // to each call: with a report, or to check it
   double began = 0;                                 // now() when MPI_Init was over, with a report
   int rank = 0;  // in the program's world, whose ranks are the first of the job
   int size = 1;
@@ -34,12 +39,28 @@ struct State {
   MPI_Comm report_comm{};
   MPI_Group world_group{};
   void** handlers = nullptr;
+  tutti_record* record = &no_record;  // of this rank
+  tutti_lane* (*lane)() = nullptr;    // of the calling thread in it; never gives null
 };
 
 extern State state;
 
 /// Progresses the host MPI once, without blocking; not beside a thread that ends the process.
 void pump_host() noexcept;
+
+/// The calling thread's lane of the record: the first as long as only one thread has ever called.
+[[gnu::always_inline]] inline tutti_lane* lane_here() noexcept {
+  tutti_record& record = *state.record;
+  if (__atomic_load_n(&record.lanes[1].tid, __ATOMIC_RELAXED) == 0) [[likely]]
+    return &record.lanes[0];
+  return state.lane();
+}
+
+/// Says since when the thread has been in its call, if it is in one.
+inline void stamp_call() noexcept {
+  tutti_lane* const lane = lane_here();
+  if ((lane->count & 1) != 0) tutti_stamp(lane);
+}
 
 /// Around calls of the MPI's own that may block until other ranks have moved on: those may wait for
 /// messages of tutti's that are under way here, which the progress thread then looks after.

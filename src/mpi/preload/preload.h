@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "mpi/plugin_api.h"
+#include "mpi/record/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -129,6 +130,57 @@ static inline void* tutti_target(enum tutti_mpi_function index, void* caller) {
 
 /* The same, slowly: classifies the caller, looks up the MPI's function. Never NULL. Thread-safe. */
 void* tutti_choose(enum tutti_mpi_function index, void* caller);
+
+/* ---- record.c: which call each thread is in, for others to see */
+
+/* This thread's lane of the rank's record, or NULL: not asked for yet, or none is kept. */
+extern __thread struct tutti_lane* tutti_lane __attribute__((tls_model("initial-exec")));
+/* What lanes belong to, or NULL. Written by the plugin's thread in MPI_Init and MPI_Finalize, and
+ * in a child of fork(); read by any thread that has no lane. */
+extern struct tutti_record* tutti_record;
+/* Takes one, if there is a record. */
+struct tutti_lane* tutti_take_lane(void);
+/* For the plugin, while it keeps a record. Never NULL. */
+struct tutti_lane* tutti_lane_here(void);
+/* Keeps a record from now on; NULL: none any more. */
+void tutti_keep_record(struct tutti_record* record);
+
+/* Notes that this thread enters a call of the program's. NULL where there is nothing to note: no
+ * record, or the call comes from inside another one, whose frame then lies above. (A call that was
+ * left by a jump is not one that this is inside of.) The stack grows downwards everywhere. */
+static inline __attribute__((always_inline)) struct tutti_lane* tutti_enter(
+    enum tutti_mpi_function function, const void* caller, const void* frame) {
+  struct tutti_lane* lane = tutti_lane;
+  if (__builtin_expect(lane == NULL, 0)) {
+    if (__atomic_load_n(&tutti_record, __ATOMIC_RELAXED) == NULL) return NULL;
+    if ((lane = tutti_take_lane()) == NULL) return NULL;
+  }
+  const uint64_t count = lane->count;
+  if (__builtin_expect((count & 1) && (uintptr_t)frame < lane->frame, 0)) return NULL;
+  TUTTI_SET(lane->frame, (uintptr_t)frame);
+  TUTTI_SET(lane->site, (uintptr_t)caller);
+  TUTTI_SET(lane->function, (uint32_t)function);
+  __atomic_store_n(&lane->count, count + 1 + (count & 1), __ATOMIC_RELEASE);
+  return lane;
+}
+
+/* The same of a call that tutti may not see the end of: with what it is about, and since when. */
+static __attribute__((noinline, unused)) struct tutti_lane* tutti_enter_about(
+    enum tutti_mpi_function function, const void* caller, const void* frame, handle comm, int peer,
+    int tag) {
+  struct tutti_lane* lane = tutti_enter(function, caller, frame);
+  if (lane == NULL) return NULL;
+  TUTTI_SET(lane->comm, (uintptr_t)comm);
+  TUTTI_SET(lane->peer, peer);
+  TUTTI_SET(lane->tag, tag);
+  tutti_stamp(lane);
+  return lane;
+}
+
+static inline __attribute__((always_inline)) void tutti_leave(struct tutti_lane* lane) {
+  if (__builtin_expect(lane != NULL, 1))
+    __atomic_store_n(&lane->count, lane->count + 1, __ATOMIC_RELEASE);
+}
 
 /* ---- say.c */
 

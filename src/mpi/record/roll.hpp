@@ -1,0 +1,120 @@
+// The roll call: what the ranks of a job are doing, read from their records without their help, and
+// what does not fit together in it. For the stall report (plugin/stall.cpp) and for `tutti where`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/reduction.hpp"
+#include "coll/call.hpp"
+#include "mpi/record/record.h"
+
+namespace tutti::roll {
+
+/// What a rank has passed to a collective.
+struct Passed {
+  std::uint64_t number = 0;  // on the communicator, from 1; 0: not known
+  bool nonblocking = false;  // numbered by themselves
+  std::uint64_t site = 0, bytes = TUTTI_NO_BYTES;
+  std::int32_t root = TUTTI_NO_RANK;
+  Coll coll = Coll::barrier;
+  std::uint8_t op = Reduction::kNoName, type = Reduction::kNoName;
+};
+
+/// A communicator of a rank's.
+struct CommSeen {
+  std::uint64_t id = 0, handle = 0;
+  std::uint64_t number = 0, started = 0;  // of its last blocking and non-blocking collective
+  std::int32_t size = 0;
+  std::int32_t first = 0, stride = 0;  // members; stride 0: others
+  std::string name;                    // never empty
+  std::vector<Passed> past;            // in no order
+};
+
+/// A call that a thread is in, or the last that it was in.
+struct CallSeen {
+  bool inside = false;
+  std::uint64_t count = 0;  // of the thread's calls so far
+  std::string name;         // "MPI_Allreduce"; of a wait: of what it waits for, where that is known
+  std::string wait;         // "MPI_Wait" then, else empty
+  std::uint64_t site = 0;   // address in the process
+  std::uint64_t since_ns = 0;  // CLOCK_MONOTONIC; 0: it has just begun
+  bool message = false;        // peer and tag mean something
+  std::int32_t peer = 0, tag = 0;
+  std::string comm;         // its name; empty: not known
+  bool collective = false;  // what follows means something
+  std::uint64_t id = 0;     // of its communicator
+  Passed passed;
+};
+
+/// A rank as its record shows it.
+struct RankSeen {
+  std::int32_t rank = 0, size = 0, pid = 0;
+  std::uint64_t job = 0;
+  bool finalizing = false;
+  bool foreign = false;  // its calls have other numbers here: a job of another version of tutti
+  char process = '?';    // as in /proc/PID/stat; 'X': it has ended; '?': not to be seen
+  std::string program;
+  std::vector<CallSeen> calls;  // one for each thread that has made one; the first thread's first
+  std::vector<CommSeen> comms;
+};
+
+/// Ranks that do the same.
+struct Group {
+  std::vector<std::int32_t> ranks;
+  std::string state;  // "inside", "outside", "finalizing", "ended"
+  CallSeen call;      // of the first of them; since_ns: the earliest
+  std::string what;   // "are in MPI_Allreduce no. 12 on MPI_COMM_WORLD (8 bytes, sum of int32)"
+  std::string site;   // "app+0x1234"; may be empty
+};
+
+struct Roll {
+  std::vector<Group> groups;
+  std::vector<std::string> findings;  // a line each
+};
+
+/// The number that a process has here which is `pid` in a pid namespace (an inode); 0: not known.
+using ProcessHere = std::function<std::int32_t(std::uint64_t processes, std::int32_t pid)>;
+/// Where all are in this process's own.
+std::int32_t process_here(std::uint64_t processes, std::int32_t pid) noexcept;
+
+/// Copies a record that is being written. False where there is none yet.
+bool read_record(const tutti_record& record, RankSeen* out,
+                 const ProcessHere& process = process_here);
+
+/// When a process started, as its record has it; 0 where that is not to be seen.
+std::uint64_t started_of(std::int32_t pid);
+
+/// Number 0 while it is being written.
+Passed read_past(const tutti_past& past, bool nonblocking) noexcept;
+/// "MPI_Iallreduce".
+std::string name_of(const Passed& passed);
+/// "sum of i32"; empty where there is none, or it is the program's own.
+std::string operation_of(const Passed& passed);
+/// "MPI_Allreduce no. 12 on MPI_COMM_WORLD (8 bytes, sum of i32)".
+std::string described(const Passed& passed, const std::string& comm);
+/// What should be equal of what two ranks have passed to one collective and is not, as words;
+/// empty: nothing.
+std::string difference(const Passed& a, const Passed& b);
+
+/// Where a call of that process comes from, as text; equal for equal places of a program.
+using SiteText = std::function<std::string(const RankSeen& rank, std::uint64_t site)>;
+/// Module and offset, from /proc/PID/maps; "" where those cannot be read.
+std::string module_site(const RankSeen& rank, std::uint64_t site);
+
+/// Groups the ranks of one job by what they do. `ranks` in any order; not all need be there.
+Roll call_roll(const std::vector<RankSeen>& ranks, const SiteText& site_text);
+
+/// "ranks 0-2, 5 (4 of 8)" / "rank 3".
+std::string rank_list(const std::vector<std::int32_t>& ranks, std::int32_t size);
+/// The table as indented lines, the findings behind it. `now_ns`: CLOCK_MONOTONIC.
+std::string text_of(const Roll& roll, std::int32_t size, std::uint64_t now_ns);
+
+/// "MPI_Allreduce no. 12 on MPI_COMM_WORLD (8 bytes, sum of int32)".
+std::string described(const CallSeen& call);
+/// "4,711".
+std::string grouped(std::uint64_t number);
+
+}  // namespace tutti::roll

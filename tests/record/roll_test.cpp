@@ -1,0 +1,252 @@
+// The roll call, of records made by hand.
+#include "mpi/record/roll.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi/generated/function_index.h"
+
+namespace {
+
+using tutti::Coll;
+using tutti::roll::Group;
+using tutti::roll::RankSeen;
+using tutti::roll::Roll;
+
+constexpr std::uint64_t kWorld = 0x1111, kOther = 0x2222;
+constexpr std::uint64_t kHandle = 0x44000000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+/// Ranks of a job, each with a world and a communicator of its even ranks.
+class RollTest : public testing::Test {
+ protected:
+  explicit RollTest(int size = 4) : records_(static_cast<std::size_t>(size)) {
+    struct stat own;
+    const bool known = stat("/proc/self/ns/pid", &own) == 0;
+    for (int rank = 0; rank < size; ++rank) {
+      tutti_record& record = of(rank);
+      record.magic = TUTTI_RECORD_MAGIC;
+      record.signature = TUTTI_MPI_TABLE_SIGNATURE;
+      record.rank = rank;
+      record.size = size;
+      record.pid = getpid();
+      record.job = 7;
+      record.processes = known ? own.st_ino : 0;
+      record.started = tutti::roll::started_of(getpid());
+      record.any_source = -2;
+      record.any_tag = -1;
+      std::strcpy(record.program, "app");
+      add_row(&record.comms[0], kWorld, size, 0, 1, "MPI_COMM_WORLD");
+      if (rank % 2 == 0) add_row(&record.comms[1], kOther, size / 2, 0, 2, "even");
+    }
+  }
+
+  tutti_record& of(int rank) { return records_[static_cast<std::size_t>(rank)]; }
+
+  static void add_row(tutti_comm_row* row, std::uint64_t id, int size, int first, int stride,
+                      const char* name) {
+    row->id = id;
+    row->handle = kHandle + id;
+    row->size = size;
+    row->first = first;
+    row->stride = stride;
+    std::strcpy(row->name, name);
+  }
+
+  /// A call of thread `lane` that has begun.
+  tutti_lane& enter(int rank, tutti_mpi_function function, int lane = 0) {
+    tutti_lane& one = of(rank).lanes[lane];
+    one.count += 1 + (one.count & 1);
+    one.function = function;
+    one.site = 0x1000;
+    one.peer = TUTTI_NO_RANK;
+    return one;
+  }
+
+  void collective(int rank, tutti_mpi_function function, Coll coll, std::uint64_t bytes, int root,
+                  int row = 0) {
+    tutti_lane& lane = enter(rank, function);
+    tutti_comm_row& comm = of(rank).comms[row];
+    tutti_past& past = comm.past[++comm.number % TUTTI_RECORD_PAST];
+    past = {comm.number, lane.site, bytes,
+            static_cast<std::uint64_t>(coll) | 0xffff00 |
+                std::uint64_t{static_cast<std::uint32_t>(root)} << 32};
+    lane.detail =
+        reinterpret_cast<std::uintptr_t>(&past) - reinterpret_cast<std::uintptr_t>(&of(rank));
+    lane.detail_count = lane.count;
+  }
+
+  void barrier(int rank, int row = 0) {
+    collective(rank, TUTTI_MPI_Barrier, Coll::barrier, 0, TUTTI_NO_RANK, row);
+  }
+  void receive(int rank, int from) {
+    tutti_lane& lane = enter(rank, TUTTI_MPI_Recv);
+    lane.peer = from;
+    lane.tag = 5;
+    lane.comm = kHandle + kWorld;
+  }
+  void leave(int rank) { ++of(rank).lanes[0].count; }
+
+  Roll call() {
+    std::vector<RankSeen> ranks;
+    for (const tutti_record& record : records_) {
+      RankSeen seen;
+      if (tutti::roll::read_record(record, &seen)) ranks.push_back(seen);
+    }
+    return tutti::roll::call_roll(
+        ranks, [](const RankSeen&, std::uint64_t site) { return "app+" + std::to_string(site); });
+  }
+
+  std::vector<tutti_record> records_;
+};
+
+std::vector<std::int32_t> ranks_of(const Roll& roll, const std::string& what) {
+  for (const Group& group : roll.groups) {
+    if (group.what == what) return group.ranks;
+  }
+  return {};
+}
+
+using Ranks = std::vector<std::int32_t>;
+
+TEST_F(RollTest, GroupsRanksThatDoTheSame) {
+  for (const int rank : {0, 1, 3}) {
+    collective(rank, TUTTI_MPI_Bcast, Coll::bcast, 4711, 2);
+    tutti_lane& lane = of(rank).lanes[0];
+    lane.since_count = lane.count;
+    lane.since_ns = static_cast<std::uint64_t>(rank + 1) * kSecond;
+  }
+  receive(2, 3);
+  const Roll roll = call();
+  ASSERT_EQ(roll.groups.size(), 2u);
+  EXPECT_EQ(roll.groups[0].what, "in MPI_Bcast no. 1 on MPI_COMM_WORLD (4,711 bytes, root 2)");
+  EXPECT_EQ(roll.groups[0].ranks, (Ranks{0, 1, 3}));
+  EXPECT_EQ(roll.groups[0].call.since_ns, kSecond);  // the earliest
+  EXPECT_EQ(roll.groups[1].what, "in MPI_Recv from 3 (tag 5) on MPI_COMM_WORLD");
+  EXPECT_EQ(tutti::roll::text_of(roll, 4, 36 * kSecond),
+            "  ranks 0, 1, 3 (3 of 4): in MPI_Bcast no. 1 on MPI_COMM_WORLD (4,711 bytes, root 2), "
+            "called at app+4096, for 35 s\n"
+            "  rank 2: in MPI_Recv from 3 (tag 5) on MPI_COMM_WORLD, called at app+4096\n"
+            "  -> MPI_Bcast no. 1 on MPI_COMM_WORLD waits for rank 2\n"
+            "  -> in a circle: rank 2 waits for rank 3, which waits for rank 2\n");
+}
+
+TEST_F(RollTest, SaysWhatOnlyTheRecordKnows) {
+  for (int rank = 0; rank < 4; ++rank) barrier(rank);
+  leave(0);
+  of(1).finalizing = 1;
+  of(2).started += 1;  // another process has its number now
+  const Roll roll = call();
+  EXPECT_EQ(ranks_of(roll, "in MPI_Finalize"), Ranks{1});
+  EXPECT_EQ(ranks_of(roll, "ended, inside MPI_Barrier no. 1 on MPI_COMM_WORLD"), Ranks{2});
+  EXPECT_EQ(ranks_of(roll, "in MPI_Barrier no. 1 on MPI_COMM_WORLD"), Ranks{3});
+  EXPECT_EQ(roll.groups.size(), 4u);
+}
+
+TEST_F(RollTest, FindsCallsThatDiffer) {
+  for (const int rank : {0, 2, 3}) collective(rank, TUTTI_MPI_Bcast, Coll::bcast, 4, 0);
+  collective(1, TUTTI_MPI_Reduce, Coll::reduce, 4, 0);
+  Roll roll = call();
+  ASSERT_EQ(roll.findings.size(), 1u);
+  EXPECT_EQ(roll.findings[0],
+            "different collectives have met: ranks 0, 2, 3 (3 of 4) have called MPI_Bcast no. 1 on "
+            "MPI_COMM_WORLD (4 bytes, root 0) at app+4096; rank 1 has called MPI_Reduce no. 1 on "
+            "MPI_COMM_WORLD (4 bytes, root 0) at app+4096");
+}
+
+TEST_F(RollTest, FindsARootThatDiffersAfterTheCall) {
+  for (int rank = 0; rank < 4; ++rank) {
+    collective(rank, TUTTI_MPI_Bcast, Coll::bcast, 4, rank == 3 ? 3 : 0);
+    leave(rank);
+    barrier(rank);
+    leave(rank);
+  }
+  const Roll roll = call();
+  ASSERT_EQ(roll.findings.size(), 1u);
+  EXPECT_TRUE(roll.findings[0].starts_with("the roots differ: ")) << roll.findings[0];
+}
+
+TEST_F(RollTest, ForgetsWhatHasBeenOverwritten) {
+  collective(0, TUTTI_MPI_Bcast, Coll::bcast, 4, 1);
+  leave(0);
+  for (int i = 0; i < TUTTI_RECORD_PAST; ++i) {
+    barrier(0);
+    leave(0);
+  }
+  for (int rank = 1; rank < 4; ++rank) collective(rank, TUTTI_MPI_Bcast, Coll::bcast, 4, 0);
+  const Roll roll = call();
+  ASSERT_EQ(roll.findings.size(), 0u)
+      << roll.findings[0];  // all have come to it, as far as is known
+}
+
+TEST_F(RollTest, LooksForMembersOnly) {
+  barrier(0, 1);
+  const Roll roll = call();
+  ASSERT_EQ(roll.findings.size(), 1u);
+  EXPECT_EQ(roll.findings[0], "MPI_Barrier no. 1 on even waits for rank 2");
+}
+
+TEST_F(RollTest, FindsTwoCommunicatorsInTheWrongOrder) {
+  barrier(0);
+  for (const int rank : {1, 3}) barrier(rank);
+  barrier(2, 1);
+  const Roll roll = call();
+  ASSERT_EQ(roll.findings.size(), 3u);
+  EXPECT_EQ(roll.findings[0], "MPI_Barrier no. 1 on MPI_COMM_WORLD waits for rank 2");
+  EXPECT_EQ(roll.findings[1], "MPI_Barrier no. 1 on even waits for rank 0");
+  EXPECT_EQ(roll.findings[2], "in a circle: rank 0 waits for rank 2, which waits for rank 0");
+}
+
+TEST_F(RollTest, NamesNoCircleWhereSomebodyIsFree) {
+  receive(0, 1);
+  receive(1, 2);
+  enter(2, TUTTI_MPI_Recv);
+  leave(2);
+  EXPECT_TRUE(call().findings.empty());
+}
+
+TEST_F(RollTest, ShowsEveryThreadThatIsInside) {
+  for (int lane = 0; lane < 3; ++lane) {
+    tutti_lane& one = enter(1, TUTTI_MPI_Recv, lane);
+    one.peer = -2;
+    one.tag = lane;
+    one.comm = kHandle + kWorld;
+  }
+  const Roll roll = call();
+  for (int lane = 0; lane < 3; ++lane) {
+    EXPECT_EQ(ranks_of(roll, "in MPI_Recv from any rank (tag " + std::to_string(lane) +
+                                 ") on MPI_COMM_WORLD"),
+              Ranks{1});
+  }
+}
+
+TEST_F(RollTest, TakesNothingForARecordThatIsNone) {
+  of(1).magic = 0;
+  of(2).lanes[0].count = 1;
+  of(2).lanes[0].function = 1u << 30;
+  of(3).lanes[0].count = of(3).lanes[0].detail_count = 1;
+  of(3).lanes[0].detail = ~std::uint64_t{0} - 8;
+  std::memset(of(3).comms[0].name, 0x1b, sizeof of(3).comms[0].name);
+  const Roll roll = call();
+  EXPECT_EQ(ranks_of(roll, "in an MPI call"), Ranks{2});
+  const std::string text = tutti::roll::text_of(roll, 4, 0);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST(RankList, IsShortForMany) {
+  std::vector<std::int32_t> ranks;
+  for (int rank = 0; rank < 100; rank += 2) ranks.push_back(rank);
+  EXPECT_EQ(tutti::roll::rank_list(ranks, 128),
+            "ranks 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, ... (50 of 128)");
+  EXPECT_EQ(tutti::roll::rank_list({0, 1, 2, 5, 6}, 8), "ranks 0-2, 5, 6 (5 of 8)");
+  EXPECT_EQ(tutti::roll::rank_list({3}, 8), "rank 3");
+}
+
+}  // namespace
