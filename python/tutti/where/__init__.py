@@ -1,0 +1,1 @@
+"""`tutti where`: what the ranks of running jobs are doing."""

@@ -1,0 +1,181 @@
+/* Small programs with one known defect each, and their correct counterparts: stuck DEFECT [right],
+ * or stuck all right.
+ *
+ * With a defect it hangs, or would, so every rank ends itself after some seconds (STUCK_S, 20);
+ * until then somebody has looked. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size, right;
+static MPI_Comm first_comm, second_comm;
+
+/* Rank 2 does not come. */
+static void missing(void) {
+  long value = rank, sum = 0;
+  for (int i = 0; i < 11; i++) MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank != 2 || right) MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 2) MPI_Recv(&value, 1, MPI_LONG, 0, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 0) MPI_Send(&value, 1, MPI_LONG, 2, 77, MPI_COMM_WORLD);
+}
+
+/* One rank means another root. */
+static void root(void) {
+  int value = rank, of = !right && rank == 1 ? 1 : 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Bcast(&value, 1, MPI_INT, of, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One rank has more to say than the others. */
+static void count(void) {
+  static double values[200000], sums[200000];
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Allreduce(values, sums, !right && rank == 1 ? 200000 : 1, MPI_DOUBLE, MPI_SUM,
+                MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One rank has another operator. */
+static void operator(void) {
+  int value = rank, result = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Allreduce(&value, &result, 1, MPI_INT, !right && rank == 1 ? MPI_MAX : MPI_SUM,
+                MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One rank calls another function. */
+static void function(void) {
+  int value = rank, sum = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1 && !right)
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  else
+    MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Two communicators in the wrong order on one rank. */
+static void order(void) {
+  MPI_Comm_dup(MPI_COMM_WORLD, &first_comm);
+  MPI_Comm_dup(MPI_COMM_WORLD, &second_comm);
+  MPI_Comm_set_name(first_comm, "the first");
+  MPI_Comm_set_name(second_comm, "the second");
+  MPI_Comm swapped = first_comm;
+  if (rank == 1 && !right) {
+    first_comm = second_comm;
+    second_comm = swapped;
+  }
+  MPI_Barrier(first_comm);
+  MPI_Barrier(second_comm);
+  MPI_Comm_free(&first_comm);
+  MPI_Comm_free(&second_comm);
+}
+
+/* Each waits for a message of the next. */
+static void messages(void) {
+  int value = rank, next = (rank + 1) % size, last = (rank + size - 1) % size;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (right && rank == 0) MPI_Send(&value, 1, MPI_INT, last, 5, MPI_COMM_WORLD);
+  MPI_Recv(&value, 1, MPI_INT, next, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (!right || rank != 0) MPI_Send(&value, 1, MPI_INT, last, 5, MPI_COMM_WORLD);
+}
+
+/* A non-blocking one that one rank does not start. */
+static void nonblocking(void) {
+  int value = rank, sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != 1 || right)
+    MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (rank == 1) MPI_Recv(&value, 1, MPI_INT, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == 0) MPI_Send(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD);
+}
+
+/* A rank that never stops computing. */
+static void loop(void) {
+  volatile unsigned long turns = 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  while (rank == 1 && !right) turns++;
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A rank goes to MPI_Finalize early. */
+static void leaves(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank != 1 || right) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void* receive(void* tag) {
+  int value = 0;
+  MPI_Recv(&value, 1, MPI_INT, 0, (int)(intptr_t)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return NULL;
+}
+
+/* Threads of rank 1 wait for messages that nobody sends. */
+static void threads(void) {
+  pthread_t thread[2];
+  int value = 0;
+  for (intptr_t i = 0; i < 2 && rank == 1; i++)
+    pthread_create(&thread[i], NULL, receive, (void*)(i + 1));
+  if (right || rank == 1) MPI_Barrier(MPI_COMM_WORLD);
+  for (int i = 0; i < 2 && rank == 0 && right; i++)
+    MPI_Send(&value, 1, MPI_INT, 1, i + 1, MPI_COMM_WORLD);
+  for (int i = 0; i < 2 && rank == 1; i++) pthread_join(thread[i], NULL);
+  if (rank != 1 && !right) MPI_Recv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Work between collectives for as long as STUCK_S: nothing is wrong, only slow. */
+static void busy(void) {
+  long value = rank, sum = 0;
+  const char* seconds = getenv("STUCK_S");
+  const double end = right ? 0 : MPI_Wtime() + (seconds != NULL ? atof(seconds) : 20) - 1;
+  do {
+    usleep(1000);
+    MPI_Allreduce(&value, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    value = MPI_Wtime() < end;
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_LONG, MPI_MIN, MPI_COMM_WORLD);
+  } while (value);
+}
+
+static const struct {
+  const char* name;
+  void (*function)(void);
+} defects[] = {{"missing", missing}, {"root", root}, {"count", count},
+               {"operator", operator},
+                {"order", order},
+                {"function", function},
+                {"nonblocking", nonblocking},
+                {"loop", loop},
+                {"messages", messages},
+                {"threads", threads},
+                {"busy", busy},
+                {"leaves", leaves}};
+
+int main(int argc, char** argv) {
+  const char* seconds = getenv("STUCK_S");
+  int provided = 0;
+  MPI_Init_thread(
+      &argc, &argv,
+      argc > 1 && strcmp(argv[1], "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+      &provided);
+  alarm(seconds != NULL ? (unsigned)atoi(seconds) : 20);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  right = argc > 2 && strcmp(argv[2], "right") == 0;
+  for (size_t i = 0; i < sizeof defects / sizeof defects[0]; i++) {
+    if (argc > 1 && (strcmp(argv[1], defects[i].name) == 0 ||
+                     (strcmp(argv[1], "all") == 0 && defects[i].function != threads)))
+      defects[i].function();
+  }
+  if (rank == 0) printf("ended\n");
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,239 @@
+"""Who waits for whom: the stall report (TUTTI_STALL), the comparison of calls (TUTTI_CHECK=calls) and `tutti where`, on
+programs with one known defect each (programs/stuck.c) and on their correct counterparts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import mpis
+import pytest
+from test_nodes import on_nodes
+from tutti.where import processes
+from tutti.where.command import look
+
+RANKS = 4
+PATIENCE_S = 90  # until something must have been said, however loaded the machine is
+SITE = r"[\w-]+stuck-c\+0x[0-9a-f]+"
+# What the table must say of each defect.
+TABLES = {
+    "missing": [r"ranks 0, 1, 3 \(3 of 4\): in MPI_Allreduce no\. 12 on MPI_COMM_WORLD \(8 bytes, sum of i64\), called at "
+                + SITE,
+                r"rank 2: in MPI_Recv from 0 \(tag 77\) on MPI_COMM_WORLD, called at " + SITE,
+                r"-> MPI_Allreduce no\. 12 on MPI_COMM_WORLD waits for rank 2$",
+                r"-> in a circle: rank 0 waits for rank 2, which waits for rank 0$"],
+    "function": [r"-> different collectives have met: .*rank 1 has called MPI_Bcast no\. 2 on MPI_COMM_WORLD "
+                 r"\(4 bytes, root 0\) at " + SITE],
+    "order": [r"rank 1: in MPI_Barrier no\. 1 on the second", r"ranks 0, 2, 3 \(3 of 4\): in MPI_Barrier no\. 1 on the first",
+              r"-> in a circle: rank 0 waits for rank 1, which waits for rank 0$"],
+    "messages": [r"rank 3: in MPI_Recv from 0 \(tag 5\) on MPI_COMM_WORLD",
+                 r"-> in a circle: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for "
+                 r"rank 0$"],
+    "nonblocking": [r"ranks 0, 2, 3 \(3 of 4\): in MPI_Wait for MPI_Iallreduce no\. 1 on MPI_COMM_WORLD \(4 bytes, sum of i32\)",
+                    r"-> MPI_Iallreduce no\. 1 on MPI_COMM_WORLD waits for rank 1$"],
+    "loop": [r"rank 1: computing, outside MPI; the last call was MPI_Barrier no\. 1 on MPI_COMM_WORLD",
+             r"-> MPI_Barrier no\. 2 on MPI_COMM_WORLD waits for rank 1$"],
+    "threads": [r"rank 1: in MPI_Recv from 0 \(tag 1\)", r"rank 1: in MPI_Recv from 0 \(tag 2\)",
+                r"rank 1: in MPI_Barrier no\. 1"],
+}
+# What comparing the calls must say, once.
+FINDINGS = {
+    "root": r"the roots differ: rank \d has called MPI_Bcast no\. 2 on MPI_COMM_WORLD \(4 bytes, root \d\) at " + SITE
+            + r"; rank \d MPI_Bcast no\. 2 on MPI_COMM_WORLD \(4 bytes, root \d\) at " + SITE,
+    "count": r"the numbers of bytes differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
+    "operator": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
+    "function": r"different collectives have met: rank \d has called MPI_\w+ no\. 2 on MPI_COMM_WORLD",
+}
+DIFFER = re.compile(r"differ: |have met: ")
+TUTTI = [sys.executable, "-m", "tutti"]
+
+
+class Job:
+    """A job that goes on while the test looks at it; it never outlives the test."""
+
+    def __init__(self, mpi: mpis.Mpi, command: list[str], settings: dict[str, str]) -> None:
+        variables = [f"{name}={value}" for name, value in {
+            **mpi.environment, "STUCK_S": str(2 * PATIENCE_S), **settings, "LD_PRELOAD": mpis.preloaded(mpi, settings)}.items()]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
+        self.text = ""
+        self.process = subprocess.Popen([*mpi.launcher, "-n", str(RANKS), "env", *variables, *command], text=True,
+                                        errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        env={**clean, **mpi.environment}, start_new_session=True)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self.text += line
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Until it holds; fails when it never does."""
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end and self._reader.is_alive(), self.text[-6000:]
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self._reader.join()
+
+
+@contextlib.contextmanager
+def running(mpi_name: str, command: list[str], settings: dict[str, str]) -> Iterator[Job]:
+    job = Job(mpis.MPIS[mpi_name], command, settings)
+    try:
+        yield job
+    finally:
+        job.end()
+
+
+def says(job: Job, patterns: list[str]) -> Callable[[], bool]:
+    return lambda: all(re.search(pattern, job.text, re.MULTILINE) for pattern in patterns)
+
+
+def where(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([*TUTTI, "where", *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("defect", TABLES)
+@pytest.mark.parametrize("mpi", mpis.first("mpich"))
+def test_stall_report(program, libraries, mpi, defect):
+    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], {"TUTTI_STALL": "1"}) as job:
+        job.wait_for(says(job, TABLES[defect]))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("defect", ["missing", "messages"])
+@pytest.mark.parametrize("mpi", ["openmpi", "impi"])
+def test_stall_report_of_other_mpis(program, libraries, mpi, defect):
+    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], {"TUTTI_STALL": "1"}) as job:
+        job.wait_for(says(job, TABLES[defect]))
+
+
+@pytest.mark.mpi
+def test_stall_report_of_messages_that_are_tuttis(program, libraries):
+    settings = {"TUTTI_STALL": "1", "TUTTI_P2P": "1"}
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "messages"], settings) as job:
+        job.wait_for(says(job, TABLES["messages"]))
+
+
+@pytest.mark.mpi
+def test_each_node_tells_of_its_own_ranks(program, libraries):
+    command = on_nodes("pairs", [program(mpis.MPIS["mpich"], "stuck.c"), "missing"])
+    expected = [r"what the ranks of this node are doing", r"ranks 0, 1 \(2 of 4\): in MPI_Allreduce no\. 12",
+                r"rank 3: in MPI_Allreduce no\. 12", r"rank 2: in MPI_Recv from 0",
+                r"all members that are seen here have come, 2 others are not seen"]
+    with running("mpich", command, {"TUTTI_STALL": "1", "TUTTI_NET": "on"}) as job:
+        job.wait_for(says(job, expected))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("defect", FINDINGS)
+@pytest.mark.parametrize("mpi", mpis.first("mpich"))
+def test_calls_are_compared(program, libraries, mpi, defect):
+    settings = {"TUTTI_CHECK": "calls", "TUTTI_STALL": "0"}
+    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], settings) as job:
+        job.wait_for(says(job, [FINDINGS[defect]]))
+    assert len(DIFFER.findall(job.text)) == 1, job.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
+def test_nothing_is_found_in_correct_programs(program, libraries, mpi):
+    command = program(mpis.MPIS[mpi], "stuck.c")
+    result = mpis.start(mpis.MPIS[mpi], RANKS, [command, "all", "right"], True, {"TUTTI_CHECK": "calls", "STUCK_S": "200"})
+    assert result.status == 0 and "ended" in result.text, result.text
+    assert "tutti:" not in result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("source,arguments", [("collectives.c", ["20011"]), ("communicators.c", ["20"]),
+                                              ("persistent.c", ["31"])])
+def test_nothing_is_found_in_the_programs_of_other_tests(program, libraries, source, arguments):
+    mpi = mpis.MPIS["mpich"]
+    result = mpis.start(mpi, 3, [program(mpi, source), *arguments], True, {"TUTTI_CHECK": "calls"})
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+    assert not DIFFER.search(result.text), result.text[-3000:]
+
+
+def job_of(job: Job) -> dict | None:
+    """What is seen of it, or None as long as nothing is."""
+    for seen in look(source=False):
+        if any(job.process.pid in processes.ancestors(rank["pid"]) for rank in seen["ranks"]):
+            return seen
+    return None
+
+
+def calls_of(job: Job) -> list[int]:
+    """How many calls each rank has made."""
+    seen = job_of(job)
+    assert seen is not None and seen["size"] == RANKS
+    assert [rank["rank"] for rank in seen["ranks"]] == list(range(RANKS))
+    assert not [finding for finding in seen["findings"] if DIFFER.search(finding)]
+    return [rank["calls"] for rank in seen["ranks"]]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("segment", ["memfd", "posix"])
+def test_where_sees_a_job_that_runs(program, libraries, segment):
+    settings = {"TUTTI_STALL": "0", "TUTTI_SEGMENT": segment}
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "busy"], settings) as job:
+        job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == RANKS)
+        before = calls_of(job)
+        job.wait_for(lambda: all(after > one for after, one in zip(calls_of(job), before, strict=True)))
+
+
+@pytest.mark.mpi
+def test_where_names_the_ranks_of_a_job_that_hangs(program, libraries):
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "missing"], {"TUTTI_STALL": "0"}) as job:
+        pid = str(job.process.pid)
+        expected = re.compile(TABLES["missing"][0] + r"(?s:.*)" + TABLES["missing"][1] + r"(?s:.*)" + TABLES["missing"][2],
+                              re.MULTILINE)
+        job.wait_for(lambda: expected.search(where(pid).stdout) is not None)
+        looked = json.loads(where("--json", pid).stdout)
+        groups = {tuple(group["ranks"]): group for group in looked[0]["groups"]}
+        # By its name, and by a rank's number, it is the same job.
+        name, rank = looked[0]["job"], looked[0]["ranks"][1]["pid"]
+        for wanted in (name, str(rank)):
+            assert [one["job"] for one in json.loads(where("--json", wanted).stdout)] == [name]
+    waiting, receiving = groups[0, 1, 3], groups[2,]
+    assert (waiting["call"], waiting["number"], waiting["bytes"], waiting["communicator"]) == (
+        "MPI_Allreduce", 12, 8, "MPI_COMM_WORLD")
+    assert waiting["state"] == receiving["state"] == "inside" and waiting["seconds"] >= 0
+    assert (receiving["call"], receiving["peer"], receiving["tag"]) == ("MPI_Recv", 0, 77)
+
+
+@pytest.mark.mpi
+def test_nothing_is_left_behind(program, libraries):
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "loop"], {"TUTTI_STALL": "0"}) as job:
+        job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == RANKS)
+        looked = job_of(job)
+        for rank in looked["ranks"]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank["pid"], signal.SIGKILL)
+        end = time.monotonic() + PATIENCE_S
+        while any(seen["job"] == looked["job"] for seen in look(source=False)):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_where_says_what_would_be_right():
+    answer = where("no-such-job")
+    assert answer.returncode == 1 and "neither a job with tutti on this machine" in answer.stderr
+    answer = where("--json", "--watch", "1")
+    assert answer.returncode == 2 and "--json prints once" in answer.stderr
