@@ -74,16 +74,17 @@ std::vector<nb::dict> call_rolls(const std::vector<std::string>& paths,
   const auto process = [&process_here](std::uint64_t processes, std::int32_t pid) {
     return nb::cast<std::int32_t>(process_here(processes, pid));
   };
-  std::map<std::uint64_t, std::vector<RankSeen>> jobs;
+  std::vector<std::unique_ptr<tutti::shm::RecordsFromOutside>> nodes;
+  std::vector<const tutti_record*> records;
   for (const std::string& path : paths) {
-    const auto records = tutti::shm::RecordsFromOutside::open(path.c_str());
-    for (std::uint32_t local = 0; records && local < records->ranks(); ++local) {
-      RankSeen seen;
-      const auto* record = reinterpret_cast<const tutti_record*>(records->record(local));
-      if (tutti::roll::read_record(*record, &seen, process))
-        jobs[seen.job].push_back(std::move(seen));
-    }
+    auto node = tutti::shm::RecordsFromOutside::open(path.c_str());
+    for (std::uint32_t local = 0; node && local < node->ranks(); ++local)
+      records.push_back(reinterpret_cast<const tutti_record*>(node->record(local)));
+    nodes.push_back(std::move(node));
   }
+  std::map<std::uint64_t, std::vector<RankSeen>> jobs;
+  for (RankSeen& seen : tutti::roll::read_records(records, process))
+    jobs[seen.job].push_back(std::move(seen));
   std::vector<nb::dict> out;
   for (auto& [job, ranks] : jobs) {
     std::ranges::sort(ranks, {}, &RankSeen::rank);

@@ -41,6 +41,7 @@ TABLES = {
                     r"-> MPI_Iallreduce no\. 1 on MPI_COMM_WORLD waits for rank 1$"],
     "loop": [r"rank 1: computing, outside MPI; the last call was MPI_Barrier no\. 1 on MPI_COMM_WORLD",
              r"-> MPI_Barrier no\. 2 on MPI_COMM_WORLD waits for rank 1$"],
+    "first_leaves": [r"rank 0: in MPI_Finalize", r"ranks 1-3 \(3 of 4\): in MPI_Recv from 0 \(tag 8\)"],
     "threads": [r"rank 1: in MPI_Recv from 0 \(tag 1\)", r"rank 1: in MPI_Recv from 0 \(tag 2\)",
                 r"rank 1: in MPI_Barrier no\. 1"],
 }
@@ -50,6 +51,7 @@ FINDINGS = {
             + r"; rank \d MPI_Bcast no\. 2 on MPI_COMM_WORLD \(4 bytes, root \d\) at " + SITE,
     "count": r"the numbers of bytes differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
     "operator": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
+    "again": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 1 on MPI_COMM_WORLD",
     "function": r"different collectives have met: rank \d has called MPI_\w+ no\. 2 on MPI_COMM_WORLD",
 }
 DIFFER = re.compile(r"differ: |have met: ")
@@ -123,6 +125,14 @@ def test_stall_report(program, libraries, mpi, defect):
 def test_stall_report_of_other_mpis(program, libraries, mpi, defect):
     with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], {"TUTTI_STALL": "1"}) as job:
         job.wait_for(says(job, TABLES[defect]))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_a_rank_that_leaves_is_named(program, libraries, mpi):
+    result = mpis.start(mpis.MPIS[mpi], RANKS, [program(mpis.MPIS[mpi], "stuck.c"), "leaves"], True, {})
+    assert result.status != 0
+    assert re.search(r"rank 1 \(pid \d+\) died during MPI_Barrier on MPI_COMM_WORLD", result.text), result.text
 
 
 @pytest.mark.mpi

@@ -95,13 +95,10 @@ class RollTest : public testing::Test {
   void leave(int rank) { ++of(rank).lanes[0].count; }
 
   Roll call() {
-    std::vector<RankSeen> ranks;
-    for (const tutti_record& record : records_) {
-      RankSeen seen;
-      if (tutti::roll::read_record(record, &seen)) ranks.push_back(seen);
-    }
+    std::vector<const tutti_record*> records;
+    for (const tutti_record& record : records_) records.push_back(&record);
     return tutti::roll::call_roll(
-        ranks, [](const RankSeen&, std::uint64_t site) { return "app+" + std::to_string(site); });
+        tutti::roll::read_records(records), [](const RankSeen&, std::uint64_t site) { return "app+" + std::to_string(site); });
   }
 
   std::vector<tutti_record> records_;
@@ -115,6 +112,17 @@ std::vector<std::int32_t> ranks_of(const Roll& roll, const std::string& what) {
 }
 
 using Ranks = std::vector<std::int32_t>;
+
+TEST_F(RollTest, ARankWithoutAFreeRowIsNotMissing) {
+  for (const int rank : {0, 2}) barrier(rank);
+  for (int row = 0; row < TUTTI_RECORD_COMMS; ++row) {
+    of(1).comms[row].id = 0x7000 + static_cast<std::uint64_t>(row);
+    of(1).comms[row].size = 2;
+  }
+  const std::vector<std::string> findings = call().findings;
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0], "MPI_Barrier no. 1 on MPI_COMM_WORLD waits for rank 3");
+}
 
 TEST_F(RollTest, GroupsRanksThatDoTheSame) {
   for (const int rank : {0, 1, 3}) {

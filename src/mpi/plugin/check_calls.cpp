@@ -18,19 +18,25 @@ const tutti_record& record_of(const Records& node, std::int32_t local) noexcept 
                                                 node.bytes * static_cast<std::size_t>(local));
 }
 
-/// Whether this is the first on the node to say that a collective does not match.
-bool is_first_to_tell(const Records& node, std::uint64_t id, std::uint64_t number) noexcept {
-  auto& first = const_cast<tutti_record&>(record_of(node, 0));
-  const std::uint64_t which = mix(id ^ mix(number));
-  return __atomic_exchange_n(&first.told, which, __ATOMIC_RELAXED) != which;
+/// Whether this is the first on the node to say that calls on a communicator do not match: what
+/// comes after the first of them is off by one, or garbage. False, too, when so many communicators
+/// had such calls that there is no place left.
+bool is_first_to_tell(const Records& node, std::uint64_t id) noexcept {
+  for (std::uint64_t& place : const_cast<tutti_record&>(record_of(node, 0)).told) {
+    std::uint64_t told = 0;
+    if (__atomic_compare_exchange_n(&place, &told, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return true;
+    if (told == id) return false;
+  }
+  return false;
 }
 
 /// Where the other's process has it, which is not this one.
 std::string site_of(const tutti_record& record, std::uint64_t site) {
   roll::RankSeen rank;
-  rank.pid = record.pid;
-  rank.process = 'S';
-  const std::string text = site != 0 ? roll::module_site(rank, site) : std::string();
+  rank.pid = roll::process_here(record.processes, record.pid);
+  rank.process = rank.pid != 0 ? 'S' : '?';
+  const std::string text = roll::module_site(rank, site);
   return text.empty() ? text : " at " + text;
 }
 
@@ -65,11 +71,12 @@ void check_call(const Comm& comm, bool nonblocking, std::uint64_t number) noexce
     if (row == nullptr) continue;
     const roll::Passed theirs = roll::read_past(
         *past_of(const_cast<tutti_comm_row*>(row), nonblocking, number), nonblocking);
-    if (theirs.number != number) continue;
+    // Of this communicator still, and not of the next that has the row.
+    if (theirs.number != number || __atomic_load_n(&row->id, __ATOMIC_RELAXED) != id) continue;
     try {
       const std::string what = roll::difference(mine, theirs);
       if (what.empty()) continue;
-      if (is_first_to_tell(node, id, number)) tell(comm, record, mine, theirs, what);
+      if (is_first_to_tell(node, id)) tell(comm, record, mine, theirs, what);
     } catch (const std::bad_alloc&) {  // the program goes on
     }
     return;

@@ -1,6 +1,7 @@
 #include "mpi/plugin/record.hpp"
 
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,12 +30,13 @@ struct Kept {
 Kept kept;
 std::mutex rows;  // which of them are taken
 
-/// Equal for the ranks of a job, different from others of this machine: from the numbers of all its
-/// processes.
+/// Equal for the ranks of a job, and no other's: its first rank has drawn it. (The numbers of its
+/// processes would do, but for containers, in which they are the same again and again.)
 std::uint64_t job_number() noexcept {
-  std::uint64_t number = 0x6a6f62;
-  for (int rank = 0; rank < state.size; ++rank)
-    number = mix(number + static_cast<std::uint64_t>(state.job->process(rank))) + 1;
+  std::uint64_t number = 0;
+  if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
+    number = mix(static_cast<std::uint64_t>(getpid()) ^ roll::started_of(getpid()) << 32);
+  native.Bcast(&number, sizeof number, MPI_BYTE, 0, world_handle);
   return number;
 }
 
@@ -68,6 +70,9 @@ void name_row(const Comm& comm, tutti_comm_row* row) noexcept {
 }
 
 void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_comm_row* row) {
+  // Nothing of a communicator that had the row before.
+  for (tutti_past& past : row->past) TUTTI_SET(past.number, 0);
+  for (tutti_past& past : row->made) TUTTI_SET(past.number, 0);
   row->handle = key(comm.handle);
   row->number = comm.own_row.number;
   row->started = comm.own_row.started;
@@ -88,6 +93,7 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
 void begin_record(const tutti_preload& preload) {
   state.lane = preload.lane;
   if (!state.job) return;
+  const std::uint64_t job = job_number();
   kept.node = state.job->take_records();
   if (kept.node.base == nullptr) {
     log(LogLevel::warn, "no record of calls is kept: the shared segment cannot be mapped again");
@@ -101,7 +107,7 @@ void begin_record(const tutti_preload& preload) {
   own.rank = state.rank;
   own.size = state.size;
   own.pid = getpid();
-  own.job = job_number();
+  own.job = job;
   own.processes = pid_namespace();
   own.started = roll::started_of(own.pid);
   own.any_source = MPI_ANY_SOURCE;
@@ -110,7 +116,7 @@ void begin_record(const tutti_preload& preload) {
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
   kept.keep(&own);
-  if (kept.node.own == 0) begin_watch(kept.node);
+  begin_watch(kept.node);
 }
 
 void note_finalize() noexcept {
@@ -159,6 +165,7 @@ void remove_row(Comm& comm) noexcept {
   if (comm.row == &comm.own_row) return;
   const std::lock_guard lock(rows);
   TUTTI_SET(comm.row->id, 0);
+  __atomic_thread_fence(__ATOMIC_RELEASE);  // before it is another one's
   comm.row = &comm.own_row;
 }
 

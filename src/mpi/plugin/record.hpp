@@ -11,8 +11,8 @@
 
 namespace tutti::mpi {
 
-/// Begins the record, once the job is there and the world is known. The watch for stalls begins on
-/// the first rank of the node. Thread of MPI_Init.
+/// Begins the record, once the job is there and the world is known, and the watch for stalls.
+/// Called by all ranks of the program's world. Thread of MPI_Init.
 void begin_record(const tutti_preload& preload);
 /// MPI_Finalize has begun.
 void note_finalize() noexcept;

@@ -49,6 +49,7 @@ class Watch {
   void run();
   bool pause();
   void look(std::uint64_t now);
+  bool has_the_word() const;
   void report(std::uint64_t now, std::uint64_t longest) const;
   const tutti_record& record(int local) const noexcept {
     return *reinterpret_cast<const tutti_record*>(node_.base +
@@ -140,17 +141,22 @@ void Watch::look(std::uint64_t now) {
     stuck_ = oldest;
     next_ns_ = stall_ns_;
   }
-  if (now - oldest < next_ns_) return;
+  if (now - oldest < next_ns_ || !has_the_word()) return;
   report(now, now - oldest);
   next_ns_ = 2 * (now - oldest);
 }
 
+/// The first rank of the node has, until it leaves the job or ends.
+bool Watch::has_the_word() const {
+  if (node_.own == 0) return true;
+  roll::RankSeen first;
+  return !roll::read_record(record(0), &first) || first.finalizing || first.process == 'X';
+}
+
 void Watch::report(std::uint64_t now, std::uint64_t longest) const {
-  std::vector<roll::RankSeen> ranks;
-  for (int local = 0; local < node_.ranks; ++local) {
-    roll::RankSeen seen;
-    if (roll::read_record(record(local), &seen)) ranks.push_back(std::move(seen));
-  }
+  std::vector<const tutti_record*> records;
+  for (int local = 0; local < node_.ranks; ++local) records.push_back(&record(local));
+  const std::vector<roll::RankSeen> ranks = roll::read_records(records);
   if (ranks.empty()) return;
   char head[200];
   std::snprintf(
@@ -169,7 +175,8 @@ Watch* watch = nullptr;  // written by the threads of MPI_Init and MPI_Finalize
 }  // namespace
 
 void begin_watch(const Records& node) {
-  if (state.settings.stall_s <= 0) return;
+  const bool watches = node.own == 0 || node.own == node.ranks - 1;
+  if (!watches || state.settings.stall_s <= 0) return;
   auto* const made = new (std::nothrow) Watch(node, state.settings.stall_s);
   if (made != nullptr && made->start()) {
     watch = made;

@@ -32,7 +32,7 @@ Meetings meetings_of(const std::vector<RankSeen>& ranks) {
   for (const RankSeen& rank : ranks) {
     if (rank.finalizing || rank.process == 'X') continue;
     for (const CallSeen& call : rank.calls) {
-      if (call.inside && call.collective)
+      if (call.inside && !call.moved && call.collective)
         meetings[{{call.id, call.passed.nonblocking}, call.passed.number}].entries.push_back(
             {&rank, &call});
     }
@@ -113,6 +113,7 @@ void find_missing(const std::vector<RankSeen>& ranks, Meetings* meetings) {
                                       from_first / comm->stride < comm->size
                                 : comm_of(rank, which.first) != nullptr;
       if (!member) continue;
+      if (rank.full && comm_of(rank, which.first) == nullptr) continue;
       ++seen;
       if (!has_come(rank, which.first, which.second, number)) meeting.missing.push_back(rank.rank);
     }
@@ -147,7 +148,7 @@ std::map<std::int32_t, std::set<std::int32_t>> waits_of(const std::vector<RankSe
   for (const RankSeen& rank : ranks) {
     if (rank.finalizing || rank.process == 'X') continue;
     for (const CallSeen& call : rank.calls) {
-      if (!call.inside || !call.message || call.peer < 0 || call.peer == rank.rank) continue;
+      if (!call.inside || call.moved || !call.message || call.peer < 0 || call.peer == rank.rank) continue;
       // Ranks of the world; of other communicators the peer's number means another one.
       if (call.comm == "MPI_COMM_WORLD") waits[rank.rank].insert(call.peer);
     }

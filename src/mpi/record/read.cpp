@@ -61,6 +61,8 @@ CommSeen comm_of(const tutti_comm_row& shared) {
   for (const tutti_past& past : shared.past) seen.past.push_back(read_past(past, false));
   for (const tutti_past& past : shared.made) seen.past.push_back(read_past(past, true));
   std::erase_if(seen.past, [](const Passed& passed) { return passed.number == 0; });
+  // In between it may have become the row of another one.
+  if (__atomic_load_n(&shared.id, __ATOMIC_RELAXED) != row.id) seen.id = 0;
   return seen;
 }
 
@@ -165,6 +167,19 @@ char process_of(const tutti_record& record, std::int32_t pid) {
   return state;
 }
 
+/// When all have been read. A collective that the rank has come to since counts.
+void look_again(const tutti_record& record, RankSeen* seen) noexcept {
+  for (CallSeen& call : seen->calls)
+    call.moved = __atomic_load_n(&record.lanes[call.lane].count, __ATOMIC_ACQUIRE) != call.count;
+  for (CommSeen& comm : seen->comms) {
+    for (const tutti_comm_row& row : record.comms) {
+      if (__atomic_load_n(&row.id, __ATOMIC_ACQUIRE) != comm.id) continue;
+      comm.number = __atomic_load_n(&row.number, __ATOMIC_RELAXED);
+      comm.started = __atomic_load_n(&row.started, __ATOMIC_RELAXED);
+    }
+  }
+}
+
 }  // namespace
 
 std::int32_t process_here(std::uint64_t processes, std::int32_t pid) noexcept {
@@ -187,14 +202,34 @@ bool read_record(const tutti_record& record, RankSeen* out, const ProcessHere& p
   seen.process = process_of(record, here);
   seen.program = bounded(record.program, sizeof record.program);
   for (const tutti_comm_row& row : record.comms) {
-    if (__atomic_load_n(&row.id, __ATOMIC_ACQUIRE) != 0) seen.comms.push_back(comm_of(row));
+    if (__atomic_load_n(&row.id, __ATOMIC_ACQUIRE) == 0) continue;
+    CommSeen comm = comm_of(row);
+    if (comm.id != 0) seen.comms.push_back(std::move(comm));
   }
+  seen.full = std::ranges::all_of(record.comms, [](const tutti_comm_row& row) {
+    return __atomic_load_n(&row.id, __ATOMIC_RELAXED) != 0;
+  });
   for (const tutti_lane& lane : record.lanes) {
     CallSeen call = read_lane(record, lane, seen);
+    call.lane = static_cast<int>(&lane - record.lanes);
     if (call.count != 0) seen.calls.push_back(std::move(call));
   }
   *out = std::move(seen);
   return true;
+}
+
+std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& records,
+                                   const ProcessHere& process) {
+  std::vector<RankSeen> ranks;
+  std::vector<const tutti_record*> read;
+  for (const tutti_record* record : records) {
+    RankSeen seen;
+    if (!read_record(*record, &seen, process)) continue;
+    ranks.push_back(std::move(seen));
+    read.push_back(record);
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) look_again(*read[i], &ranks[i]);
+  return ranks;
 }
 
 std::uint64_t started_of(std::int32_t pid) {

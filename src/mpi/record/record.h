@@ -27,6 +27,7 @@ enum {
   TUTTI_RECORD_NAME = 32,
   TUTTI_RECORD_PAST = 8, /* of each communicator; powers of two */
   TUTTI_RECORD_MADE = 4,
+  TUTTI_RECORD_TOLD = 4,
   TUTTI_NO_RANK = -1000000,
 };
 #define TUTTI_NO_BYTES UINT64_MAX
@@ -83,10 +84,9 @@ struct tutti_record {
   uint32_t crowded;            /* threads that found no lane: their calls are not seen */
   int32_t any_source, any_tag; /* as this MPI numbers them */
   char program[TUTTI_RECORD_NAME];
-  /* In the record of the node's first rank, by any: the communicator and number of which somebody
-     has said last that the calls differ, mixed (TUTTI_CHECK=calls). */
-  uint64_t told;
-  uint64_t reserved[3];
+  /* In the record of the node's first rank, by any: the communicators of which somebody has said
+     that the calls differ (TUTTI_CHECK=calls). Taken by compare and exchange, in order. */
+  uint64_t told[TUTTI_RECORD_TOLD];
   struct tutti_lane lanes[TUTTI_RECORD_LANES];
   struct tutti_comm_row comms[TUTTI_RECORD_COMMS];
 };

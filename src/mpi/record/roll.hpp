@@ -36,6 +36,8 @@ struct CommSeen {
 /// A call that a thread is in, or the last that it was in.
 struct CallSeen {
   bool inside = false;
+  bool moved = false;       // it was another one when all had been read
+  int lane = 0;             // of the thread
   std::uint64_t count = 0;  // of the thread's calls so far
   std::string name;         // "MPI_Allreduce"; of a wait: of what it waits for, where that is known
   std::string wait;         // "MPI_Wait" then, else empty
@@ -59,6 +61,7 @@ struct RankSeen {
   std::string program;
   std::vector<CallSeen> calls;  // one for each thread that has made one; the first thread's first
   std::vector<CommSeen> comms;
+  bool full = false;  // there may be communicators that it has no row for
 };
 
 /// Ranks that do the same.
@@ -83,6 +86,10 @@ std::int32_t process_here(std::uint64_t processes, std::int32_t pid) noexcept;
 /// Copies a record that is being written. False where there is none yet.
 bool read_record(const tutti_record& record, RankSeen* out,
                  const ProcessHere& process = process_here);
+/// Reads all of them, leaving out those that are none yet. A second look shows which calls were in
+/// progress together: those that have not `moved`.
+std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& records,
+                                   const ProcessHere& process = process_here);
 
 /// When a process started, as its record has it; 0 where that is not to be seen.
 std::uint64_t started_of(std::int32_t pid);

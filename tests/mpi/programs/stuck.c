@@ -113,6 +113,40 @@ static void leaves(void) {
   if (rank != 1 || right) MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The one that would have told, while others wait for its messages. */
+static void first_leaves(void) {
+  int value = rank;
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int to = 1; to < size && rank == 0 && right; to++)
+    MPI_Send(&value, 1, MPI_INT, to, 8, MPI_COMM_WORLD);
+  if (rank != 0) MPI_Recv(&value, 1, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* A row of the record serves one communicator after another, and ranks use different rows. */
+static void rows(void) {
+  for (int i = 0; i < 40; i++) {
+    MPI_Comm half, own;
+    int value = 1, sum = 0;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    for (int j = 0; j < rank % 2 + 1; j++) MPI_Barrier(half);
+    if (rank % 2 == 0) MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, half);
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    if (rank % 2 == 0) MPI_Comm_free(&half);
+    MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_MAX, own);
+    MPI_Bcast(&value, 1, MPI_INT, 0, own);
+    MPI_Comm_free(&own);
+    if (rank % 2 != 0) MPI_Comm_free(&half);
+  }
+}
+
+/* The same difference in every turn is told once. */
+static void again(void) {
+  int value = rank, result = 0;
+  for (int i = 0; i < 50; i++)
+    MPI_Allreduce(&value, &result, 1, MPI_INT, !right && rank == 1 ? MPI_MAX : MPI_SUM,
+                  MPI_COMM_WORLD);
+}
+
 static void* receive(void* tag) {
   int value = 0;
   MPI_Recv(&value, 1, MPI_INT, 0, (int)(intptr_t)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -157,7 +191,10 @@ static const struct {
                 {"messages", messages},
                 {"threads", threads},
                 {"busy", busy},
-                {"leaves", leaves}};
+                {"rows", rows},
+                {"again", again},
+                {"leaves", leaves},
+                {"first_leaves", first_leaves}};
 
 int main(int argc, char** argv) {
   const char* seconds = getenv("STUCK_S");
