@@ -1,11 +1,13 @@
 """tutti sim, model and paper: the commands, and what they say to bad input."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from tutti import cli, sim
 from tutti.errors import UserError
-from tutti.paper import cdcp, model, rendezvous, via
+from tutti.paper import cdcp, model, multicast, rendezvous, via
 from tutti.paper.claims import EVALUATIONS, claims, evaluate
 from tutti.sim import networks
 
@@ -110,6 +112,33 @@ def test_claims_of_the_shared_buffer_are_evaluated_and_not_believed():
         assert not evaluate({**claim, "factor": claim["factor"] + wrong})["holds"]
     calibration = evaluate(claim_of("allgather.B.16x2"))
     assert calibration["holds"] and "calibrates Tc" in calibration["why"]
+
+
+def test_names_collide_as_often_as_counting_says():
+    assert multicast.collision(2, 4) == pytest.approx(1 / 4)
+    assert multicast.collision(3, 4) == pytest.approx(1 - 3 / 4 * 2 / 4)
+    assert multicast.collision(5, 4) == 1
+    assert multicast.collision(1, 4) == 0
+    assert multicast.collision(23, 365) == pytest.approx(0.5073, abs=1e-4)
+
+
+def test_names_are_counted_as_the_library_draws_them():
+    groups = Path(__file__).parents[2] / "src" / "fabric" / "groups"
+    source, header = (groups / "groups.cpp").read_text(), (groups / "groups.hpp").read_text()
+    hosts = int(re.search(r"kHosts = (0x[0-9a-f]+)", source)[1], 16)
+    ports = int(re.search(r"kPorts = (\d+)", source)[1])
+    keys = int(re.search(r"queue_key & (0x[0-9a-f']+)", source)[1].replace("'", ""), 16)
+    gid = int(re.search(r"uint8_t gid\[(\d+)\]", header)[1])
+    assert multicast.MEDIA == {"InfiniBand": multicast.Names(2 ** (8 * gid), keys + 1),
+                               "RoCE": multicast.Names(hosts + 1, keys + 1), "IP": multicast.Names(hosts + 1, ports)}
+
+
+def test_the_claim_of_names_is_judged_on_every_medium():
+    claim = claim_of("mcast.collision")
+    row = evaluate(claim)
+    assert not row["holds"] and "more often than 1e-18: RoCE, IP;" in row["why"]
+    assert evaluate({**claim, "probability": 1e-3})["holds"]
+    assert "paper, RoCE, IP" in evaluate({**claim, "bits": 48})["why"]
 
 
 @pytest.mark.parametrize(("op", "more", "algorithms"), [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tutti.paper.outcome import Outcome
@@ -14,11 +15,34 @@ MULTICAST_NODES = (4, 16, 64, 128, 1000, 10000)
 MULTICAST_SEEDS = 8  # losses differ by seed
 
 
+@dataclass(frozen=True)
+class Names:
+    """How many names a group of tutti may get on a medium (name_group in src/fabric/groups/groups.cpp)."""
+    addresses: int
+    keys: int  # queue keys, or ports of IP
+
+
+MEDIA = {"InfiniBand": Names(2 ** 112, 2 ** 31), "RoCE": Names(2 ** 18, 2 ** 31), "IP": Names(2 ** 18, 12000)}
+
+
+def collision(groups: int, names: int) -> float:
+    """The probability that any two of the groups have the same of so many names, all of them equally likely."""
+    if groups > names:
+        return 1.0
+    return -math.expm1(math.fsum(math.log1p(-drawn / names) for drawn in range(groups)))
+
+
 def _collision(claim: dict[str, Any]) -> Outcome:
-    groups, bits = claim["groups"], claim["bits"]
-    probability = -math.expm1(-groups * (groups - 1) / 2 / 2.0 ** bits)
-    return Outcome(f"{probability:.1e}", probability <= claim["probability"],
-                   f"birthday bound of {groups} names of {bits} bits: the claim holds as an upper bound")
+    """What is judged is the whole name: address, and port or queue key. On every medium, as a job may run on any."""
+    groups, most = claim["groups"], claim["probability"]
+    found = {"paper": collision(groups, 2 ** claim["bits"])}
+    found |= {medium: collision(groups, names.addresses * names.keys) for medium, names in MEDIA.items()}
+    shared = ", ".join(f"{medium} {collision(groups, names.addresses):.1e}" for medium, names in MEDIA.items())
+    above = [name for name, probability in found.items() if probability > most]
+    return Outcome(", ".join(f"{name} {probability:.1e}" for name, probability in found.items()), not above,
+                   (f"more often than {most:.0e}: {', '.join(above)}; " if above else "")
+                   + f"{groups} names as random as the medium lets them be; the address alone is shared with {shared}; "
+                   "docs/concepts/multicast.md has what that costs")
 
 
 def _completions(alg: str, nodes: int, seed: int) -> list[float]:
