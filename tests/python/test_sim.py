@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tutti import cli, sim
 from tutti.errors import UserError
-from tutti.paper import cdcp, model, multicast, rendezvous, via
+from tutti.paper import allgather, cdcp, model, multicast, rendezvous, via
 from tutti.paper.claims import EVALUATIONS, claims, evaluate
 from tutti.sim import networks
 
@@ -105,6 +105,17 @@ def test_without_interrupts_a_receiver_overlaps_little_and_with_them_much():
     assert max(found["write"], found["read"]) < 0.2 and found["read_interrupt"] > 0.7
 
 
+def test_progress_is_judged_at_every_size(monkeypatch):
+    claim = claim_of("rndv.progress")
+    row = evaluate(claim)
+    assert all(f"{size >> 10} KiB: " in row["ours"] for size in rendezvous.PROGRESS_SIZES)
+    assert not row["holds"] and "at 256 KiB, 1024 KiB;" in row["why"]
+    monkeypatch.setattr(rendezvous, "PROGRESS_SIZES", (262144, 1048576))
+    assert evaluate(claim)["holds"]
+    for wrong in (0.4, 0.6):
+        assert not evaluate({**claim, "benefit": wrong})["holds"]
+
+
 def test_claims_of_the_shared_buffer_are_evaluated_and_not_believed():
     claim = claim_of("allgather.B.32x2")
     assert evaluate(claim)["holds"]
@@ -139,6 +150,15 @@ def test_the_claim_of_names_is_judged_on_every_medium():
     assert not row["holds"] and "more often than 1e-18: RoCE, IP;" in row["why"]
     assert evaluate({**claim, "probability": 1e-3})["holds"]
     assert "paper, RoCE, IP" in evaluate({**claim, "bits": 48})["why"]
+
+
+def test_a_claim_of_the_shared_buffer_must_come_out_of_model_and_simulation(monkeypatch):
+    claim = claim_of("allgather.A.32x2")
+    row = evaluate(claim)
+    assert not row["holds"] and "not by simulation" in row["why"]
+    monkeypatch.setattr(allgather, "simulated", lambda net, nodes, size: claim["factor"])
+    assert evaluate(claim)["holds"]
+    assert "not by model, not by simulation" in evaluate({**claim, "factor": 3.0})["why"]
 
 
 @pytest.mark.parametrize(("op", "more", "algorithms"), [

@@ -1,5 +1,5 @@
-"""The claims of ALLGATHER-2006, by its models. What is compared is the time saved, as for all benefits: a factor of f saves
-1 - 1/f."""
+"""The claims of ALLGATHER-2006, by its models and by simulation. What is compared is the time saved, as for all benefits:
+a factor of f saves 1 - 1/f."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tutti.sim.run import simulate
 PPN = 2
 PACKET = 5120
 SIZES = tuple(2 ** power for power in range(11))  # bytes of a process; eager messages, as the paper's
+SIMULATED = (64, 256, 512)  # what send/receive has room for at 32 x 2
 LARGER = tuple(2 ** power for power in range(14))
 
 
@@ -29,17 +30,27 @@ def _saved(factor: float) -> float:
     return 1 - 1 / factor
 
 
+def simulated(net: str, nodes: int, size: int) -> float:
+    """How many times as long the original algorithm takes, both simulated."""
+    original, shared = (simulate("allgather", alg, net, nodes, PPN, size)["us"]
+                        for alg in (f"sendrecv_recursive_doubling:packet={PACKET}", "shared_buffer"))
+    return original / shared
+
+
 def _against_send_receive(claim: dict[str, Any]) -> Outcome:
+    """By the models and by simulation of both algorithms: the claim holds when it comes out of both."""
     net, nodes = claim["net"], claim["nodes"]
-    factor, size = max((_original(net, nodes, size) / _shared(net, nodes, size, True), size) for size in SIZES)
-    off = _saved(factor) - _saved(claim["factor"])
-    simulated = simulate("allgather", f"sendrecv_recursive_doubling:packet={PACKET}", net, nodes, PPN, size)["us"]
-    why = (f"models, largest at {size} B: {_original(net, nodes, size):.1f} us (simulated {simulated:.1f}) against "
-           f"{_shared(net, nodes, size, True):.1f}; time saved {_saved(factor):.1%} against {_saved(claim['factor']):.1%}, "
-           f"{off * 100:+.1f} points")
+    found = {"model": max((_original(net, nodes, size) / _shared(net, nodes, size, True), size) for size in SIZES),
+             "simulation": max((simulated(net, nodes, size), size) for size in SIMULATED)}
+    off = {way: _saved(factor) - _saved(claim["factor"]) for way, (factor, _) in found.items()}
+    missed = [f"not by {way}" for way in found if abs(off[way]) > POINTS]
+    why = "; ".join(f"{way}, largest at {size} B: time saved {_saved(factor):.1%} against {_saved(claim['factor']):.1%}, "
+                    f"{off[way] * 100:+.1f} points" for way, (factor, size) in found.items())
+    if missed:
+        why = f"{', '.join(missed)}; {why}"
     if claim["role"] == "calibration":
         why += "; calibrates Tc"
-    return Outcome(f"up to {factor:.2f} times", abs(off) <= POINTS, why)
+    return Outcome(", ".join(f"{way} up to {factor:.2f} times" for way, (factor, _) in found.items()), not missed, why)
 
 
 def _overlap(claim: dict[str, Any]) -> Outcome:

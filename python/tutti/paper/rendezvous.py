@@ -50,19 +50,28 @@ def _overlap(claim: dict[str, Any], side: str) -> Outcome:
     return Outcome(", ".join(f"{p} {found[p]:.0%}" for p in PROTOCOLS), all(right.values()), why)
 
 
+PROGRESS_SIZES = (65536, 262144, 1048576)  # the slides state none
+
+
+def progress(net: str, size: int, side: str) -> float:
+    """How much less time reading with interrupts takes than writing, with as much computation as writing takes alone."""
+    work = _side(_exchange(net, "write", size), side)
+    times = {p: _side(_exchange(net, p, size, **{side: work}), side) for p in ("write", "read_interrupt")}
+    return benefit(times["read_interrupt"], times["write"])
+
+
 def _progress(claim: dict[str, Any]) -> Outcome:
-    """Both tests, with as much computation as RDMA Write takes alone."""
-    size, net = 65536, claim["net"]
-    gains = {}
-    for side in ("sender", "receiver"):
-        work = _side(_exchange(net, "write", size), side)
-        times = {p: _side(_exchange(net, p, size, **{side: work}), side) for p in ("write", "read_interrupt")}
-        gains[side] = benefit(times["read_interrupt"], times["write"])
-    holds = all(abs(gain - claim["benefit"]) <= POINTS for gain in gains.values())
-    return Outcome(", ".join(f"{side} test {gain:.1%} less" for side, gain in gains.items()), holds,
-                   f"simulated, {size} B, W = the time of RDMA Write alone (the slides state neither W nor what the "
-                   "50 % are of: taken as the time from start to end of wait); in the receiver test the interrupt "
-                   "itself is in it")
+    """Both tests, at every size."""
+    gains = {size: {side: progress(claim["net"], size, side) for side in ("sender", "receiver")} for size in PROGRESS_SIZES}
+    near = [size for size in PROGRESS_SIZES if all(abs(gain - claim["benefit"]) <= POINTS for gain in gains[size].values())]
+    listed = "; ".join(f"{size >> 10} KiB: " + ", ".join(f"{side} test {gain:.1%} less" for side, gain in found.items())
+                       for size, found in gains.items())
+    within = ", ".join(f"{size >> 10} KiB" for size in near) or "no size"
+    return Outcome(listed, near == list(PROGRESS_SIZES),
+                   f"simulated, both tests within {POINTS:.0%} at {within}; the slides state no size, so all must be. W = the "
+                   "time of RDMA Write alone (the slides state neither W nor what the 50 % are of: taken as the time from "
+                   "start to end of wait); in the receiver test the interrupt itself is in it, which weighs less the longer "
+                   "the message is")
 
 
 # The slides say of the applications how many processes there were and nothing else. What is taken here was taken before
