@@ -163,6 +163,16 @@ def test_calls_are_compared(program, libraries, mpi, defect):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_a_request_that_is_never_completed_is_named(program, libraries, mpi):
+    command = [program(mpis.MPIS[mpi], "stuck.c"), "unwaited"]
+    result = mpis.start(mpis.MPIS[mpi], RANKS, command, True, {"TUTTI_CHECK": "calls"})
+    assert result.status == 0, result.text
+    assert len(re.findall("was never completed", result.text)) == 1, result.text
+    assert re.search(r"\[rank 1\] MPI_Ibarrier no\. \d on MPI_COMM_WORLD at " + SITE + " was never completed", result.text)
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 def test_nothing_is_found_in_correct_programs(program, libraries, mpi):
     command = program(mpis.MPIS[mpi], "stuck.c")

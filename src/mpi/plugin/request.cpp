@@ -1,15 +1,20 @@
 #include "mpi/plugin/request.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <string>
 #include <vector>
 
+#include "base/log.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/state.hpp"
+#include "mpi/record/roll.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -110,6 +115,35 @@ void for_each_request(Visit&& visit) {
   }
 }
 
+// What a collective's record still says of it, and where it was called.
+std::string describe(const Request& request) {
+  const tutti_comm_row& row = *request.comm->row;
+  const std::string comm = row.name[0] != '\0' ? row.name : "a communicator";
+  const roll::Passed passed =
+      roll::read_past(*past_of(request.comm->row, true, request.number), true);
+  if (request.operation == nullptr || passed.number != request.number)
+    return std::string(request.call) + " on " + comm;
+  roll::RankSeen own;
+  own.pid = getpid();
+  own.process = 'S';
+  const std::string site = roll::module_site(own, passed.site);
+  return roll::described(passed, comm) + (site.empty() ? "" : " at " + site);
+}
+
+// Says which requests the program has started and neither completed nor freed (TUTTI_CHECK=calls).
+void tell_never_completed() noexcept try {
+  constexpr int kMost = 8;
+  int count = 0;
+  for_each_request([&count](Request* request) {
+    if (!request->started || request->call == nullptr || request->comm == nullptr) return;
+    if (std::ranges::find(abandoned, request) != abandoned.end() || ++count > kMost) return;
+    log(LogLevel::error, "%s was never completed: an MPI_Wait or MPI_Test is missing",
+        describe(*request).c_str());
+  });
+  if (count > kMost) log(LogLevel::error, "%d more were never completed", count - kMost);
+} catch (const std::bad_alloc&) {  // the program ends all the same
+}
+
 }  // namespace
 
 std::uintptr_t handle_range = 0;
@@ -190,6 +224,7 @@ void drain(const Comm* comm) noexcept {
 
 void destroy_requests() noexcept {
   if (!state.job) return;
+  if (state.settings.check == Check::calls) tell_never_completed();
   // What a matched probe has taken, nobody can receive any more.
   for_each_request([](Request* request) {
     if (request->message != nullptr) free_request(request);

@@ -99,6 +99,17 @@ static void nonblocking(void) {
   if (rank == 0) MPI_Send(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD);
 }
 
+/* Rank 1 does not wait for what it has started. */
+static void unwaited(void) {
+  int value = rank, sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL, kept = MPI_REQUEST_NULL;
+  MPI_Allreduce_init(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &kept);
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  if (rank != 1 || right) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (right) MPI_Request_free(&kept);
+}
+
 /* A rank that never stops computing. */
 static void loop(void) {
   volatile unsigned long turns = 0;
@@ -192,6 +203,7 @@ static const struct {
                 {"threads", threads},
                 {"busy", busy},
                 {"rows", rows},
+                {"unwaited", unwaited},
                 {"again", again},
                 {"leaves", leaves},
                 {"first_leaves", first_leaves}};
