@@ -148,7 +148,8 @@ std::map<std::int32_t, std::set<std::int32_t>> waits_of(const std::vector<RankSe
   for (const RankSeen& rank : ranks) {
     if (rank.finalizing || rank.process == 'X') continue;
     for (const CallSeen& call : rank.calls) {
-      if (!call.inside || call.moved || !call.message || call.peer < 0 || call.peer == rank.rank) continue;
+      if (!call.inside || call.moved || !call.message) continue;
+      if (call.peer < 0 || call.peer == rank.rank) continue;
       // Ranks of the world; of other communicators the peer's number means another one.
       if (call.comm == "MPI_COMM_WORLD") waits[rank.rank].insert(call.peer);
     }
