@@ -23,7 +23,7 @@ from tutti.sim import jitter
 from tutti.tune import command as tune_command
 from tutti.where import command as where_command
 
-ORDER = ("run", "where", "info", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
+ORDER = ("run", "info", "where", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
 RESEARCH = "For researchers, and for trying algorithms"
 
 

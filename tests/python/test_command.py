@@ -23,7 +23,7 @@ print("done")
 def test_help_has_what_most_people_need_first(tutti):
     text = tutti("--help", env={"COLUMNS": "120"}).out
     names = re.findall(r"^│ ([a-z]+)  ", text, re.MULTILINE)
-    assert names == ["run", "info", "bench", "tune", "sim", "model", "paper", "explain", "lab"]
+    assert names == ["run", "info", "where", "bench", "tune", "sim", "model", "paper", "explain", "lab"]
     researchers = text.index("For researchers")
     assert text.index("│ tune ") < researchers < text.index("│ sim ")
 
@@ -31,9 +31,9 @@ def test_help_has_what_most_people_need_first(tutti):
 def test_settings_for_tests_are_apart(tutti):
     text = tutti("info", env={"COLUMNS": "120"}).out
     apart = text.index("Settings for tests of tutti")
-    for name in ("TUTTI_FAULT", "TUTTI_CHECK", "TUTTI_NODE", "TUTTI_TRACE"):
+    for name in ("TUTTI_FAULT", "TUTTI_NODE", "TUTTI_TRACE"):
         assert text.index(f"\n{name} ") > apart, name
-    for name in ("TUTTI_WAIT", "TUTTI_REPORT", "TUTTI_NET"):
+    for name in ("TUTTI_WAIT", "TUTTI_REPORT", "TUTTI_NET", "TUTTI_CHECK"):
         assert text.index(f"\n{name} ") < apart, name
 
 
