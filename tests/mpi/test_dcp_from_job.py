@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mpis
 import pytest
-from test_dcp import EXAMPLE, OFFLOADED, ending  # noqa: F401
+from test_dcp import OFFLOADED, ending, with_the_papers_interface  # noqa: F401
 from test_mpi4py import same_outcomes, suite  # noqa: F401
 
 ALL = list(mpis.MPIS)
@@ -91,12 +91,7 @@ def test_errors(program, libraries, mpi):
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_the_papers_interface(libraries, tmp_path, mpi):
     description = mpis.MPIS[mpi]
-    owner = mpis.ANY[description.programs_of]
-    if reason := description.missing() or owner.missing():
-        pytest.skip(reason)
-    subprocess.run([str(owner.compiler), "-I", str(mpis.ROOT / "include"), "-o", "dcp", str(EXAMPLE)], cwd=tmp_path,
-                   check=True, capture_output=True, timeout=120)
-    result = start(description, 4, [str(tmp_path / "dcp")])
+    result = start(description, 4, [with_the_papers_interface(description, "dcp.c", tmp_path / "dcp")])
     assert result.status == 0 and "100 sums, all right" in result.text, result.text
     processor = re.search(r"dedicated processor 0: 3 ranks, (\d+) requests, (\d+) collectives", result.text)
     assert processor and int(processor[2]) == 101 and int(processor[1]) >= 306, result.text
