@@ -15,7 +15,7 @@ help:  ## this list
 demo:  ## collectives, overlap and dedicated processors, with tutti and without: tables and a picture
 	@tools/setup demo
 	@$(TUTTI_PYTHON) examples/barotropic/demo.py
-	@.venv/bin/tutti bench overlap --mpi mpich,openmpi --op irecv --sizes 256K,1M --protocol read_interrupt --apart
+	@.venv/bin/tutti bench overlap --mpi mpich,openmpi --op irecv --sizes 1M,4M --protocol read_interrupt --apart
 	@$(TUTTI_PYTHON) examples/cg/demo.py
 
 test:  ## every test; ends with the counts and with what was skipped and why
