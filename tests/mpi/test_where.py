@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import mpis
 import pytest
@@ -143,6 +144,28 @@ def test_stall_report_of_messages_that_are_tuttis(program, libraries):
     settings = {"TUTTI_STALL": "1", "TUTTI_P2P": "1"}
     with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "messages"], settings) as job:
         job.wait_for(says(job, TABLES["messages"]))
+
+
+def watchers() -> list[Path]:
+    """The threads that look for stalls in the ranks of the one job that runs."""
+    names = [name for rank in look(source=False)[0]["ranks"] for name in Path(f"/proc/{rank['pid']}/task").glob("*/comm")]
+    return [name.parent for name in names if name.read_text().strip() == "tutti-watch"]
+
+
+def wake_ups(thread: Path) -> int:
+    return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (thread / "status").read_text(), re.MULTILINE)[1])
+
+
+@pytest.mark.mpi
+def test_however_short_a_stall_is_nobody_polls(program, libraries):
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "missing"], {"TUTTI_STALL": "0.000001"}) as job:
+        job.wait_for(says(job, TABLES["missing"][2:3]))
+        threads = watchers()
+        assert len(threads) == 2, threads  # of the node's first rank and of its last
+        begin, before = time.monotonic(), [wake_ups(thread) for thread in threads]
+        time.sleep(1)
+        after, seconds = [wake_ups(thread) for thread in threads], time.monotonic() - begin
+        assert max(b - a for a, b in zip(before, after, strict=True)) <= 110 * seconds, (before, after)
 
 
 @pytest.mark.mpi

@@ -6,23 +6,17 @@
 #include <string>
 
 #include "base/log.hpp"
-#include "mpi/plugin/call_site.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/record/roll.hpp"
 
 namespace tutti::mpi {
 namespace {
 
-const tutti_record& record_of(const Records& node, std::int32_t local) noexcept {
-  return *reinterpret_cast<const tutti_record*>(node.base +
-                                                node.bytes * static_cast<std::size_t>(local));
-}
-
 /// Whether this is the first on the node to say that calls on a communicator do not match: what
 /// comes after the first of them is off by one, or garbage. False, too, when so many communicators
 /// had such calls that there is no place left.
 bool is_first_to_tell(const Records& node, std::uint64_t id) noexcept {
-  for (std::uint64_t& place : const_cast<tutti_record&>(record_of(node, 0)).told) {
+  for (std::uint64_t& place : record_of(node, 0).told) {
     std::uint64_t told = 0;
     if (__atomic_compare_exchange_n(&place, &told, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
       return true;
@@ -33,10 +27,8 @@ bool is_first_to_tell(const Records& node, std::uint64_t id) noexcept {
 
 /// Where the other's process has it, which is not this one.
 std::string site_of(const tutti_record& record, std::uint64_t site) {
-  roll::RankSeen rank;
-  rank.pid = roll::process_here(record.processes, record.pid);
-  rank.process = rank.pid != 0 ? 'S' : '?';
-  const std::string text = roll::module_site(rank, site);
+  const std::string text =
+      roll::module_site(roll::process_here(record.processes, record.pid), site);
   return text.empty() ? text : " at " + text;
 }
 
@@ -49,8 +41,8 @@ void tell(const Comm& comm, const tutti_record& other, const roll::Passed& mine,
       roll::described(theirs, name).c_str(), site_of(other, theirs.site).c_str());
 }
 
-const tutti_comm_row* row_of(const tutti_record& record, std::uint64_t id) noexcept {
-  for (const tutti_comm_row& row : record.comms) {
+tutti_comm_row* row_of(tutti_record& record, std::uint64_t id) noexcept {
+  for (tutti_comm_row& row : record.comms) {
     if (__atomic_load_n(&row.id, __ATOMIC_ACQUIRE) == id) return &row;
   }
   return nullptr;
@@ -66,11 +58,10 @@ void check_call(const Comm& comm, bool nonblocking, std::uint64_t number) noexce
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   const roll::Passed mine = roll::read_past(*past_of(comm.row, nonblocking, number), nonblocking);
   for (std::int32_t local = 0; local < node.ranks; ++local) {
-    const tutti_record& record = record_of(node, local);
-    const tutti_comm_row* row = local != node.own ? row_of(record, id) : nullptr;
+    tutti_record& record = record_of(node, local);
+    tutti_comm_row* const row = local != node.own ? row_of(record, id) : nullptr;
     if (row == nullptr) continue;
-    const roll::Passed theirs = roll::read_past(
-        *past_of(const_cast<tutti_comm_row*>(row), nonblocking, number), nonblocking);
+    const roll::Passed theirs = roll::read_past(*past_of(row, nonblocking, number), nonblocking);
     // Of this communicator still, and not of the next that has the row.
     if (theirs.number != number || __atomic_load_n(&row->id, __ATOMIC_RELAXED) != id) continue;
     try {

@@ -99,8 +99,7 @@ void begin_record(const tutti_preload& preload) {
     log(LogLevel::warn, "no record of calls is kept: the shared segment cannot be mapped again");
     return;
   }
-  kept.own = reinterpret_cast<tutti_record*>(
-      kept.node.base + kept.node.bytes * static_cast<std::size_t>(kept.node.own));
+  kept.own = &record_of(kept.node, kept.node.own);
   kept.keep = preload.keep_record;
   tutti_record& own = *kept.own;
   own.signature = TUTTI_MPI_TABLE_SIGNATURE;

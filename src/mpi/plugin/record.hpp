@@ -21,6 +21,11 @@ void note_finalize() noexcept;
 void end_record() noexcept;
 /// Of this node; none without a record.
 const Records& node_records() noexcept;
+/// That of one of the node's ranks, which only that rank writes.
+inline tutti_record& record_of(const Records& node, std::int32_t local) noexcept {
+  return *reinterpret_cast<tutti_record*>(node.base +
+                                          node.bytes * static_cast<std::size_t>(local));
+}
 /// In a child of fork(), which is no rank.
 void leave_record() noexcept;
 

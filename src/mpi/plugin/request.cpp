@@ -123,10 +123,7 @@ std::string describe(const Request& request) {
       roll::read_past(*past_of(request.comm->row, true, request.number), true);
   if (request.operation == nullptr || passed.number != request.number)
     return std::string(request.call) + " on " + comm;
-  roll::RankSeen own;
-  own.pid = getpid();
-  own.process = 'S';
-  const std::string site = roll::module_site(own, passed.site);
+  const std::string site = roll::module_site(getpid(), passed.site);
   return roll::described(passed, comm) + (site.empty() ? "" : " at " + site);
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "mpi/plugin/call_site.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/state.hpp"
 #include "mpi/record/roll.hpp"
 
@@ -22,7 +22,8 @@ namespace tutti::mpi {
 namespace {
 
 constexpr double kLooksPerStall = 4;  // a stall is noticed a quarter of its time late at most
-constexpr double kLongestPause = 10;  // seconds between two looks
+// Seconds between two looks: a stall may be set as short as one likes, and nobody polls for it.
+constexpr double kShortestPause = 0.01, kLongestPause = 10;
 
 std::uint64_t clock_ns() noexcept {
   timespec now;
@@ -51,10 +52,7 @@ class Watch {
   void look(std::uint64_t now);
   bool has_the_word() const;
   void report(std::uint64_t now, std::uint64_t longest) const;
-  const tutti_record& record(int local) const noexcept {
-    return *reinterpret_cast<const tutti_record*>(node_.base +
-                                                  node_.bytes * static_cast<std::size_t>(local));
-  }
+  const tutti_record& record(int local) const noexcept { return record_of(node_, local); }
 
   const Records node_;
   const std::uint64_t stall_ns_;
@@ -111,8 +109,8 @@ void Watch::run() {
 
 /// Sleeps until the next look. False when there is to be none.
 bool Watch::pause() {
-  const double seconds =
-      std::min(static_cast<double>(stall_ns_) / 1e9 / kLooksPerStall, kLongestPause);
+  const double stall = static_cast<double>(stall_ns_) / 1e9;
+  const double seconds = std::clamp(stall / kLooksPerStall, kShortestPause, kLongestPause);
   const std::uint64_t until = clock_ns() + static_cast<std::uint64_t>(seconds * 1e9);
   const timespec deadline{static_cast<time_t>(until / 1'000'000'000),
                           static_cast<long>(until % 1'000'000'000)};
@@ -164,7 +162,7 @@ void Watch::report(std::uint64_t now, std::uint64_t longest) const {
       "tutti: a call has lasted for %.0f s; what the ranks%s are doing (TUTTI_STALL=0: do "
       "not say):\n",
       static_cast<double>(longest) / 1e9, node_.ranks < state.size ? " of this node" : "");
-  const roll::Roll roll = roll::call_roll(ranks, roll::module_site);
+  const roll::Roll roll = roll::call_roll(ranks, roll::site_in_rank);
   const std::string text = head + roll::text_of(roll, state.size, now);
   // In one piece, so that no other output comes in between.
   static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));

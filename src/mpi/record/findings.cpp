@@ -14,13 +14,17 @@ struct Entry {
   const CallSeen* call;
 };
 
+/// Which collective: the communicator's id, whether it is one of the non-blocking, and its number.
+/// In the order of their numbers on each.
+using Which = std::pair<std::pair<std::uint64_t, bool>, std::uint64_t>;
+
 /// Collectives of one communicator that have met: the same order and number.
 struct Meeting {
   std::vector<Entry> entries;
   std::vector<std::int32_t> missing;  // members that have not come to it, of those that are seen
   int unseen = 0;                     // members that are not seen, or not known by name
 };
-using Meetings = std::map<std::pair<std::pair<std::uint64_t, bool>, std::uint64_t>, Meeting>;
+using Meetings = std::map<Which, Meeting>;
 
 const CommSeen* comm_of(const RankSeen& rank, std::uint64_t id) {
   const auto found = std::ranges::find(rank.comms, id, &CommSeen::id);
@@ -49,9 +53,8 @@ struct Side {
 using Sides = std::vector<Side>;
 
 /// Of every collective that is remembered, in the order of their numbers.
-std::map<std::pair<std::pair<std::uint64_t, bool>, std::uint64_t>, Sides> sides_of(
-    const std::vector<RankSeen>& ranks) {
-  std::map<std::pair<std::pair<std::uint64_t, bool>, std::uint64_t>, Sides> sides;
+std::map<Which, Sides> sides_of(const std::vector<RankSeen>& ranks) {
+  std::map<Which, Sides> sides;
   for (const RankSeen& rank : ranks) {
     for (const CommSeen& comm : rank.comms) {
       for (const Passed& passed : comm.past)

@@ -238,14 +238,16 @@ std::uint64_t started_of(std::int32_t pid) {
   return read_stat(pid, &state, &started) ? started : 0;
 }
 
-std::string module_site(const RankSeen& rank, std::uint64_t site) {
+std::string site_in_rank(const RankSeen& rank, std::uint64_t site) {
+  return rank.process != 'X' && rank.process != '?' ? module_site(rank.pid, site) : std::string();
+}
+
+std::string module_site(std::int32_t pid, std::uint64_t site) {
+  if (pid == 0 || site == 0) return {};
   char path[64], line[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/maps", rank.pid);
-  std::FILE* file = rank.process == 'X' || rank.process == '?' ? nullptr : std::fopen(path, "re");
-  if (file == nullptr || site == 0) {
-    if (file != nullptr) std::fclose(file);
-    return {};
-  }
+  std::snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  std::FILE* const file = std::fopen(path, "re");
+  if (file == nullptr) return {};
   const std::uint64_t place = site - 1;  // the return address may be behind the function
   std::uint64_t base = 0;
   std::string module, found;

@@ -108,8 +108,10 @@ std::string difference(const Passed& a, const Passed& b);
 
 /// Where a call of that process comes from, as text; equal for equal places of a program.
 using SiteText = std::function<std::string(const RankSeen& rank, std::uint64_t site)>;
-/// Module and offset, from /proc/PID/maps; "" where those cannot be read.
-std::string module_site(const RankSeen& rank, std::uint64_t site);
+/// Module and offset, from /proc/PID/maps; "" where those cannot be read. `pid`: 0: not known here.
+std::string module_site(std::int32_t pid, std::uint64_t site);
+/// The same of a rank; "" where its process has ended or is not to be seen.
+std::string site_in_rank(const RankSeen& rank, std::uint64_t site);
 
 /// Groups the ranks of one job by what they do. `ranks` in any order; not all need be there.
 Roll call_roll(const std::vector<RankSeen>& ranks, const SiteText& site_text);
