@@ -88,6 +88,7 @@ class Job:
             time.sleep(0.05)
 
     def end(self) -> None:
+        started = mpis.processes.below(self.process.pid)  # ranks may be in sessions of their own, and outlive the launcher
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
         try:
@@ -95,6 +96,9 @@ class Job:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        for rank in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rank, signal.SIGKILL)
         self._reader.join()
 
 
@@ -146,9 +150,9 @@ def test_stall_report_of_messages_that_are_tuttis(program, libraries):
         job.wait_for(says(job, TABLES["messages"]))
 
 
-def watchers() -> list[Path]:
-    """The threads that look for stalls in the ranks of the one job that runs."""
-    names = [name for rank in look(source=False)[0]["ranks"] for name in Path(f"/proc/{rank['pid']}/task").glob("*/comm")]
+def watchers(job: Job) -> list[Path]:
+    """The threads that look for stalls in its ranks."""
+    names = [name for rank in job_of(job)["ranks"] for name in Path(f"/proc/{rank['pid']}/task").glob("*/comm")]
     return [name.parent for name in names if name.read_text().strip() == "tutti-watch"]
 
 
@@ -160,7 +164,7 @@ def wake_ups(thread: Path) -> int:
 def test_however_short_a_stall_is_nobody_polls(program, libraries):
     with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "missing"], {"TUTTI_STALL": "0.000001"}) as job:
         job.wait_for(says(job, TABLES["missing"][2:3]))
-        threads = watchers()
+        threads = watchers(job)
         assert len(threads) == 2, threads  # of the node's first rank and of its last
         begin, before = time.monotonic(), [wake_ups(thread) for thread in threads]
         time.sleep(1)

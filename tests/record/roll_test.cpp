@@ -248,6 +248,24 @@ TEST_F(RollTest, TakesNothingForARecordThatIsNone) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(Past, IsToldFromOneOfWhichMoreWillBeSaid) {
+  tutti_past past{};
+  past.number = 5;
+  constexpr std::uint64_t kNone = tutti::Reduction::kNoName;
+  past.what = static_cast<std::uint64_t>(Coll::bcast) | kNone << 8 | kNone << 16 |
+              std::uint64_t{3} << 32;
+  past.bytes = TUTTI_BYTES_LATER;
+  const tutti::roll::Passed begun = tutti::roll::read_past(past, false);
+  EXPECT_FALSE(begun.planned);
+  EXPECT_EQ(tutti::roll::described(begun, "it"), "MPI_Bcast no. 5 on it (root 3)");
+  for (const std::uint64_t bytes : {std::uint64_t{TUTTI_NO_BYTES}, std::uint64_t{8}}) {
+    past.bytes = bytes;
+    const tutti::roll::Passed passed = tutti::roll::read_past(past, false);
+    EXPECT_TRUE(passed.planned);
+    EXPECT_EQ(passed.bytes, bytes);
+  }
+}
+
 TEST(RankList, IsShortForMany) {
   std::vector<std::int32_t> ranks;
   for (int rank = 0; rank < 100; rank += 2) ranks.push_back(rank);

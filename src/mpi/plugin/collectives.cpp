@@ -93,13 +93,12 @@ template <class Args, class NativeFunction>
   Plan plan;
   Reason reason = plan_call(args, comm, true, &plan);
   if (reason == Reason::none) [[likely]] {
-    note_plan(args, *comm, plan.call);
+    note_known(args, *comm, plan.call.bytes, plan.call.reduction);
     const int code = run_plan(call, args, *comm, plan);
     return code != kLeft ? code : run_left(call, *comm, plan.call, call_native);
   }
   if (reason == Reason::no_memory) return refuse(*comm, comm->team, call, kNoMemory);
-  if (comm != nullptr && state.settings.check == Check::calls)
-    check_call(*comm, false, comm->row->number);
+  if (comm != nullptr) note_known(args, *comm, TUTTI_NO_BYTES, nullptr);  // the MPI runs it
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 

@@ -88,16 +88,16 @@ template <class Args>
 void note_begin(const Args& args, Comm& comm) noexcept {
   if (comm.row->id == 0) [[unlikely]]
     add_row(comm);
-  note_call(args, comm, TUTTI_NO_BYTES, what_of(Args::kColl, nullptr));
+  note_call(args, comm, TUTTI_BYTES_LATER, what_of(Args::kColl, nullptr));
 }
 
-/// What it moves. Compares it with what the others have passed, where that is wanted.
+/// All that is known of it. Compares it with what the others have passed, where that is wanted.
 template <class Args>
-void note_plan(const Args& args, const Comm& comm, const Call& call) noexcept {
+void note_known(const Args& args, const Comm& comm, std::uint64_t bytes,
+                const Reduction* reduction) noexcept {
   const std::uint64_t number = comm.row->number;
   tutti_past* const past = past_of(comm.row, false, number);
-  write_past(past, number, past->site, call.bytes,
-             with_root(args, what_of(Args::kColl, call.reduction)));
+  write_past(past, number, past->site, bytes, with_root(args, what_of(Args::kColl, reduction)));
   if (state.settings.check == Check::calls) check_call(comm, false, number);
 }
 

@@ -21,6 +21,8 @@ Passed read_past(const tutti_past& past, bool nonblocking) noexcept {
   passed.bytes = __atomic_load_n(&past.bytes, __ATOMIC_RELAXED);
   const std::uint64_t what = __atomic_load_n(&past.what, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  passed.planned = passed.bytes != TUTTI_BYTES_LATER;
+  if (!passed.planned) passed.bytes = TUTTI_NO_BYTES;
   passed.nonblocking = nonblocking;
   passed.root = static_cast<std::int32_t>(what >> 32);
   passed.op = static_cast<std::uint8_t>(what >> 8);

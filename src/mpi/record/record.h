@@ -31,6 +31,7 @@ enum {
   TUTTI_NO_RANK = -1000000,
 };
 #define TUTTI_NO_BYTES UINT64_MAX
+#define TUTTI_BYTES_LATER (UINT64_MAX - 1)
 
 /* One thread's. `count` is odd while it is in call number (count + 1) / 2, else even. */
 struct tutti_lane {
@@ -51,7 +52,7 @@ struct tutti_lane {
 struct tutti_past {
   uint64_t number; /* on the communicator, from 1 */
   uint64_t site;   /* where it was called */
-  uint64_t bytes;  /* TUTTI_NO_BYTES: not known (yet) */
+  uint64_t bytes;  /* TUTTI_NO_BYTES: not known; TUTTI_BYTES_LATER: nor the operator, not yet */
   uint64_t what;   /* enum Coll, operator << 8 and type << 16 as in Reduction, root << 32 */
 };
 

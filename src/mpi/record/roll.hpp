@@ -21,6 +21,7 @@ struct Passed {
   std::int32_t root = TUTTI_NO_RANK;
   Coll coll = Coll::barrier;
   std::uint8_t op = Reduction::kNoName, type = Reduction::kNoName;
+  bool planned = true;  // false: its rank has just come to it, and will say more
 };
 
 /// A communicator of a rank's.
