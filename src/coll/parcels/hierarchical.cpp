@@ -1,6 +1,6 @@
-// Collectives of which each rank knows but its own counts, in layers: members of a node exchange what they have
-// for each other; what goes to other nodes is bundled by their leaders, who exchange the bundles
-// and hand them out.
+// Collectives of which each rank knows but its own counts, in layers: members of a node exchange
+// what they have for each other; what goes to other nodes is bundled by their leaders, who exchange
+// the bundles and hand them out.
 //
 // Leaders know nobody's counts. A parcel in a bundle is therefore preceded by a record, and before
 // bundles move their lengths do, by collectives whose lengths everybody knows.
@@ -208,7 +208,8 @@ Task parcels_hierarchical(Collective& c) {
     for (const Parcel& p : parcels.sent())
       if (place.far(p.member)) visit(Record{c.rank(), p.member, p.bytes}, p.data);
   };
-  co_await bundle(c, 1, each_far, [](const Record&) { return std::size_t{0}; }, &mine);
+  co_await bundle(
+      c, 1, each_far, [](const Record&) { return std::size_t{0}; }, &mine);
   co_await collect(c, place, mine, &of_node);
   if (place.leads()) {
     co_await bundle(
