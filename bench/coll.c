@@ -25,19 +25,21 @@
 #include <string.h>
 #include <time.h>
 
-enum { kMaxOps = 64, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
+enum { kMaxOps = 80, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
 
 /* Of collectives with counts for each rank, which stay as they are: here all blocks are alike. */
 typedef struct {
   int *counts, *displs, *byte_displs;
+  MPI_Aint* wide_displs; /* in bytes */
   MPI_Datatype* types;
 } Lists;
 
 typedef struct {
   int rank, size;
   MPI_Comm comm;
-  size_t bytes; /* as MPI benchmarks count: the vector, or one rank's block */
-  size_t words; /* 32-bit words in it, at least 1 */
+  MPI_Comm ring; /* the same ranks, each with the one before and the one after as neighbours */
+  size_t bytes;  /* as MPI benchmarks count: the vector, or one rank's block */
+  size_t words;  /* 32-bit words in it, at least 1 */
   uint32_t* send;
   uint32_t* recv;
   int root;
@@ -102,6 +104,20 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
                   (size_t)cell->rank * cell->words + word % cell->words);
 }
 
+/* On the ring: the one before comes first. There are two blocks; behind them the buffer stays. */
+static int beside(const Cell* cell, size_t word) {
+  return (cell->rank + (word < cell->words ? cell->size - 1 : 1)) % cell->size;
+}
+static uint32_t expect_beside(const Cell* cell, uint32_t turn, size_t word) {
+  if (word >= 2 * cell->words) return cell->recv[word];
+  return value_of(beside(cell, word), turn, word % cell->words);
+}
+/* The one before has sent its second block, the one after its first. */
+static uint32_t expect_from_beside(const Cell* cell, uint32_t turn, size_t word) {
+  if (word >= 2 * cell->words) return cell->recv[word];
+  return value_of(beside(cell, word), turn, (word + cell->words) % (2 * cell->words));
+}
+
 /* ---- the collectives ----------------------------------------------------------------------------
  */
 
@@ -110,26 +126,27 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
 
 /* clang-format off */
 #if MPI_VERSION >= 4 || (defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION >= 5)
-#define INIT_FORM(name, Persistent, ...)                                 \
+#define INIT_FORM(comm, name, Persistent, ...)                           \
   static void init_##name(const Cell* cell) {                            \
     Persistent(__VA_ARGS__ cell->comm, MPI_INFO_NULL, cell->persistent); \
   }
 #define INIT(name) init_##name
 #else
-#define INIT_FORM(name, Persistent, ...)
+#define INIT_FORM(comm, name, Persistent, ...)
 #define INIT(name) NULL
 #endif
 
 /* The forms of a collective from one list of arguments: blocking; begun and awaited at once
  * (iNAME); started and awaited, of a request that is made once (NAME_init). */
-#define FORMS(name, Blocking, Nonblocking, Persistent, ...)                       \
+#define FORMS_ON(comm, name, Blocking, Nonblocking, Persistent, ...)              \
   static void call_##name(const Cell* cell) { Blocking(__VA_ARGS__ cell->comm); } \
   static void call_i##name(const Cell* cell) {                                    \
     MPI_Request request;                                                          \
     Nonblocking(__VA_ARGS__ cell->comm, &request);                                \
     MPI_Wait(&request, MPI_STATUS_IGNORE);                                        \
   }                                                                               \
-  INIT_FORM(name, Persistent, __VA_ARGS__)
+  INIT_FORM(comm, name, Persistent, __VA_ARGS__)
+#define FORMS(...) FORMS_ON(comm, __VA_ARGS__)
 
 #define TO_ALL cell->send, N, WORD, cell->recv, N, WORD,
 #define ROOTED cell->send, N, WORD, cell->recv, N, WORD, cell->root,
@@ -158,6 +175,17 @@ FORMS(alltoallv, MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init,
       cell->send, COUNTS, WORD, cell->recv, COUNTS, WORD, )
 FORMS(alltoallw, MPI_Alltoallw, MPI_Ialltoallw, MPI_Alltoallw_init,
       cell->send, TYPES, cell->recv, TYPES, )
+#define WIDE_TYPES cell->lists.counts, cell->lists.wide_displs, cell->lists.types
+FORMS_ON(ring, neighbor_allgather, MPI_Neighbor_allgather, MPI_Ineighbor_allgather,
+         MPI_Neighbor_allgather_init, TO_ALL)
+FORMS_ON(ring, neighbor_allgatherv, MPI_Neighbor_allgatherv, MPI_Ineighbor_allgatherv,
+         MPI_Neighbor_allgatherv_init, cell->send, N, WORD, cell->recv, COUNTS, WORD, )
+FORMS_ON(ring, neighbor_alltoall, MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall,
+         MPI_Neighbor_alltoall_init, TO_ALL)
+FORMS_ON(ring, neighbor_alltoallv, MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv,
+         MPI_Neighbor_alltoallv_init, cell->send, COUNTS, WORD, cell->recv, COUNTS, WORD, )
+FORMS_ON(ring, neighbor_alltoallw, MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw,
+         MPI_Neighbor_alltoallw_init, cell->send, WIDE_TYPES, cell->recv, WIDE_TYPES, )
 /* clang-format on */
 
 static void call_persistent(const Cell* cell) {
@@ -189,6 +217,11 @@ static const Collective kCollectives[] = {
     ROWS(scatterv, 0, 1, 0, expect_my_block, 1),
     ROWS(alltoallv, 0, 1, 1, expect_exchange, 1),
     ROWS(alltoallw, 0, 1, 1, expect_exchange, 1),
+    ROWS(neighbor_allgather, 0, 0, 1, expect_beside, 1),
+    ROWS(neighbor_allgatherv, 0, 0, 1, expect_beside, 1),
+    ROWS(neighbor_alltoall, 0, 1, 1, expect_from_beside, 1),
+    ROWS(neighbor_alltoallv, 0, 1, 1, expect_from_beside, 1),
+    ROWS(neighbor_alltoallw, 0, 1, 1, expect_from_beside, 1),
 };
 
 /* ---- time ---------------------------------------------------------------------------------------
@@ -453,13 +486,14 @@ typedef struct {
 static Lists make_lists(int size, int words) {
   const size_t n = (size_t)size;
   Lists lists = {malloc(n * sizeof(int)), malloc(n * sizeof(int)), malloc(n * sizeof(int)),
-                 malloc(n * sizeof(MPI_Datatype))};
-  if (!lists.counts || !lists.displs || !lists.byte_displs || !lists.types)
+                 malloc(n * sizeof(MPI_Aint)), malloc(n * sizeof(MPI_Datatype))};
+  if (!lists.counts || !lists.displs || !lists.byte_displs || !lists.wide_displs || !lists.types)
     die("not enough memory", "");
   for (int i = 0; i < size; ++i) {
     lists.counts[i] = words;
     lists.displs[i] = i * words;
     lists.byte_displs[i] = i * words * (int)sizeof(uint32_t);
+    lists.wide_displs[i] = lists.byte_displs[i];
     lists.types[i] = WORD;
   }
   return lists;
@@ -469,6 +503,7 @@ static void free_lists(Lists* lists) {
   free(lists->counts);
   free(lists->displs);
   free(lists->byte_displs);
+  free(lists->wide_displs);
   free(lists->types);
 }
 
@@ -545,6 +580,15 @@ static void measure_all(Record* records, int count, Cell* cell, const Options* o
   }
 }
 
+static MPI_Comm make_ring(MPI_Comm all) {
+  MPI_Comm ring;
+  int size;
+  const int periodic = 1;
+  MPI_Comm_size(all, &size);
+  MPI_Cart_create(all, 1, &size, &periodic, 0, &ring);
+  return ring;
+}
+
 static int list_cells(const Options* options, Record* records) {
   int count = 0;
   for (int i = 0; i < options->op_count; ++i) {
@@ -559,7 +603,7 @@ static int list_cells(const Options* options, Record* records) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const Options options = parse(argc, argv);
-  Cell cell = {.comm = MPI_COMM_WORLD};
+  Cell cell = {.comm = MPI_COMM_WORLD, .ring = make_ring(MPI_COMM_WORLD)};
   MPI_Comm_rank(cell.comm, &cell.rank);
   MPI_Comm_size(cell.comm, &cell.size);
 
@@ -594,6 +638,7 @@ int main(int argc, char** argv) {
   MPI_Allreduce(&g_errors, &errors, 1, MPI_INT, MPI_SUM, cell.comm);
   free(cell.send);
   free(cell.recv);
+  MPI_Comm_free(&cell.ring);
   MPI_Finalize();
   return errors ? 1 : 0;
 }

@@ -133,7 +133,7 @@ def read_functions(path):
         parameters = [parse_parameter(p) for p in match[3].split(",")]
         function = Function(match[2], match[1], parameters, section, optional=bool(match[4]),
                             subject=subject)
-        if section in ("collective", "passed"):
+        if section == "collective":
             functions += collective_forms(function)
         elif section in ("message", "blocking"):
             functions += [function, *large_form(function)]
@@ -235,7 +235,7 @@ def abi_header(abi, constants):
 # ---------------------------------------------------------------- preload
 
 def exported(functions):
-    return [f for f in functions if f.section in ("collective", "handled", "message", "passed", "blocking")]
+    return [f for f in functions if f.section in ("collective", "handled", "message", "blocking")]
 
 
 def function_index(functions, signature):
@@ -274,7 +274,7 @@ MAY_BLOCK = ("Wait", "Waitany", "Waitall", "Waitsome", "Send", "Bsend", "Ssend",
 
 def may_block(function):
     """Whether the preload notes who is in such a call: those that may wait for other ranks."""
-    if function.section in ("collective", "passed"):
+    if function.section == "collective":
         return function.form == "blocking"
     if function.section == "handled" and function.name.startswith(("Comm_", "Cart_", "Graph_", "Dist_")):
         return not function.name.startswith("Comm_idup")
@@ -558,29 +558,10 @@ def message_handlers(functions, subject):
     return "\n".join(lines) + "\n"
 
 
-def bytes_sent(function):
-    """What a report counts of a call: the data that is significant on every rank, where one count tells."""
-    names = [p.name for p in function.parameters]
-    for count, kind, buffer in (("count", "datatype", "sendbuf"), ("sendcount", "sendtype", "sendbuf"),
-                                ("recvcount", "recvtype", "recvbuf")):
-        if count in names:
-            # In place, a reduction still has its count; other calls have none.
-            in_place = f"{buffer} == MPI_IN_PLACE ? 0 : " if count != "count" else ""
-            return f"{in_place}bytes_of({count}, {kind})"
-    return "std::size_t{0}"
-
-
 def passed_handlers(functions):
-    """Collectives that are the MPI's own: pass_on(name, communicator, the MPI's call, what it moves); others only
-    because one may block in them, or a report counts them."""
+    """Calls that are the MPI's own: because one may block in them, and because a report counts some of them."""
     lines = [f"// {BANNER}",
              "// Entry points of calls that are the MPI's own: src/mpi/plugin/passed.cpp includes this."]
-    passed = [f for f in functions if f.section == "passed"]
-    for f in passed:
-        lines += ["", f"int handle_{f.name}({f.declaration()}) {{",
-                  f'  return pass_on("MPI_{f.name.removesuffix("_c")}", comm,',
-                  f"      [&]() {{ return native.{f.name}({f.names()}); }},",
-                  f"      [&]() {{ return {bytes_sent(f)}; }});", "}"]
     blocking = [f for f in functions if f.section == "blocking"]
     for f in blocking:
         lines += ["", f"{f.result} handle_{f.name}({f.declaration()}) {{"]
@@ -590,11 +571,9 @@ def passed_handlers(functions):
         else:
             lines += [f'  return pass("MPI_{f.name.removesuffix("_c")}", Reason::{kind},',
                       f"      [&]() {{ return native.{f.name}({f.names()}); }});", "}"]
-    others = [f for f in passed if f.form != "blocking"]
-    for what, which in (("blocking", [f for f in passed if f.form == "blocking"] + blocking), ("other", others)):
-        lines += ["", f"void install_{what}_handlers(void** handlers) {{"]
-        lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});" for f in which]
-        lines += ["}"]
+    lines += ["", "void install_blocking_handlers(void** handlers) {"]
+    lines += [f"  handlers[TUTTI_MPI_{f.name}] = reinterpret_cast<void*>(&handle_{f.name});" for f in blocking]
+    lines += ["}"]
     return "\n".join(lines) + "\n"
 
 

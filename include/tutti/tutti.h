@@ -102,7 +102,12 @@ typedef enum tutti_collective {
   TUTTI_GATHERV,
   TUTTI_SCATTERV,
   TUTTI_ALLTOALLV,
-  TUTTI_ALLTOALLW
+  TUTTI_ALLTOALLW,
+  TUTTI_NEIGHBOR_ALLGATHER,
+  TUTTI_NEIGHBOR_ALLGATHERV,
+  TUTTI_NEIGHBOR_ALLTOALL,
+  TUTTI_NEIGHBOR_ALLTOALLV,
+  TUTTI_NEIGHBOR_ALLTOALLW
 } tutti_collective;
 
 typedef struct tutti_job tutti_job;
@@ -153,12 +158,13 @@ TUTTI_API int tutti_team_size(const tutti_team* team);
  * block, by rank (allgatherv; reduce_scatter, where they are whole elements and follow each other
  * in send). `displs`: where the blocks begin in recv, in bytes (allgatherv).
  *
- * Of gatherv, scatterv, alltoallv and alltoallw (here the same as alltoallv) each rank says what it
- * sends and receives itself, and no more: `send_counts` and `send_displs` of `send` (scatterv: at
- * the root; alltoallv), `counts` and `displs` of `recv` (gatherv: at the root; alltoallv), in bytes
- * and by rank; `bytes` is the one block that is sent (gatherv) or received (scatterv). What is kept
- * by the rank itself may be in place; else send and recv must not overlap. A rank that is sent more
- * than it expects reports TUTTI_ERR_TRUNCATED. */
+ * Of gatherv, scatterv, alltoallv and alltoallw and the collectives of neighbours (here all the
+ * same as alltoallv: who is no neighbour has no bytes) each rank says what it sends and receives
+ * itself, and no more: `send_counts` and `send_displs` of `send` (scatterv: at the root;
+ * alltoallv), `counts` and `displs` of `recv` (gatherv: at the root; alltoallv), in bytes and by
+ * rank; `bytes` is the one block that is sent (gatherv) or received (scatterv). What is kept by the
+ * rank itself may be in place; else send and recv must not overlap. A rank that is sent more than
+ * it expects reports TUTTI_ERR_TRUNCATED. */
 typedef struct tutti_call {
   tutti_collective collective;
   int root;

@@ -111,7 +111,8 @@ def bench_coll(
     op: Annotated[str, typer.Option(
         metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
         "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan, gatherv, scatterv, alltoallv, alltoallw (the last four "
-        "with equal blocks); ibcast and so on: begun and awaited at once; bcast_init and so on: started and awaited.")] = (
+        "with equal blocks), neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, "
+        "neighbor_alltoallw (on a ring of all ranks); ibcast and so on: begun and awaited at once; bcast_init and so on: started and awaited.")] = (
             "bcast,allreduce,allgather,barrier"),
     sizes: Annotated[str, typer.Option(
         metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",

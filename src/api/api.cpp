@@ -19,7 +19,8 @@ namespace {
 
 static_assert(static_cast<int>(TUTTI_ERR_INTERNAL) == static_cast<int>(tutti::Code::internal));
 static_assert(static_cast<int>(TUTTI_EXSCAN) == static_cast<int>(Coll::exscan));
-static_assert(static_cast<int>(TUTTI_ALLTOALLW) == static_cast<int>(Coll::alltoallw));
+static_assert(static_cast<int>(TUTTI_NEIGHBOR_ALLTOALLW) ==
+              static_cast<int>(Coll::neighbor_alltoallw));
 static_assert(static_cast<int>(TUTTI_MAXLOC) == static_cast<int>(tutti::Op::maxloc));
 
 tutti::Type type_of(tutti_type type) {
@@ -92,7 +93,7 @@ tutti_status translate_parcels(const tutti_team& team, const tutti_call& call, P
 tutti_status translate(const tutti_team& team, const tutti_call& call, tutti::api::Owned* owned,
                        Call* out) try {
   Reduction* const reduction = &owned->reduction;
-  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_ALLTOALLW)
+  if (call.collective < TUTTI_BARRIER || call.collective > TUTTI_NEIGHBOR_ALLTOALLW)
     return TUTTI_ERR_ARGUMENT;
   if (call.root < 0 || call.root >= team.size) return TUTTI_ERR_ARGUMENT;
   Call result;

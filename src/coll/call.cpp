@@ -12,7 +12,8 @@ const char* name(Coll coll) noexcept {
       "allgather",      "allgatherv", "gather",   "scatter",
       "reduce_scatter_block", "alltoall", "reduce_scatter", "scan",
       "exscan",         "gatherv",   "scatterv",  "alltoallv",
-      "alltoallw"};
+      "alltoallw",      "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
+      "neighbor_alltoallv", "neighbor_alltoallw"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
 }

@@ -28,6 +28,11 @@ enum class Coll : std::uint8_t {
   scatterv,
   alltoallv,
   alltoallw,
+  neighbor_allgather,
+  neighbor_allgatherv,
+  neighbor_alltoall,
+  neighbor_alltoallv,
+  neighbor_alltoallw,
   count_  // number of collectives; not a collective
 };
 inline constexpr int kColls = static_cast<int>(Coll::count_);
@@ -55,15 +60,20 @@ struct Call {
   /// follow each other in `send`.
   const std::size_t* counts = nullptr;
   const std::size_t* displs = nullptr;  // allgatherv: offset of each block in recv, in bytes
-  /// gatherv, scatterv, alltoallv, alltoallw: what this rank sends and receives, in place of all of
-  /// that: bytes is 0 on all ranks. By reference: must outlive the operation.
+  /// Where each rank knows but its own counts (has_parcels): what this rank sends and receives, in
+  /// place of all of that: bytes is 0 on all ranks. By reference: must outlive the operation.
   const Parcels* parcels = nullptr;
 };
+
+/// Collectives between neighbours in a topology, of which each rank knows but its own.
+constexpr bool has_neighbours(Coll coll) noexcept {
+  return coll >= Coll::neighbor_allgather && coll <= Coll::neighbor_alltoallw;
+}
 
 /// Collectives of which each rank knows but its own counts.
 constexpr bool has_parcels(Coll coll) noexcept {
   return coll == Coll::gatherv || coll == Coll::scatterv || coll == Coll::alltoallv ||
-         coll == Coll::alltoallw;
+         coll == Coll::alltoallw || has_neighbours(coll);
 }
 
 /// True when no algorithm has to run: there are no bytes, and nobody has to wait for anybody.

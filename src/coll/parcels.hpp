@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/status.hpp"
 #include "coll/call.hpp"
 
 namespace tutti {
@@ -18,16 +19,20 @@ struct Parcel {
 
 /// The parcels of one rank, by distance: at distance d it sends to member rank + d and receives
 /// from member rank - d (modulo the number of members), so that not all turn to the same one at
-/// once. Parcels of no bytes are none. Several for one member meet in their order.
+/// once. Parcels of no bytes are none. Several for one member meet in their order; of a collective
+/// of neighbours no more than kMostEach.
 ///
 /// The memory that they describe belongs to the caller; what is sent and what is received must not
 /// overlap, but for what a rank keeps for itself at one address. One thread at a time.
 class Parcels {
  public:
+  /// For one other member, in collectives of neighbours: tables are large enough for so many.
+  static constexpr std::size_t kMostEach = 4;
+
   Parcels(int rank, int size) noexcept : rank_(rank), size_(size) {}
 
   /// Of a rank where all that is sent is as long: `bytes` for each pair, in rank order at `send`
-  /// and `recv`. Arranged.
+  /// and `recv`; between neighbours, for those of a ring. Arranged.
   static Parcels even(Coll coll, int root, int rank, int size, const void* send, void* recv,
                       std::size_t bytes);
 
@@ -63,15 +68,27 @@ class Parcels {
     return (rank_ - received.member + size_) % size_;
   }
 
-  /// Calls visit(to, from, bytes) for what the rank keeps for itself.
-  template <class Visit>
-  void each_own(Visit&& visit) const {
-    for (std::size_t i = 0; i < kept_ && i < kept_here_; ++i) {
-      const Parcel &from = sent_[i], &to = received_[i];
-      visit(to.data, from.data, from.bytes < to.bytes ? from.bytes : to.bytes);
-    }
+  /// The first parcel from another member, nullptr: there is none. Those that follow it may be of
+  /// the same one.
+  const Parcel* first_from(int member) const noexcept;
+  /// Whether there is one for the same member `before` places before it.
+  static bool same_member(std::span<const Parcel> parcels, std::size_t index,
+                          std::size_t before) noexcept {
+    return index >= before && parcels[index - before].member == parcels[index].member;
   }
-  /// Copies that, on a team of one.
+
+  /// Calls visit(to, from, bytes) for what the rank keeps for itself. Fails where that is more than
+  /// it expects.
+  template <class Visit>
+  Status each_own(Visit&& visit) const {
+    for (std::size_t i = 0; i < kept_; ++i) {
+      if (i >= kept_here_ || sent_[i].bytes > received_[i].bytes)
+        return Status::error(Code::truncated, "this rank sends itself more than it expects");
+      visit(received_[i].data, sent_[i].data, sent_[i].bytes);
+    }
+    return Status::success();
+  }
+  /// Copies that, on a team of one, as far as there is room.
   void deliver_own() const noexcept;
 
  private:

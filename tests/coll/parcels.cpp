@@ -17,7 +17,8 @@ namespace {
 
 using test::Rank;
 
-constexpr Coll kAll[] = {Coll::gatherv, Coll::scatterv, Coll::alltoallv, Coll::alltoallw};
+constexpr Coll kAll[] = {Coll::gatherv, Coll::scatterv, Coll::alltoallv, Coll::alltoallw,
+                         Coll::neighbor_alltoallw};
 
 Call call_of(Coll coll, const Parcels& parcels, int root = 0) {
   Call call;
@@ -187,6 +188,23 @@ TEST(Parcels, MoreThanExpectedIsAnError) {
     parcels.arrange();
     const Status status = r.job.run(r.team, call_of(Coll::alltoallv, parcels));
     if (r.rank == 1) {
+      EXPECT_EQ(status.code, Code::truncated);
+    }
+  });
+}
+
+/// What it keeps for itself, too.
+TEST(Parcels, MoreThanExpectedOfItselfIsAnError) {
+  test::run_threads(2, Settings{}, [](Rank& r) {
+    char data[60] = {};
+    Parcels parcels(r.rank, r.size);
+    if (r.rank == 0) {
+      parcels.send(0, data, 40);
+      parcels.receive(0, data + 40, 20);
+    }
+    parcels.arrange();
+    const Status status = r.job.run(r.team, call_of(Coll::alltoallv, parcels));
+    if (r.rank == 0) {
       EXPECT_EQ(status.code, Code::truncated);
     }
   });

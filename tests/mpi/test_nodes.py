@@ -63,6 +63,18 @@ def test_counts_that_only_one_rank_knows(program, libraries, mpi, source, ranks,
     assert used == {"direct" if placement == "apart" else "hierarchical"}, result.text[-3000:]
 
 
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("source,ranks,arguments", [("neighbours.c", 4, ["40"]), ("neighbours.c", 7, ["20"]), ("halo.c", 6, [])])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_neighbours(program, libraries, mpi, source, ranks, arguments, placement):
+    seeds = [str(random.randrange(1, 10**6))] if arguments else []  # printed by the program
+    result = check(program, mpi, ranks, source, [*seeds, *arguments], placement)
+    used = {algorithm for call, algorithm in result.rows() if "eighbor_" in call}
+    assert used == {"direct" if placement == "apart" else "hierarchical"}, result.text[-3000:]
+
+
 MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}
 
 

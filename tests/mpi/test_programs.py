@@ -39,7 +39,8 @@ def test_collectives(program, libraries, mpi, ranks):
         assert f"MPI_I{name.lower()}" in calls
 
 
-LISTED = ("gatherv", "scatterv", "alltoallv", "alltoallw")
+NEIGHBOURS = ("neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw")
+LISTED = ("gatherv", "scatterv", "alltoallv", "alltoallw", *NEIGHBOURS)
 IN_PLACE = {"TUTTI_ALG": ",".join(f"{name}=cma:least=64" for name in LISTED)}
 SMALL_BLOCKS = {"TUTTI_CMA": "off", "TUTTI_BLOCK": "4096"}
 
@@ -65,6 +66,38 @@ def test_counts_that_only_one_rank_knows(program, libraries, mpi, ranks, setting
 @pytest.mark.parametrize("mpi", [name for name in ALL if name != "openmpi-debian"])  # wrong by itself (docs/mpi.md)
 def test_counts_that_only_one_rank_knows_without_tutti(program, libraries, mpi):
     check(program, libraries, mpi, 3, "vectors.c", [str(random.randrange(1, 10**6)), "60"], False)
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks,settings", [(3, {}), (2, {}), (4, {}), (6, IN_PLACE), (8, SMALL_BLOCKS), (9, {})],
+                         ids=["3", "2", "4", "6-in-place", "8-small-blocks", "9"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_neighbours(program, libraries, mpi, ranks, settings):
+    if ranks != 3 and mpi not in ("mpich", "openmpi"):
+        pytest.skip("the number of ranks and the way of the data are the same for all interfaces")
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    if mpi == "openmpi-debian":  # its MPI_Dist_graph_create hangs now and then (docs/mpi.md)
+        settings = {**settings, "OMPI_MCA_topo": "basic"}
+    result = check(program, libraries, mpi, ranks, "neighbours.c", [seed, "60"], True, settings)
+    # With any seed each of them comes in some form, and none goes to the MPI.
+    calls = {name.lower().removeprefix("mpi_").removeprefix("i").removesuffix("_init") for name, _ in result.rows()}
+    assert set(NEIGHBOURS) <= calls, calls
+    assert not [row for row in result.rows() if row[1].startswith("MPI (")], result.text[-3000:]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_neighbours_without_tutti(program, libraries, mpi):
+    check(program, libraries, mpi, 4, "neighbours.c", [str(random.randrange(1, 10**6)), "60"], False)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("ranks", [2, 6])
+@pytest.mark.parametrize("mpi", ALL)
+def test_halo(program, libraries, mpi, ranks):
+    result = check(program, libraries, mpi, ranks, "halo.c", [], True)
+    assert any(row[0] == "MPI_Neighbor_alltoallw" and not row[1].startswith("MPI (") for row in result.rows())
 
 
 @pytest.mark.mpi

@@ -1,6 +1,6 @@
-// Gatherv, scatterv, alltoallv and alltoallw in layers: members of a node exchange what they have
-// for each other; what goes to other nodes is bundled by their leaders, who exchange the bundles
-// and hand them out.
+// Collectives of which each rank knows but its own counts, in layers: members of a node exchange
+// what they have for each other; what goes to other nodes is bundled by their leaders, who exchange
+// the bundles and hand them out.
 //
 // Leaders know nobody's counts. A parcel in a bundle is therefore preceded by a record, and before
 // bundles move their lengths do, by collectives whose lengths everybody knows.
@@ -173,18 +173,24 @@ Task hand_out(Collective& c, const Place& place, const Bundles& all, Bundles* mi
   co_return Status::success();
 }
 
-/// Into their places.
+/// Into their places. Those of one sender lie one behind the other, in their order.
 Status unpack(Collective& c, const Bundles& mine) {
-  std::vector<const Parcel*> expected(static_cast<std::size_t>(c.size()), nullptr);
-  for (const Parcel& parcel : c.call.parcels->received())
-    expected[static_cast<std::size_t>(parcel.member)] = &parcel;
+  const std::span<const Parcel> all = c.call.parcels->received();
+  const Parcel* expected = nullptr;
+  int from = -1;
   Status status;
   mine.each([&](const Record& record, const std::byte* data) {
-    const Parcel* const parcel = expected[static_cast<std::size_t>(record.from)];
-    if (parcel == nullptr || parcel->bytes < record.bytes) {
+    if (record.from != from) {
+      from = record.from;
+      expected = c.call.parcels->first_from(from);
+    } else if (expected != nullptr) {
+      const bool last = expected == &all.back() || expected[1].member != from;
+      expected = last ? nullptr : expected + 1;
+    }
+    if (expected == nullptr || expected->bytes < record.bytes) {
       status = Status::error(Code::truncated, "a member sends more than this one's count says");
     } else {
-      c.place(parcel->data, data, record.bytes);
+      c.place(expected->data, data, record.bytes);
     }
   });
   return status;
@@ -194,7 +200,7 @@ Task parcels_hierarchical(Collective& c) {
   const Place place(c);
   const Parcels& parcels = *c.call.parcels;
   co_await c.layers_turn();
-  parcels.each_own(
+  co_await parcels.each_own(
       [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
   co_await exchange_on_node(c, place);
   Bundles mine, of_node, by_node, come, by_member, for_me;
@@ -202,7 +208,8 @@ Task parcels_hierarchical(Collective& c) {
     for (const Parcel& p : parcels.sent())
       if (place.far(p.member)) visit(Record{c.rank(), p.member, p.bytes}, p.data);
   };
-  co_await bundle(c, 1, each_far, [](const Record&) { return std::size_t{0}; }, &mine);
+  co_await bundle(
+      c, 1, each_far, [](const Record&) { return std::size_t{0}; }, &mine);
   co_await collect(c, place, mine, &of_node);
   if (place.leads()) {
     co_await bundle(
@@ -236,6 +243,11 @@ const Algorithm gatherv_hierarchical = layers_of(Coll::gatherv);
 const Algorithm scatterv_hierarchical = layers_of(Coll::scatterv);
 const Algorithm alltoallv_hierarchical = layers_of(Coll::alltoallv);
 const Algorithm alltoallw_hierarchical = layers_of(Coll::alltoallw);
+const Algorithm neighbor_allgather_hierarchical = layers_of(Coll::neighbor_allgather);
+const Algorithm neighbor_allgatherv_hierarchical = layers_of(Coll::neighbor_allgatherv);
+const Algorithm neighbor_alltoall_hierarchical = layers_of(Coll::neighbor_alltoall);
+const Algorithm neighbor_alltoallv_hierarchical = layers_of(Coll::neighbor_alltoallv);
+const Algorithm neighbor_alltoallw_hierarchical = layers_of(Coll::neighbor_alltoallw);
 
 }  // namespace algorithm
 }  // namespace tutti

@@ -23,6 +23,8 @@ Parcels Parcels::even(Coll coll, int root, int rank, int size, const void* send,
                       std::size_t bytes) {
   Parcels parcels(rank, size);
   for (int i = 0; i < size; ++i) {
+    const bool neighbour = (i + 1) % size == rank || (rank + 1) % size == i;
+    if (has_neighbours(coll) && !neighbour) continue;
     const std::size_t place = static_cast<std::size_t>(i) * bytes;
     if ((coll != Coll::scatterv || rank == root) && (coll != Coll::gatherv || i == root))
       parcels.send(i, static_cast<const std::byte*>(send) + (coll == Coll::gatherv ? 0 : place),
@@ -40,8 +42,16 @@ void Parcels::arrange() {
   kept_here_ = sort(&received_, [this](const Parcel& p) { return distance_from(p); });
 }
 
+const Parcel* Parcels::first_from(int member) const noexcept {
+  const std::span<const Parcel> all = received();
+  const auto found = std::lower_bound(
+      all.begin(), all.end(), (rank_ - member + size_) % size_,
+      [this](const Parcel& p, int distance) { return distance_from(p) < distance; });
+  return found != all.end() && found->member == member ? &*found : nullptr;
+}
+
 void Parcels::deliver_own() const noexcept {
-  each_own([](std::byte* to, const std::byte* from, std::size_t bytes) {
+  (void)each_own([](std::byte* to, const std::byte* from, std::size_t bytes) {
     if (to != from) std::memcpy(to, from, bytes);
   });
 }

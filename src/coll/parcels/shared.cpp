@@ -1,5 +1,5 @@
-// Gatherv, scatterv, alltoallv and alltoallw on mapped memory: everybody publishes a table of what
-// it sends, and reads the tables of those alone from whom it expects something.
+// Collectives of which each rank knows but its own counts, on mapped memory: everybody publishes a
+// table of what it sends, and reads the tables of those alone from whom it expects something.
 //
 // The table is in the sender's cell, with the data if they are so few, else in a block. Each parcel
 // goes one of three ways, which its sender chooses: beside the table, in the receiver's time;
@@ -365,7 +365,7 @@ Task run_shared(Collective& c, std::size_t room, std::size_t least_in_place) noe
   } else {
     out.layout.in_cell = true;
   }
-  c.call.parcels->each_own(
+  co_await c.call.parcels->each_own(
       [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
   co_await exchange_parcels(c, out);
   co_await await_readers(c, out);
@@ -389,7 +389,8 @@ Task parcels_cma(Collective& c, InPlace p) {
 
 const char* tables_fit(const Shape& s) {
   if (!s.mapped) return "members do not share memory";
-  const std::size_t front = lines(Block::front(static_cast<std::size_t>(s.size)));
+  const std::size_t each = has_neighbours(s.coll) ? Parcels::kMostEach : 1;
+  const std::size_t front = lines(Block::front(each * static_cast<std::size_t>(s.size)));
   return front + kLeastRing <= s.block_bytes
              ? nullptr
              : "blocks are too small for a table of so many members (TUTTI_BLOCK)";
@@ -430,6 +431,16 @@ const Algorithm alltoallv_blocks = through_blocks_of(Coll::alltoallv);
 const Algorithm alltoallv_cma = in_place_of(Coll::alltoallv);
 const Algorithm alltoallw_blocks = through_blocks_of(Coll::alltoallw);
 const Algorithm alltoallw_cma = in_place_of(Coll::alltoallw);
+const Algorithm neighbor_allgather_blocks = through_blocks_of(Coll::neighbor_allgather);
+const Algorithm neighbor_allgather_cma = in_place_of(Coll::neighbor_allgather);
+const Algorithm neighbor_allgatherv_blocks = through_blocks_of(Coll::neighbor_allgatherv);
+const Algorithm neighbor_allgatherv_cma = in_place_of(Coll::neighbor_allgatherv);
+const Algorithm neighbor_alltoall_blocks = through_blocks_of(Coll::neighbor_alltoall);
+const Algorithm neighbor_alltoall_cma = in_place_of(Coll::neighbor_alltoall);
+const Algorithm neighbor_alltoallv_blocks = through_blocks_of(Coll::neighbor_alltoallv);
+const Algorithm neighbor_alltoallv_cma = in_place_of(Coll::neighbor_alltoallv);
+const Algorithm neighbor_alltoallw_blocks = through_blocks_of(Coll::neighbor_alltoallw);
+const Algorithm neighbor_alltoallw_cma = in_place_of(Coll::neighbor_alltoallw);
 
 }  // namespace algorithm
 }  // namespace tutti

@@ -163,6 +163,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ROOT (-3)
 #define MPI_CART (2)
 #define MPI_GRAPH (1)
+#define MPI_DIST_GRAPH (3)
 #define MPI_DISTRIBUTE_BLOCK (121)
 #define MPI_DISTRIBUTE_CYCLIC (122)
 #define MPI_DISTRIBUTE_NONE (123)

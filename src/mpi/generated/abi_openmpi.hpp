@@ -263,6 +263,7 @@ inline struct tutti_symbols tutti_symbols;
 #define MPI_ROOT (-4)
 #define MPI_CART (1)
 #define MPI_GRAPH (2)
+#define MPI_DIST_GRAPH (3)
 #define MPI_DISTRIBUTE_BLOCK (0)
 #define MPI_DISTRIBUTE_CYCLIC (1)
 #define MPI_DISTRIBUTE_NONE (2)

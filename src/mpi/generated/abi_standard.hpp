@@ -161,6 +161,7 @@ typedef int(MPI_Type_delete_attr_function)(MPI_Datatype, int, void*, void*);
 #define MPI_ROOT (-4)
 #define MPI_CART (211)
 #define MPI_GRAPH (212)
+#define MPI_DIST_GRAPH (213)
 #define MPI_DISTRIBUTE_BLOCK (17)
 #define MPI_DISTRIBUTE_CYCLIC (18)
 #define MPI_DISTRIBUTE_NONE (16)

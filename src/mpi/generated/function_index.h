@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0xf760d91au
+#define TUTTI_MPI_TABLE_SIGNATURE 0x19ed6200u
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -105,6 +105,36 @@
   X(Alltoallw_c) \
   X(Ialltoallw_c) \
   X(Alltoallw_init_c) \
+  X(Neighbor_allgather) \
+  X(Ineighbor_allgather) \
+  X(Neighbor_allgather_init) \
+  X(Neighbor_allgather_c) \
+  X(Ineighbor_allgather_c) \
+  X(Neighbor_allgather_init_c) \
+  X(Neighbor_allgatherv) \
+  X(Ineighbor_allgatherv) \
+  X(Neighbor_allgatherv_init) \
+  X(Neighbor_allgatherv_c) \
+  X(Ineighbor_allgatherv_c) \
+  X(Neighbor_allgatherv_init_c) \
+  X(Neighbor_alltoall) \
+  X(Ineighbor_alltoall) \
+  X(Neighbor_alltoall_init) \
+  X(Neighbor_alltoall_c) \
+  X(Ineighbor_alltoall_c) \
+  X(Neighbor_alltoall_init_c) \
+  X(Neighbor_alltoallv) \
+  X(Ineighbor_alltoallv) \
+  X(Neighbor_alltoallv_init) \
+  X(Neighbor_alltoallv_c) \
+  X(Ineighbor_alltoallv_c) \
+  X(Neighbor_alltoallv_init_c) \
+  X(Neighbor_alltoallw) \
+  X(Ineighbor_alltoallw) \
+  X(Neighbor_alltoallw_init) \
+  X(Neighbor_alltoallw_c) \
+  X(Ineighbor_alltoallw_c) \
+  X(Neighbor_alltoallw_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -191,36 +221,6 @@
   X(Message_f2c) \
   X(Message_toint) \
   X(Message_fromint) \
-  X(Neighbor_allgather) \
-  X(Ineighbor_allgather) \
-  X(Neighbor_allgather_init) \
-  X(Neighbor_allgather_c) \
-  X(Ineighbor_allgather_c) \
-  X(Neighbor_allgather_init_c) \
-  X(Neighbor_allgatherv) \
-  X(Ineighbor_allgatherv) \
-  X(Neighbor_allgatherv_init) \
-  X(Neighbor_allgatherv_c) \
-  X(Ineighbor_allgatherv_c) \
-  X(Neighbor_allgatherv_init_c) \
-  X(Neighbor_alltoall) \
-  X(Ineighbor_alltoall) \
-  X(Neighbor_alltoall_init) \
-  X(Neighbor_alltoall_c) \
-  X(Ineighbor_alltoall_c) \
-  X(Neighbor_alltoall_init_c) \
-  X(Neighbor_alltoallv) \
-  X(Ineighbor_alltoallv) \
-  X(Neighbor_alltoallv_init) \
-  X(Neighbor_alltoallv_c) \
-  X(Ineighbor_alltoallv_c) \
-  X(Neighbor_alltoallv_init_c) \
-  X(Neighbor_alltoallw) \
-  X(Ineighbor_alltoallw) \
-  X(Neighbor_alltoallw_init) \
-  X(Neighbor_alltoallw_c) \
-  X(Ineighbor_alltoallw_c) \
-  X(Neighbor_alltoallw_init_c) \
   X(Buffer_detach) \
   X(Intercomm_create) \
   X(Intercomm_merge) \

@@ -1197,6 +1197,366 @@ EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, con
 }
 EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
+typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_allgather, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
+
+typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgather*)tutti_choose(TUTTI_MPI_Ineighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
+
+typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgather_init*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
+
+typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgather_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_allgather_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
+
+typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgather_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
+
+typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgather_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
+
+typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgatherv*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_allgatherv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Neighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
+
+typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgatherv*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  return choose_Ineighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
+
+typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgatherv_init*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  return choose_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
+
+typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_allgatherv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
+      : choose_Neighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
+
+typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  return choose_Ineighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
+
+typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_allgatherv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  return choose_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
+
+typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoall*)tutti_choose(TUTTI_MPI_Neighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoall, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
+
+typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoall*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
+
+typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoall_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
+
+typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoall_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
+      : choose_Neighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
+
+typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  return choose_Ineighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
+
+typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoall_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  return choose_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
+
+typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallv*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoallv, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
+
+typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallv*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
+
+typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallv_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
+
+typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoallv_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
+      : choose_Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
+
+typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  return choose_Ineighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
+
+typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  return choose_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
+
+typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallw*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoallw, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
+
+typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallw*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
+
+typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallw_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
+
+typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
+  return ((type_Neighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  struct tutti_lane* const lane = tutti_enter(TUTTI_MPI_Neighbor_alltoallw_c, CALLER, __builtin_frame_address(0));
+  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw_c);
+  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
+      : choose_Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
+
+typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
+  return ((type_Ineighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw_c);
+  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  return choose_Ineighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
+}
+EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
+
+typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
+  return ((type_Neighbor_alltoallw_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init_c);
+  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  return choose_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
+}
+EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
+
 typedef int type_Comm_dup(handle, void*);
 static __attribute__((noinline, cold)) int choose_Comm_dup(handle comm, void* newcomm, void* caller) {
   return ((type_Comm_dup*)tutti_choose(TUTTI_MPI_Comm_dup, caller))(comm, newcomm);
@@ -2248,366 +2608,6 @@ EXPORT handle MPI_Message_fromint(int message) {
 }
 EXPORT type_Message_fromint PMPI_Message_fromint __attribute__((alias("MPI_Message_fromint")));
 
-typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_allgather*)tutti_choose(TUTTI_MPI_Neighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgather, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-      : choose_Neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
-
-typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_allgather*)tutti_choose(TUTTI_MPI_Ineighbor_allgather, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
-
-typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_allgather_init*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
-
-typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_allgather_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgather_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_allgather_c);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-      : choose_Neighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
-
-typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_allgather_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgather_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_allgather_c);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgather_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
-
-typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_allgather_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgather_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgather_init_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgather_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
-
-typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_allgatherv*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgatherv, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
-      : choose_Neighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
-
-typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_allgatherv*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Ineighbor_allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
-
-typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_allgatherv_init*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
-
-typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_allgatherv_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_allgatherv_c);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm)
-      : choose_Neighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
-
-typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_allgatherv_c*)tutti_choose(TUTTI_MPI_Ineighbor_allgatherv_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_allgatherv_c);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_allgatherv_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-  return choose_Ineighbor_allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
-
-typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_allgatherv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_allgatherv_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_allgatherv_init_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_allgatherv_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-  return choose_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
-
-typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_alltoall*)tutti_choose(TUTTI_MPI_Neighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoall, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-      : choose_Neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
-
-typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoall*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
-
-typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoall_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
-
-typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoall_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoall_c);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm)
-      : choose_Neighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
-
-typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoall_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoall_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoall_c);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoall_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-  return choose_Ineighbor_alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
-
-typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoall_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoall_init_c, caller))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoall_init_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoall_init_c*)target)(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-  return choose_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
-
-typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_alltoallv*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallv, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
-      : choose_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
-
-typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoallv*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
-
-typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoallv_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
-
-typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* caller) {
-  return ((type_Neighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallv_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallv_c);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm)
-      : choose_Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
-
-typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoallv_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallv_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallv_c);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallv_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-  return choose_Ineighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
-
-typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoallv_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallv_init_c, caller))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallv_init_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallv_init_c*)target)(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-  return choose_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
-
-typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
-  return ((type_Neighbor_alltoallw*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallw, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
-      : choose_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
-
-typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoallw*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
-
-typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoallw_init*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
-
-typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* caller) {
-  return ((type_Neighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Neighbor_alltoallw_c, CALLER, __builtin_frame_address(0), comm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Neighbor_alltoallw_c);
-  const int code = LIKELY(target != NULL) ? ((type_Neighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm)
-      : choose_Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
-
-typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-static __attribute__((noinline, cold)) int choose_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request, void* caller) {
-  return ((type_Ineighbor_alltoallw_c*)tutti_choose(TUTTI_MPI_Ineighbor_alltoallw_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  void* target = TARGET(TUTTI_MPI_Ineighbor_alltoallw_c);
-  if (LIKELY(target != NULL)) return ((type_Ineighbor_alltoallw_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-  return choose_Ineighbor_alltoallw_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request, CALLER);
-}
-EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
-
-typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-static __attribute__((noinline, cold)) int choose_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request, void* caller) {
-  return ((type_Neighbor_alltoallw_init_c*)tutti_choose(TUTTI_MPI_Neighbor_alltoallw_init_c, caller))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  void* target = TARGET(TUTTI_MPI_Neighbor_alltoallw_init_c);
-  if (LIKELY(target != NULL)) return ((type_Neighbor_alltoallw_init_c*)target)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-  return choose_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request, CALLER);
-}
-EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
-
 typedef int type_Buffer_detach(void*, void*);
 static __attribute__((noinline, cold)) int choose_Buffer_detach(void* buffer, void* size, void* caller) {
   return ((type_Buffer_detach*)tutti_choose(TUTTI_MPI_Buffer_detach, caller))(buffer, size);
@@ -3289,111 +3289,6 @@ static int narrow_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, 
   return code;
 }
 
-static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Bsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Ssend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Rsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
-}
-
-static int narrow_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ibsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Issend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Send_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Bsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ssend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Rsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
-}
-
-static int narrow_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv, NULL))(buf, (int)count, datatype, source, tag, comm, status);
-}
-
-static int narrow_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irecv, NULL))(buf, (int)count, datatype, source, tag, comm, request);
-}
-
-static int narrow_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv_init, NULL))(buf, (int)count, datatype, source, tag, comm, request);
-}
-
-static int narrow_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
-  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);
-}
-
-static int narrow_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, status);
-}
-
-static int narrow_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
-  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
-  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, request);
-}
-
-static int narrow_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
-  if (too_large(count)) return tutti_count_error(comm);
-  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, request);
-}
-
-static int narrow_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
-  if (too_large(count)) return tutti_count_error(COMM_WORLD);
-  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Mrecv, NULL))(buf, (int)count, datatype, message, status);
-}
-
-static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
-  if (too_large(count)) return tutti_count_error(COMM_WORLD);
-  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
-}
-
 static int narrow_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
   if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
   return ((int(*)(const void*, int, handle, void*, int, handle, handle))tutti_native(TUTTI_MPI_Neighbor_allgather, NULL))(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm);
@@ -3526,6 +3421,111 @@ static int narrow_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sen
   return code;
 }
 
+static int narrow_Send_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Send, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Bsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Bsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Ssend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Ssend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Rsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle))tutti_native(TUTTI_MPI_Rsend, NULL))(buf, (int)count, datatype, dest, tag, comm);
+}
+
+static int narrow_Isend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ibsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ibsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Issend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Issend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Irsend_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irsend, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Send_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Send_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Bsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Bsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Ssend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Ssend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Rsend_init_c(const void* buf, long long count, handle datatype, int dest, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Rsend_init, NULL))(buf, (int)count, datatype, dest, tag, comm, request);
+}
+
+static int narrow_Recv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv, NULL))(buf, (int)count, datatype, source, tag, comm, status);
+}
+
+static int narrow_Irecv_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Irecv, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Recv_init_c(void* buf, long long count, handle datatype, int source, int tag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Recv_init, NULL))(buf, (int)count, datatype, source, tag, comm, request);
+}
+
+static int narrow_Sendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* status) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, status);
+}
+
+static int narrow_Sendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* status) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Sendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, status);
+}
+
+static int narrow_Isendrecv_c(const void* sendbuf, long long sendcount, handle sendtype, int dest, int sendtag, void* recvbuf, long long recvcount, handle recvtype, int source, int recvtag, handle comm, void* request) {
+  if (too_large(sendcount) || too_large(recvcount)) return tutti_count_error(comm);
+  return ((int(*)(const void*, int, handle, int, int, void*, int, handle, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv, NULL))(sendbuf, (int)sendcount, sendtype, dest, sendtag, recvbuf, (int)recvcount, recvtype, source, recvtag, comm, request);
+}
+
+static int narrow_Isendrecv_replace_c(void* buf, long long count, handle datatype, int dest, int sendtag, int source, int recvtag, handle comm, void* request) {
+  if (too_large(count)) return tutti_count_error(comm);
+  return ((int(*)(void*, int, handle, int, int, int, int, handle, void*))tutti_native(TUTTI_MPI_Isendrecv_replace, NULL))(buf, (int)count, datatype, dest, sendtag, source, recvtag, comm, request);
+}
+
+static int narrow_Mrecv_c(void* buf, long long count, handle datatype, void* message, void* status) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Mrecv, NULL))(buf, (int)count, datatype, message, status);
+}
+
+static int narrow_Imrecv_c(void* buf, long long count, handle datatype, void* message, void* request) {
+  if (too_large(count)) return tutti_count_error(COMM_WORLD);
+  return ((int(*)(void*, int, handle, void*, void*))tutti_native(TUTTI_MPI_Imrecv, NULL))(buf, (int)count, datatype, message, request);
+}
+
 static int narrow_Win_create_c(void* base, intptr_t size, intptr_t disp_unit, handle info, handle comm, void* win) {
   if (too_large(disp_unit)) return tutti_count_error(comm);
   return ((int(*)(void*, intptr_t, int, handle, handle, void*))tutti_native(TUTTI_MPI_Win_create, NULL))(base, size, (int)disp_unit, info, comm, win);
@@ -3590,6 +3590,21 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Alltoallw_c] = (void*)narrow_Alltoallw_c,
     [TUTTI_MPI_Ialltoallw_c] = (void*)narrow_Ialltoallw_c,
     [TUTTI_MPI_Alltoallw_init_c] = (void*)narrow_Alltoallw_init_c,
+    [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
+    [TUTTI_MPI_Ineighbor_allgather_c] = (void*)narrow_Ineighbor_allgather_c,
+    [TUTTI_MPI_Neighbor_allgather_init_c] = (void*)narrow_Neighbor_allgather_init_c,
+    [TUTTI_MPI_Neighbor_allgatherv_c] = (void*)narrow_Neighbor_allgatherv_c,
+    [TUTTI_MPI_Ineighbor_allgatherv_c] = (void*)narrow_Ineighbor_allgatherv_c,
+    [TUTTI_MPI_Neighbor_allgatherv_init_c] = (void*)narrow_Neighbor_allgatherv_init_c,
+    [TUTTI_MPI_Neighbor_alltoall_c] = (void*)narrow_Neighbor_alltoall_c,
+    [TUTTI_MPI_Ineighbor_alltoall_c] = (void*)narrow_Ineighbor_alltoall_c,
+    [TUTTI_MPI_Neighbor_alltoall_init_c] = (void*)narrow_Neighbor_alltoall_init_c,
+    [TUTTI_MPI_Neighbor_alltoallv_c] = (void*)narrow_Neighbor_alltoallv_c,
+    [TUTTI_MPI_Ineighbor_alltoallv_c] = (void*)narrow_Ineighbor_alltoallv_c,
+    [TUTTI_MPI_Neighbor_alltoallv_init_c] = (void*)narrow_Neighbor_alltoallv_init_c,
+    [TUTTI_MPI_Neighbor_alltoallw_c] = (void*)narrow_Neighbor_alltoallw_c,
+    [TUTTI_MPI_Ineighbor_alltoallw_c] = (void*)narrow_Ineighbor_alltoallw_c,
+    [TUTTI_MPI_Neighbor_alltoallw_init_c] = (void*)narrow_Neighbor_alltoallw_init_c,
     [TUTTI_MPI_Send_c] = (void*)narrow_Send_c,
     [TUTTI_MPI_Bsend_c] = (void*)narrow_Bsend_c,
     [TUTTI_MPI_Ssend_c] = (void*)narrow_Ssend_c,
@@ -3611,21 +3626,6 @@ void* const tutti_narrowing[TUTTI_MPI_FUNCTION_COUNT] = {
     [TUTTI_MPI_Isendrecv_replace_c] = (void*)narrow_Isendrecv_replace_c,
     [TUTTI_MPI_Mrecv_c] = (void*)narrow_Mrecv_c,
     [TUTTI_MPI_Imrecv_c] = (void*)narrow_Imrecv_c,
-    [TUTTI_MPI_Neighbor_allgather_c] = (void*)narrow_Neighbor_allgather_c,
-    [TUTTI_MPI_Ineighbor_allgather_c] = (void*)narrow_Ineighbor_allgather_c,
-    [TUTTI_MPI_Neighbor_allgather_init_c] = (void*)narrow_Neighbor_allgather_init_c,
-    [TUTTI_MPI_Neighbor_allgatherv_c] = (void*)narrow_Neighbor_allgatherv_c,
-    [TUTTI_MPI_Ineighbor_allgatherv_c] = (void*)narrow_Ineighbor_allgatherv_c,
-    [TUTTI_MPI_Neighbor_allgatherv_init_c] = (void*)narrow_Neighbor_allgatherv_init_c,
-    [TUTTI_MPI_Neighbor_alltoall_c] = (void*)narrow_Neighbor_alltoall_c,
-    [TUTTI_MPI_Ineighbor_alltoall_c] = (void*)narrow_Ineighbor_alltoall_c,
-    [TUTTI_MPI_Neighbor_alltoall_init_c] = (void*)narrow_Neighbor_alltoall_init_c,
-    [TUTTI_MPI_Neighbor_alltoallv_c] = (void*)narrow_Neighbor_alltoallv_c,
-    [TUTTI_MPI_Ineighbor_alltoallv_c] = (void*)narrow_Ineighbor_alltoallv_c,
-    [TUTTI_MPI_Neighbor_alltoallv_init_c] = (void*)narrow_Neighbor_alltoallv_init_c,
-    [TUTTI_MPI_Neighbor_alltoallw_c] = (void*)narrow_Neighbor_alltoallw_c,
-    [TUTTI_MPI_Ineighbor_alltoallw_c] = (void*)narrow_Ineighbor_alltoallw_c,
-    [TUTTI_MPI_Neighbor_alltoallw_init_c] = (void*)narrow_Neighbor_alltoallw_init_c,
     [TUTTI_MPI_Win_create_c] = (void*)narrow_Win_create_c,
     [TUTTI_MPI_Win_allocate_c] = (void*)narrow_Win_allocate_c,
     [TUTTI_MPI_Win_allocate_shared_c] = (void*)narrow_Win_allocate_shared_c,

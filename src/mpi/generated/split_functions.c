@@ -107,6 +107,36 @@
   X(Alltoallw_c) \
   X(Ialltoallw_c) \
   X(Alltoallw_init_c) \
+  X(Neighbor_allgather) \
+  X(Ineighbor_allgather) \
+  X(Neighbor_allgather_init) \
+  X(Neighbor_allgather_c) \
+  X(Ineighbor_allgather_c) \
+  X(Neighbor_allgather_init_c) \
+  X(Neighbor_allgatherv) \
+  X(Ineighbor_allgatherv) \
+  X(Neighbor_allgatherv_init) \
+  X(Neighbor_allgatherv_c) \
+  X(Ineighbor_allgatherv_c) \
+  X(Neighbor_allgatherv_init_c) \
+  X(Neighbor_alltoall) \
+  X(Ineighbor_alltoall) \
+  X(Neighbor_alltoall_init) \
+  X(Neighbor_alltoall_c) \
+  X(Ineighbor_alltoall_c) \
+  X(Neighbor_alltoall_init_c) \
+  X(Neighbor_alltoallv) \
+  X(Ineighbor_alltoallv) \
+  X(Neighbor_alltoallv_init) \
+  X(Neighbor_alltoallv_c) \
+  X(Ineighbor_alltoallv_c) \
+  X(Neighbor_alltoallv_init_c) \
+  X(Neighbor_alltoallw) \
+  X(Ineighbor_alltoallw) \
+  X(Neighbor_alltoallw_init) \
+  X(Neighbor_alltoallw_c) \
+  X(Ineighbor_alltoallw_c) \
+  X(Neighbor_alltoallw_init_c) \
   X(Comm_dup) \
   X(Comm_dup_with_info) \
   X(Comm_idup) \
@@ -162,36 +192,6 @@
   X(Iprobe) \
   X(Mprobe) \
   X(Improbe) \
-  X(Neighbor_allgather) \
-  X(Ineighbor_allgather) \
-  X(Neighbor_allgather_init) \
-  X(Neighbor_allgather_c) \
-  X(Ineighbor_allgather_c) \
-  X(Neighbor_allgather_init_c) \
-  X(Neighbor_allgatherv) \
-  X(Ineighbor_allgatherv) \
-  X(Neighbor_allgatherv_init) \
-  X(Neighbor_allgatherv_c) \
-  X(Ineighbor_allgatherv_c) \
-  X(Neighbor_allgatherv_init_c) \
-  X(Neighbor_alltoall) \
-  X(Ineighbor_alltoall) \
-  X(Neighbor_alltoall_init) \
-  X(Neighbor_alltoall_c) \
-  X(Ineighbor_alltoall_c) \
-  X(Neighbor_alltoall_init_c) \
-  X(Neighbor_alltoallv) \
-  X(Ineighbor_alltoallv) \
-  X(Neighbor_alltoallv_init) \
-  X(Neighbor_alltoallv_c) \
-  X(Ineighbor_alltoallv_c) \
-  X(Neighbor_alltoallv_init_c) \
-  X(Neighbor_alltoallw) \
-  X(Ineighbor_alltoallw) \
-  X(Neighbor_alltoallw_init) \
-  X(Neighbor_alltoallw_c) \
-  X(Ineighbor_alltoallw_c) \
-  X(Neighbor_alltoallw_init_c) \
   X(Intercomm_create) \
   X(Intercomm_merge) \
   X(Win_create) \
@@ -1074,6 +1074,246 @@ EXPORT int MPI_Alltoallw_init_c(const void* sendbuf, const void* sendcounts, con
 }
 EXPORT type_Alltoallw_init_c PMPI_Alltoallw_init_c __attribute__((alias("MPI_Alltoallw_init_c")));
 
+typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
+EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather*)NEXT(Neighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
+  return ((type_Neighbor_allgather*)NATIVE(Neighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
+
+typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgather*)NEXT(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgather*)NATIVE(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
+
+typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather_init*)NEXT(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgather_init*)NATIVE(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
+
+typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
+EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather_c*)NEXT(Neighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
+  return ((type_Neighbor_allgather_c*)NATIVE(Neighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
+
+typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgather_c*)NEXT(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgather_c*)NATIVE(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
+
+typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgather_init_c*)NEXT(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgather_init_c*)NATIVE(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
+
+typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv*)NEXT(Neighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
+  return ((type_Neighbor_allgatherv*)NATIVE(Neighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
+
+typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgatherv*)NEXT(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgatherv*)NATIVE(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
+
+typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_init*)NEXT(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgatherv_init*)NATIVE(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
+
+typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_c*)NEXT(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
+  return ((type_Neighbor_allgatherv_c*)NATIVE(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
+}
+EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
+
+typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_allgatherv_c*)NEXT(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_allgatherv_c*)NATIVE(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
+
+typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_allgatherv_init_c*)NEXT(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_allgatherv_init_c*)NATIVE(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
+
+typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
+EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall*)NEXT(Neighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
+  return ((type_Neighbor_alltoall*)NATIVE(Neighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
+
+typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoall*)NEXT(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoall*)NATIVE(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
+
+typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall_init*)NEXT(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoall_init*)NATIVE(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
+
+typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
+EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall_c*)NEXT(Neighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
+  return ((type_Neighbor_alltoall_c*)NATIVE(Neighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
+
+typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoall_c*)NEXT(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoall_c*)NATIVE(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
+
+typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoall_init_c*)NEXT(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoall_init_c*)NATIVE(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
+
+typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv*)NEXT(Neighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Neighbor_alltoallv*)NATIVE(Neighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
+
+typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallv*)NEXT(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallv*)NATIVE(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
+
+typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_init*)NEXT(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallv_init*)NATIVE(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
+
+typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
+EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_c*)NEXT(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
+  return ((type_Neighbor_alltoallv_c*)NATIVE(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
+}
+EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
+
+typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallv_c*)NEXT(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallv_c*)NATIVE(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+}
+EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
+
+typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallv_init_c*)NEXT(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallv_init_c*)NATIVE(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
+
+typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw*)NEXT(Neighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Neighbor_alltoallw*)NATIVE(Neighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
+
+typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallw*)NEXT(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallw*)NATIVE(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
+
+typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_init*)NEXT(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallw_init*)NATIVE(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
+
+typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
+EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_c*)NEXT(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
+  return ((type_Neighbor_alltoallw_c*)NATIVE(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
+}
+EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
+
+typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
+EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Ineighbor_alltoallw_c*)NEXT(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
+  return ((type_Ineighbor_alltoallw_c*)NATIVE(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+}
+EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
+
+typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
+EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Neighbor_alltoallw_init_c*)NEXT(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
+  return ((type_Neighbor_alltoallw_init_c*)NATIVE(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+}
+EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
+
 typedef int type_Comm_dup(handle, void*);
 EXPORT int MPI_Comm_dup(handle comm, void* newcomm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1513,246 +1753,6 @@ EXPORT int MPI_Improbe(int source, int tag, handle comm, void* flag, void* messa
   return ((type_Improbe*)NATIVE(Improbe))(source, tag, comm, flag, message, status);
 }
 EXPORT type_Improbe PMPI_Improbe __attribute__((alias("MPI_Improbe")));
-
-typedef int type_Neighbor_allgather(const void*, int, handle, void*, int, handle, handle);
-EXPORT int MPI_Neighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather*)NEXT(Neighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
-  return ((type_Neighbor_allgather*)NATIVE(Neighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT type_Neighbor_allgather PMPI_Neighbor_allgather __attribute__((alias("MPI_Neighbor_allgather")));
-
-typedef int type_Ineighbor_allgather(const void*, int, handle, void*, int, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgather(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgather*)NEXT(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgather*)NATIVE(Ineighbor_allgather))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgather PMPI_Ineighbor_allgather __attribute__((alias("MPI_Ineighbor_allgather")));
-
-typedef int type_Neighbor_allgather_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather_init*)NEXT(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgather_init*)NATIVE(Neighbor_allgather_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgather_init PMPI_Neighbor_allgather_init __attribute__((alias("MPI_Neighbor_allgather_init")));
-
-typedef int type_Neighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle);
-EXPORT int MPI_Neighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather_c*)NEXT(Neighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
-  return ((type_Neighbor_allgather_c*)NATIVE(Neighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT type_Neighbor_allgather_c PMPI_Neighbor_allgather_c __attribute__((alias("MPI_Neighbor_allgather_c")));
-
-typedef int type_Ineighbor_allgather_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgather_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgather_c*)NEXT(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgather_c*)NATIVE(Ineighbor_allgather_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgather_c PMPI_Ineighbor_allgather_c __attribute__((alias("MPI_Ineighbor_allgather_c")));
-
-typedef int type_Neighbor_allgather_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgather_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgather_init_c*)NEXT(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgather_init_c*)NATIVE(Neighbor_allgather_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgather_init_c PMPI_Neighbor_allgather_init_c __attribute__((alias("MPI_Neighbor_allgather_init_c")));
-
-typedef int type_Neighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv*)NEXT(Neighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
-  return ((type_Neighbor_allgatherv*)NATIVE(Neighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-}
-EXPORT type_Neighbor_allgatherv PMPI_Neighbor_allgatherv __attribute__((alias("MPI_Neighbor_allgatherv")));
-
-typedef int type_Ineighbor_allgatherv(const void*, int, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgatherv*)NEXT(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgatherv*)NATIVE(Ineighbor_allgatherv))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgatherv PMPI_Ineighbor_allgatherv __attribute__((alias("MPI_Ineighbor_allgatherv")));
-
-typedef int type_Neighbor_allgatherv_init(const void*, int, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_init*)NEXT(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgatherv_init*)NATIVE(Neighbor_allgatherv_init))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgatherv_init PMPI_Neighbor_allgatherv_init __attribute__((alias("MPI_Neighbor_allgatherv_init")));
-
-typedef int type_Neighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_c*)NEXT(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm));
-  return ((type_Neighbor_allgatherv_c*)NATIVE(Neighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
-}
-EXPORT type_Neighbor_allgatherv_c PMPI_Neighbor_allgatherv_c __attribute__((alias("MPI_Neighbor_allgatherv_c")));
-
-typedef int type_Ineighbor_allgatherv_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_allgatherv_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_allgatherv_c*)NEXT(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_allgatherv_c*)NATIVE(Ineighbor_allgatherv_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_allgatherv_c PMPI_Ineighbor_allgatherv_c __attribute__((alias("MPI_Ineighbor_allgatherv_c")));
-
-typedef int type_Neighbor_allgatherv_init_c(const void*, long long, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_allgatherv_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, const void* recvcounts, const void* displs, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_allgatherv_init_c*)NEXT(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_allgatherv_init_c*)NATIVE(Neighbor_allgatherv_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_allgatherv_init_c PMPI_Neighbor_allgatherv_init_c __attribute__((alias("MPI_Neighbor_allgatherv_init_c")));
-
-typedef int type_Neighbor_alltoall(const void*, int, handle, void*, int, handle, handle);
-EXPORT int MPI_Neighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall*)NEXT(Neighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
-  return ((type_Neighbor_alltoall*)NATIVE(Neighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT type_Neighbor_alltoall PMPI_Neighbor_alltoall __attribute__((alias("MPI_Neighbor_alltoall")));
-
-typedef int type_Ineighbor_alltoall(const void*, int, handle, void*, int, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoall*)NEXT(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoall*)NATIVE(Ineighbor_alltoall))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoall PMPI_Ineighbor_alltoall __attribute__((alias("MPI_Ineighbor_alltoall")));
-
-typedef int type_Neighbor_alltoall_init(const void*, int, handle, void*, int, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, handle sendtype, void* recvbuf, int recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall_init*)NEXT(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoall_init*)NATIVE(Neighbor_alltoall_init))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoall_init PMPI_Neighbor_alltoall_init __attribute__((alias("MPI_Neighbor_alltoall_init")));
-
-typedef int type_Neighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle);
-EXPORT int MPI_Neighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall_c*)NEXT(Neighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm));
-  return ((type_Neighbor_alltoall_c*)NATIVE(Neighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-EXPORT type_Neighbor_alltoall_c PMPI_Neighbor_alltoall_c __attribute__((alias("MPI_Neighbor_alltoall_c")));
-
-typedef int type_Ineighbor_alltoall_c(const void*, long long, handle, void*, long long, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoall_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoall_c*)NEXT(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoall_c*)NATIVE(Ineighbor_alltoall_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoall_c PMPI_Ineighbor_alltoall_c __attribute__((alias("MPI_Ineighbor_alltoall_c")));
-
-typedef int type_Neighbor_alltoall_init_c(const void*, long long, handle, void*, long long, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoall_init_c(const void* sendbuf, long long sendcount, handle sendtype, void* recvbuf, long long recvcount, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoall_init_c*)NEXT(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoall_init_c*)NATIVE(Neighbor_alltoall_init_c))(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoall_init_c PMPI_Neighbor_alltoall_init_c __attribute__((alias("MPI_Neighbor_alltoall_init_c")));
-
-typedef int type_Neighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv*)NEXT(Neighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Neighbor_alltoallv*)NATIVE(Neighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Neighbor_alltoallv PMPI_Neighbor_alltoallv __attribute__((alias("MPI_Neighbor_alltoallv")));
-
-typedef int type_Ineighbor_alltoallv(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallv(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallv*)NEXT(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallv*)NATIVE(Ineighbor_alltoallv))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoallv PMPI_Ineighbor_alltoallv __attribute__((alias("MPI_Ineighbor_alltoallv")));
-
-typedef int type_Neighbor_alltoallv_init(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallv_init(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_init*)NEXT(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallv_init*)NATIVE(Neighbor_alltoallv_init))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallv_init PMPI_Neighbor_alltoallv_init __attribute__((alias("MPI_Neighbor_alltoallv_init")));
-
-typedef int type_Neighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle);
-EXPORT int MPI_Neighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_c*)NEXT(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm));
-  return ((type_Neighbor_alltoallv_c*)NATIVE(Neighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
-}
-EXPORT type_Neighbor_alltoallv_c PMPI_Neighbor_alltoallv_c __attribute__((alias("MPI_Neighbor_alltoallv_c")));
-
-typedef int type_Ineighbor_alltoallv_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallv_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallv_c*)NEXT(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallv_c*)NATIVE(Ineighbor_alltoallv_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
-}
-EXPORT type_Ineighbor_alltoallv_c PMPI_Ineighbor_alltoallv_c __attribute__((alias("MPI_Ineighbor_alltoallv_c")));
-
-typedef int type_Neighbor_alltoallv_init_c(const void*, const void*, const void*, handle, void*, const void*, const void*, handle, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallv_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, handle sendtype, void* recvbuf, const void* recvcounts, const void* rdispls, handle recvtype, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallv_init_c*)NEXT(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallv_init_c*)NATIVE(Neighbor_alltoallv_init_c))(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallv_init_c PMPI_Neighbor_alltoallv_init_c __attribute__((alias("MPI_Neighbor_alltoallv_init_c")));
-
-typedef int type_Neighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Neighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw*)NEXT(Neighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Neighbor_alltoallw*)NATIVE(Neighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Neighbor_alltoallw PMPI_Neighbor_alltoallw __attribute__((alias("MPI_Neighbor_alltoallw")));
-
-typedef int type_Ineighbor_alltoallw(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallw(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallw*)NEXT(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallw*)NATIVE(Ineighbor_alltoallw))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ineighbor_alltoallw PMPI_Ineighbor_alltoallw __attribute__((alias("MPI_Ineighbor_alltoallw")));
-
-typedef int type_Neighbor_alltoallw_init(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallw_init(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_init*)NEXT(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallw_init*)NATIVE(Neighbor_alltoallw_init))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallw_init PMPI_Neighbor_alltoallw_init __attribute__((alias("MPI_Neighbor_alltoallw_init")));
-
-typedef int type_Neighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle);
-EXPORT int MPI_Neighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_c*)NEXT(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm));
-  return ((type_Neighbor_alltoallw_c*)NATIVE(Neighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
-}
-EXPORT type_Neighbor_alltoallw_c PMPI_Neighbor_alltoallw_c __attribute__((alias("MPI_Neighbor_alltoallw_c")));
-
-typedef int type_Ineighbor_alltoallw_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, void*);
-EXPORT int MPI_Ineighbor_alltoallw_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Ineighbor_alltoallw_c*)NEXT(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), request);
-  return ((type_Ineighbor_alltoallw_c*)NATIVE(Ineighbor_alltoallw_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
-}
-EXPORT type_Ineighbor_alltoallw_c PMPI_Ineighbor_alltoallw_c __attribute__((alias("MPI_Ineighbor_alltoallw_c")));
-
-typedef int type_Neighbor_alltoallw_init_c(const void*, const void*, const void*, const void*, void*, const void*, const void*, const void*, handle, handle, void*);
-EXPORT int MPI_Neighbor_alltoallw_init_c(const void* sendbuf, const void* sendcounts, const void* sdispls, const void* sendtypes, void* recvbuf, const void* recvcounts, const void* rdispls, const void* recvtypes, handle comm, handle info, void* request) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Neighbor_alltoallw_init_c*)NEXT(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, tutti_world(comm), info, request);
-  return ((type_Neighbor_alltoallw_init_c*)NATIVE(Neighbor_alltoallw_init_c))(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
-}
-EXPORT type_Neighbor_alltoallw_init_c PMPI_Neighbor_alltoallw_init_c __attribute__((alias("MPI_Neighbor_alltoallw_init_c")));
 
 typedef int type_Intercomm_create(handle, int, handle, int, int, void*);
 EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer_comm, int remote_leader, int tag, void* newintercomm) {

@@ -16,6 +16,8 @@ class CountList {
       : wide_(reinterpret_cast<const long long*>(wide)) {}
   /// The same array.
   bool operator==(const CountList&) const noexcept = default;
+  /// Of the large forms; displacements may then be addresses.
+  bool wide() const noexcept { return wide_ != nullptr; }
   bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
   long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
 

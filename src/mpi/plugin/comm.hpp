@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/known.hpp"
 #include "mpi/plugin/native.hpp"
+#include "mpi/plugin/neighbours.hpp"
 #include "mpi/record/record.h"
 
 namespace tutti::mpi {
@@ -33,6 +35,8 @@ struct Comm {
   MPI_Comm handle{};  // null while it is a copy that nobody has used
   int rank = 0;
   int size = 0;
+  // Of its topology; read with the first collective between neighbours (neighbours_of).
+  mutable std::unique_ptr<const Neighbours> neighbours;
   // How it was made. Members of a communicator have the same, and so have those of others that came
   // out of the same call; the first member tells them apart.
   std::uint64_t birth[2] = {0, 0};

@@ -46,6 +46,8 @@ Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* p
 /// Of those of which each rank knows but its own counts.
 template <class Args>
 Reason plan_parcels(const Args& args, const Comm& comm, bool blocking, Plan* plan);
+template <class Args>
+Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 
 /// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
 /// communicator, the operation, the class of the operator and the signature of the data. What else
@@ -63,6 +65,8 @@ Reason make_plan(const Args& args, const Comm& comm, bool blocking, Plan* plan) 
     return Reason::none;
   } else if constexpr (requires { args.op; }) {
     return plan_reduction(args, comm, blocking, plan);
+  } else if constexpr (has_neighbours(Args::kColl)) {
+    return plan_neighbours(args, comm, blocking, plan);
   } else if constexpr (has_parcels(Args::kColl)) {
     return plan_parcels(args, comm, blocking, plan);
   } else {

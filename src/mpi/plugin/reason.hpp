@@ -21,7 +21,6 @@ enum class Reason : unsigned char {
   // the MPI's in any case.
   one_rank,
   intercommunicator,
-  not_served,
   one_sided,
   files,
   count_

@@ -36,7 +36,6 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (memory)",
                                         "MPI (one rank)",
                                         "MPI (intercommunicator)",
-                                        "MPI (not served)",
                                         "MPI (one-sided)",
                                         "MPI (files)"};
 static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));

@@ -50,6 +50,11 @@ inline constexpr auto kSides = [] {
       {scatterv, {root, listed}, {all, one}, InPlace::received},
       {alltoallv, {all, listed}, {all, listed}, InPlace::sent},
       {alltoallw, {all, listed}, {all, listed}, InPlace::sent},
+      {neighbor_allgather, {all, listed}, {all, listed}, InPlace::none},
+      {neighbor_allgatherv, {all, listed}, {all, listed}, InPlace::none},
+      {neighbor_alltoall, {all, listed}, {all, listed}, InPlace::none},
+      {neighbor_alltoallv, {all, listed}, {all, listed}, InPlace::none},
+      {neighbor_alltoallw, {all, listed}, {all, listed}, InPlace::none},
   });
 }();
 

@@ -55,6 +55,7 @@ struct side {
   int *elements, *strides, *first; /* of each block: ints, how far apart, and where the first is */
   size_t ints;
   int* memory;
+  int absolute; /* displacements are addresses, under MPI_BOTTOM */
 };
 
 static MPI_Datatype spread(int stride) { /* an int every `stride` ints */
@@ -172,10 +173,12 @@ static MPI_Count* counts_of(const struct side* s) {
   return all;
 }
 static MPI_Aint* displs_of(const struct side* s) {
-  MPI_Aint* all = malloc((size_t)s->blocks * sizeof *all);
-  for (int i = 0; i < s->blocks; i++) all[i] = s->displs[i];
+  MPI_Aint *all = malloc((size_t)s->blocks * sizeof *all), base = 0;
+  if (s->absolute) MPI_Get_address(s->memory, &base);
+  for (int i = 0; i < s->blocks; i++) all[i] = base + s->displs[i];
   return all;
 }
+static void* base_of(const struct side* s) { return s->absolute ? MPI_BOTTOM : s->memory; }
 #endif
 
 /* The plain or the large function of the form under test. */
@@ -213,7 +216,7 @@ static void issue(struct call* c) {
         FORMS(Alltoallv, Ialltoallv, own ? MPI_IN_PLACE : s->memory, sc, sd, s->types[0], r->memory,
               rc, rd, r->types[0]);
       default:
-        FORMS(Alltoallw, Ialltoallw, own ? MPI_IN_PLACE : s->memory, sc, sd, s->types, r->memory,
+        FORMS(Alltoallw, Ialltoallw, own ? MPI_IN_PLACE : base_of(s), sc, sd, s->types, base_of(r),
               rc, rd, r->types);
     }
 #undef FORMS
@@ -246,7 +249,7 @@ static void issue(struct call* c) {
   }
 }
 
-static struct call make_call(int forms, int typed_in_place) {
+static struct call make_call(int forms, int served, int typed_in_place) {
   struct call c = {.what = (enum what)(shared(3, 0, 0) % kWhats),
                    .form = (enum form)(shared(4, 0, 0) % (uint64_t)forms),
                    .root = (int)(shared(5, 0, 0) % (uint64_t)size),
@@ -261,6 +264,11 @@ static struct call make_call(int forms, int typed_in_place) {
   c.receives = c.what == kGatherv ? at_root : exchanges;
   if (c.sends) c.sent = make(size, 1, c.what == kAlltoallw);
   if (c.receives) c.received = make(size, 0, c.what == kAlltoallw);
+  /* As large displacements allow, also of predefined types. */
+  if (served && c.large && c.what == kAlltoallw) {
+    c.sent.absolute = below(2);
+    c.received.absolute = below(2);
+  }
   if (!exchanges) {
     c.ones = c.what == kGatherv ? count_of(rank, c.root) : count_of(c.root, rank);
     c.one = malloc((size_t)c.ones * sizeof(int) + 1);
@@ -354,7 +362,7 @@ int main(int argc, char** argv) {
   if (rank == 0) printf("seed %llu\n", (unsigned long long)seed);
   for (int round = 1; round <= rounds; round++) {
     round_number = round;
-    struct call c = make_call(forms, served || !intel);
+    struct call c = make_call(forms, served, served || !intel);
     prepare(&c, 0);
     issue(&c);
     if (c.form == kBlocking || frees) give_up(&c);

@@ -1,0 +1,84 @@
+// Plans of the collectives between neighbours: what they send and receive becomes parcels. Whether
+// tutti takes a call depends on the communicator and the collective alone.
+#include <algorithm>
+
+#include "mpi/plugin/neighbours.hpp"
+#include "mpi/plugin/plan_listed.hpp"
+
+namespace tutti::mpi {
+namespace {
+
+template <class Args>
+ListedSide sent_of(const Args& args) noexcept {
+  ListedSide side;
+  if constexpr (requires { args.sendtypes; }) {
+    side.set_all(args.sendbuf, args.sendcounts, args.sdispls, args.sendtypes);
+  } else if constexpr (requires { args.sendcounts; }) {
+    side.set_all(args.sendbuf, args.sendcounts, args.sdispls, args.sendtype);
+  } else if constexpr (Args::kColl == Coll::neighbor_alltoall) {
+    side.set_each({args.sendbuf, args.sendcount, args.sendtype});
+  } else {
+    side.set_same({args.sendbuf, args.sendcount, args.sendtype});
+  }
+  return side;
+}
+
+template <class Args>
+ListedSide received_of(const Args& args) noexcept {
+  ListedSide side;
+  if constexpr (requires { args.recvtypes; }) {
+    side.set_all(args.recvbuf, args.recvcounts, args.rdispls, args.recvtypes);
+  } else if constexpr (requires { args.rdispls; }) {
+    side.set_all(args.recvbuf, args.recvcounts, args.rdispls, args.recvtype);
+  } else if constexpr (requires { args.recvcounts; }) {
+    side.set_all(args.recvbuf, args.recvcounts, args.displs, args.recvtype);
+  } else {
+    side.set_each({args.recvbuf, args.recvcount, args.recvtype});
+  }
+  return side;
+}
+
+/// The blocks of a side, of which the n-th one is number index_of(n) of the buffer. Of a rank
+/// without neighbours nothing is looked at.
+template <class IndexOf>
+Reason read_blocks(const ListedSide& side, const std::vector<int>& members, IndexOf index_of,
+                   std::vector<Block>* out) {
+  if (members.empty()) return Reason::none;
+  TUTTI_PLAN_TRY(side.check());
+  for (int n = 0; n < static_cast<int>(members.size()); ++n) {
+    const int index = index_of(n);
+    Block block{members[static_cast<std::size_t>(index)], {}};
+    TUTTI_PLAN_TRY(side.read(index, &block.data));
+    if (block.member >= 0 && block.data.bytes != 0) out->push_back(block);
+  }
+  std::stable_sort(out->begin(), out->end(),
+                   [](const Block& a, const Block& b) { return a.member < b.member; });
+  return Reason::none;
+}
+
+}  // namespace
+
+template <class Args>
+Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
+  const Neighbours* const neighbours = neighbours_of(comm);
+  if (neighbours == nullptr) return Reason::arguments;
+  ListedBlocks blocks;
+  blocks.one_sent =
+      Args::kColl == Coll::neighbor_allgather || Args::kColl == Coll::neighbor_allgatherv;
+  TUTTI_PLAN_TRY(read_blocks(
+      sent_of(args), neighbours->destinations, [](int n) { return n; }, &blocks.sent));
+  TUTTI_PLAN_TRY(read_blocks(
+      received_of(args), neighbours->sources, [&](int n) { return neighbours->received_as(n); },
+      &blocks.received));
+  // The core is asked all the same: it counts the calls that it leaves.
+  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
+  return make_parcels(blocks, comm, plan);
+}
+
+template Reason plan_neighbours(const Neighbor_allgatherArgs&, const Comm&, bool, Plan*);
+template Reason plan_neighbours(const Neighbor_allgathervArgs&, const Comm&, bool, Plan*);
+template Reason plan_neighbours(const Neighbor_alltoallArgs&, const Comm&, bool, Plan*);
+template Reason plan_neighbours(const Neighbor_alltoallvArgs&, const Comm&, bool, Plan*);
+template Reason plan_neighbours(const Neighbor_alltoallwArgs&, const Comm&, bool, Plan*);
+
+}  // namespace tutti::mpi
