@@ -32,7 +32,8 @@ const unsigned char* element(const Operands& operands, int member, std::size_t i
 /// to. Zero has a sign, so it is left to that, too.
 ///
 /// Half precision: a number has 2^40 units at most.
-bool sum_in_register(exact::Half, const Operands& operands, std::size_t index, Parts* out) noexcept {
+bool sum_in_register(exact::Half, const Operands& operands, std::size_t index,
+                     Parts* out) noexcept {
   constexpr int kMostMembers = 1 << 22;
   if (operands.count > kMostMembers) return false;
   std::int64_t sum = 0;

@@ -95,10 +95,10 @@ struct Reduction {
   FoldFunction fold = nullptr;
   std::uint32_t element_bytes = 1;  // stride between elements in memory (with padding)
   bool commutative = true;
-  bool divisible = true;    // a vector may be cut at any element; false: only folded as a whole
-  bool any_thread = true;   // false: fold may call the host MPI, so only in blocking calls
+  bool divisible = true;      // a vector may be cut at any element; false: only folded as a whole
+  bool any_thread = true;     // false: fold may call the host MPI, so only in blocking calls
   SumFunction sum = nullptr;  // set: all operands have to be folded at once, by this
-  void* context = nullptr;  // for folds supplied by the host (user-defined operators)
+  void* context = nullptr;    // for folds supplied by the host (user-defined operators)
   // What find_reduction() was asked for, so that another process can ask for the same; kNoName for
   // folds of the host's own.
   static constexpr std::uint8_t kNoName = 0xff;

@@ -166,11 +166,15 @@ class Source {
 
  private:
   T sign() { return (generator_() & 1) != 0 ? T{1} : T{-1}; }
-  T fraction() { return std::ldexp(static_cast<T>(generator_() >> (64 - Of::kDigits)), -Of::kDigits); }
+  T fraction() {
+    return std::ldexp(static_cast<T>(generator_() >> (64 - Of::kDigits)), -Of::kDigits);
+  }
   T scaled(T x, int exponent) {
     return std::ldexp(x, std::clamp(exponent, Of::kLeast, Of::kMost - 1));
   }
-  T one_of(std::initializer_list<T> values) { return values.begin()[below(static_cast<int>(values.size()))]; }
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[below(static_cast<int>(values.size()))];
+  }
   T draw(int kind) {
     const T most = std::ldexp(T{1} - std::ldexp(T{1}, -Of::kDigits), Of::kMost);
     const T infinity = std::numeric_limits<T>::infinity();
@@ -179,14 +183,18 @@ class Source {
         return sign() * fraction();
       case 1:  // all exponents
       case 12:
-        return sign() * scaled(T{1} + fraction(), static_cast<int>(below(Of::kMost - Of::kLeast)) + Of::kLeast);
+        return sign() * scaled(T{1} + fraction(),
+                               static_cast<int>(below(Of::kMost - Of::kLeast)) + Of::kLeast);
       case 2:  // exponents that are so far apart that roundings matter
       case 13:
-        return sign() * scaled(T{1} + fraction(), center_ + static_cast<int>(below(2 * Of::kDigits + 4)));
+        return sign() *
+               scaled(T{1} + fraction(), center_ + static_cast<int>(below(2 * Of::kDigits + 4)));
       case 3:  // ties, and what breaks them
-        return sign() * scaled(T{1}, center_ + one_of_int({0, 0, -1, -Of::kDigits, -Of::kDigits - 1, -2 * Of::kDigits, -3 * Of::kDigits}));
+        return sign() * scaled(T{1}, center_ + one_of_int({0, 0, -1, -Of::kDigits, -Of::kDigits - 1,
+                                                           -2 * Of::kDigits, -3 * Of::kDigits}));
       case 4:  // subnormals
-        return sign() * scaled(static_cast<T>(below(1 << (Of::kDigits > 16 ? 16 : Of::kDigits))), Of::kLeast);
+        return sign() * scaled(static_cast<T>(below(1 << (Of::kDigits > 16 ? 16 : Of::kDigits))),
+                               Of::kLeast);
       case 5:  // overflow on the way
         return sign() * most * one_of({T{1}, T{1}, T{0.5}, std::ldexp(T{1}, -Of::kDigits)});
       case 6:
@@ -205,7 +213,9 @@ class Source {
         return 0;
     }
   }
-  int one_of_int(std::initializer_list<int> values) { return values.begin()[below(static_cast<int>(values.size()))]; }
+  int one_of_int(std::initializer_list<int> values) {
+    return values.begin()[below(static_cast<int>(values.size()))];
+  }
   /// Pairs cancel; with `rest` something is left over.
   void cancel(std::vector<T>* all, bool rest) {
     for (std::size_t i = rest ? 1 : 0; i + 1 < all->size(); i += 2) (*all)[i + 1] = -(*all)[i];
@@ -221,11 +231,12 @@ struct Vectors {
   Vectors(int count, std::size_t elements)
       : vectors(static_cast<std::size_t>(count), std::vector<Stored>(elements)) {}
   Operands operands() const {
-    return {[](const void* self, int member) {
-              return static_cast<const void*>(
-                  static_cast<const Vectors*>(self)->vectors[static_cast<std::size_t>(member)].data());
-            },
-            this, static_cast<int>(vectors.size())};
+    return {
+        [](const void* self, int member) {
+          return static_cast<const void*>(
+              static_cast<const Vectors*>(self)->vectors[static_cast<std::size_t>(member)].data());
+        },
+        this, static_cast<int>(vectors.size())};
   }
   std::vector<std::vector<Stored>> vectors;
 };
@@ -233,10 +244,10 @@ struct Vectors {
 /// The bytes that are the number; padding is none.
 template <class Stored>
 std::string bits(Stored x) {
-  const std::size_t bytes = std::is_same_v<Stored, long double> &&
-                                    std::numeric_limits<long double>::digits == 64
-                                ? 10
-                                : sizeof x;
+  const std::size_t bytes =
+      std::is_same_v<Stored, long double> && std::numeric_limits<long double>::digits == 64
+          ? 10
+          : sizeof x;
   std::string text(bytes, '\0');
   std::memcpy(text.data(), &x, bytes);
   return text;
@@ -251,7 +262,8 @@ void campaign(SumFunction sum, std::size_t wanted, std::uint64_t stream) {
   Source<Of> source(testing::random_seed(stream));
   for (std::size_t done = 0; done < wanted;) {
     const std::size_t elements = 1 + source.below(300);
-    const int count = kCounts[source.below(6) == 0 ? source.below(std::size(kCounts)) : source.below(7)];
+    const int count =
+        kCounts[source.below(6) == 0 ? source.below(std::size(kCounts)) : source.below(7)];
     Vectors<Stored> vectors(count, elements);
     std::vector<Stored> expected(elements), result(elements);
     const bool one_kind = source.below(2) == 0;
@@ -262,14 +274,15 @@ void campaign(SumFunction sum, std::size_t wanted, std::uint64_t stream) {
       for (std::size_t m = 0; m < all.size(); ++m) vectors.vectors[m][i] = Of::stored(all[m]);
       const auto rounded = reference<Of>(all);
       // A NaN is the one with a clear sign and no payload.
-      expected[i] = Of::stored(std::isnan(rounded) ? std::numeric_limits<typename Of::Number>::quiet_NaN() : rounded);
+      expected[i] = Of::stored(
+          std::isnan(rounded) ? std::numeric_limits<typename Of::Number>::quiet_NaN() : rounded);
     }
     const Operands operands = vectors.operands();
     sum(operands, result.data(), elements);
     for (std::size_t i = 0; i < elements; ++i)
       ASSERT_EQ(bits(result[i]), bits(expected[i]))
-          << count << " operands, element " << i << " of " << elements << ": " << +result[i] << ", not "
-          << +expected[i];
+          << count << " operands, element " << i << " of " << elements << ": " << +result[i]
+          << ", not " << +expected[i];
     // In place, where any of them lies.
     auto& own = vectors.vectors[source.below(count)];
     sum(operands, own.data(), elements);
@@ -302,13 +315,9 @@ INSTANTIATE_TEST_SUITE_P(All, ExactSum, ::testing::Values(Isa::baseline, Isa::av
                            return text;
                          });
 
-TEST(ExactScalarSum, OfHalfPrecision) {
-  campaign<HalfType>(find_exact_sum(Type::f16), kMany, 3);
-}
+TEST(ExactScalarSum, OfHalfPrecision) { campaign<HalfType>(find_exact_sum(Type::f16), kMany, 3); }
 
-TEST(ExactScalarSum, OfBfloat16) {
-  campaign<BfloatType>(find_exact_sum(Type::bf16), kMany, 4);
-}
+TEST(ExactScalarSum, OfBfloat16) { campaign<BfloatType>(find_exact_sum(Type::bf16), kMany, 4); }
 
 TEST(ExactScalarSum, OfLongDouble) {
   if constexpr (std::numeric_limits<long double>::digits <= 64)
@@ -360,7 +369,9 @@ TEST(ExactScalarSum, OfQuadruplePrecision) {
 TEST(ExactSumSettings, DoNotChangeTheBits) {
   const double least = std::numeric_limits<double>::denorm_min();
   Vectors<double> vectors(3, 3);
-  vectors.vectors = {{least, 1, 0x1.fffffffffffffp1023}, {least, 0x1p-53, 0x1p1023}, {-4 * least, 0x1p-54, -0x1p1023}};
+  vectors.vectors = {{least, 1, 0x1.fffffffffffffp1023},
+                     {least, 0x1p-53, 0x1p1023},
+                     {-4 * least, 0x1p-54, -0x1p1023}};
   double expected[3] = {-2 * least, 1 + 0x1p-52, 0x1.fffffffffffffp1023};
   double result[3];
   for (const int rounding : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
