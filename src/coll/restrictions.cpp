@@ -48,11 +48,6 @@ const char* passes_through_shared_blocks(const Shape& s) {
   return s.at_once ? kPartly : nullptr;
 }
 
-const char* gathers_through_shared_blocks(const Shape& s) {
-  if (const char* why = reduces_through_shared_blocks(s)) return why;
-  return s.at_once ? nullptr : "for exact sums only (TUTTI_FIXED_ORDER=exact)";
-}
-
 const char* by_memory(const Shape& s) {
   if (!s.mapped) return "members do not share memory";
   return s.user_memory ? nullptr : "cross-memory attach is not permitted";

@@ -12,9 +12,7 @@ const char* fits_cell(const Shape& s);
 const char* folds_in_cells(const Shape& s);
 const char* through_shared_blocks(const Shape& s);
 const char* reduces_through_shared_blocks(const Shape& s);
-/// Scans from rank to rank, and those that gather all operands.
-const char* passes_through_shared_blocks(const Shape& s);
-const char* gathers_through_shared_blocks(const Shape& s);
+const char* passes_through_shared_blocks(const Shape& s);  // from rank to rank
 const char* whole_vectors(const Shape& s);
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
