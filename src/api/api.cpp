@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/handles.hpp"
+#include "base/exact_sum.hpp"
 
 using tutti::Call;
 using tutti::Coll;
@@ -108,6 +109,7 @@ tutti_status translate(const tutti_team& team, const tutti_call& call, tutti::ap
       return TUTTI_ERR_ARGUMENT;
     if (!tutti::find_reduction(static_cast<tutti::Op>(call.op), type, reduction))
       return TUTTI_ERR_UNSUPPORTED;
+    if (team.job->sums_exactly()) tutti::make_exact(reduction);
     result.reduction = reduction;
     if (call.collective == TUTTI_REDUCE_SCATTER) {
       result.counts = call.counts;

@@ -76,14 +76,29 @@ struct Reduction;
 using FoldFunction = void (*)(const void* left, const void* right, void* out, std::size_t count,
                               const Reduction& reduction);
 
+/// The operands of a fold, by member: where each vector begins, computed when it is asked for, so
+/// that no list of them is needed. Valid during one call.
+struct Operands {
+  const void* operator[](int member) const { return vector_of(self, member); }
+
+  const void* (*vector_of)(const void* self, int member);
+  const void* self;
+  int count;  // 1 to 2^31 - 1
+};
+
+/// out[i] = the sum of element i of all operands, whatever their order, i in [0, count). `out` may
+/// be one of the operands, or begin before it. Any alignment. Thread-safe.
+using SumFunction = void (*)(const Operands& operands, void* out, std::size_t count);
+
 /// A reduction: how to combine, and how large an element is. Does not own `context`.
 struct Reduction {
   FoldFunction fold = nullptr;
   std::uint32_t element_bytes = 1;  // stride between elements in memory (with padding)
   bool commutative = true;
-  bool divisible = true;    // a vector may be cut at any element; false: only folded as a whole
-  bool any_thread = true;   // false: fold may call the host MPI, so only in blocking calls
-  void* context = nullptr;  // for folds supplied by the host (user-defined operators)
+  bool divisible = true;      // a vector may be cut at any element; false: only folded as a whole
+  bool any_thread = true;     // false: fold may call the host MPI, so only in blocking calls
+  SumFunction sum = nullptr;  // set: all operands have to be folded at once, by this
+  void* context = nullptr;    // for folds supplied by the host (user-defined operators)
   // What find_reduction() was asked for, so that another process can ask for the same; kNoName for
   // folds of the host's own.
   static constexpr std::uint8_t kNoName = 0xff;

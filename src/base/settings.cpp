@@ -20,8 +20,8 @@ namespace {
 
 using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
                             std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
-                            WaitMode Settings::*, Switch Settings::*, SegmentKind Settings::*,
-                            Rendezvous Settings::*, Check Settings::*>;
+                            WaitMode Settings::*, Switch Settings::*, FixedOrder Settings::*,
+                            SegmentKind Settings::*, Rendezvous Settings::*, Check Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.
@@ -80,7 +80,9 @@ constexpr std::array kRows = {
         "shared blocks per rank that large messages pass through", 64 * kKiB, kGiB},
     Row{"BLOCK", &Settings::block, Scope::equal, "one shared block", 4 * kKiB, 16 * kMiB},
     Row{"FIXED_ORDER", &Settings::fixed_order, Scope::equal,
-        "reduce in one fixed order: the same bits whatever the layout of the ranks"},
+        "reduce in one fixed order: the same bits whatever the layout of the ranks; exact: also "
+        "sums of floating-point numbers that are exact and rounded once: the same bits for any "
+        "number of ranks"},
     Row{"PROGRESS_THREAD", &Settings::progress_thread, Scope::any,
         "thread that progresses non-blocking collectives; auto: from the first one on"},
     Row{"PROGRESS_CPU", &Settings::progress_cpu, Scope::any,
@@ -161,6 +163,8 @@ template <>
 constexpr std::array<std::string_view, 4> kWords<WaitMode> = {"auto", "spin", "yield", "sleep"};
 template <>
 constexpr std::array<std::string_view, 3> kWords<Switch> = {"auto", "on", "off"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<FixedOrder> = {"0", "1", "exact"};
 template <>
 constexpr std::array<std::string_view, 4> kWords<Rendezvous> = {"auto", "write", "read",
                                                                 "read_interrupt"};
@@ -264,6 +268,15 @@ bool parse_value(std::string_view text, Check* out) {
   bool on = false;
   if (!parse_value(text, &on)) return false;
   *out = on ? Check::contract : Check::off;
+  return true;
+}
+
+/// A bool, or the word beyond.
+bool parse_value(std::string_view text, FixedOrder* out) {
+  if (parse_value<FixedOrder>(text, out)) return true;
+  bool on = false;
+  if (!parse_value(text, &on)) return false;
+  *out = on ? FixedOrder::on : FixedOrder::off;
   return true;
 }
 

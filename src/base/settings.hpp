@@ -16,6 +16,8 @@ enum class Switch : std::uint8_t { automatic, on, off };
 enum class LogLevel : std::uint8_t { quiet, error, warn, info, debug };
 /// How large messages move (RNDV-2006); automatic: read_interrupt.
 enum class Rendezvous : std::uint8_t { automatic, write, read, read_interrupt };
+/// Of reductions: any order; from left to right; and sums that are exact, whatever the order.
+enum class FixedOrder : std::uint8_t { off, on, exact };
 enum class SegmentKind : std::uint8_t { memfd, posix };
 /// What is checked at run time: the fabric's contract, or the program's collectives.
 enum class Check : std::uint8_t { off, contract, calls };
@@ -38,7 +40,7 @@ struct Settings {
   std::size_t arena = std::size_t{1} << 30;    // TUTTI_ARENA: address space per rank, bytes
   std::size_t ring = std::size_t{1} << 20;     // TUTTI_RING: shared blocks per rank, bytes
   std::size_t block = std::size_t{64} << 10;   // TUTTI_BLOCK: bytes of one shared block
-  bool fixed_order = false;                    // TUTTI_FIXED_ORDER: same bits whatever the layout
+  FixedOrder fixed_order = FixedOrder::off;    // TUTTI_FIXED_ORDER: same bits whatever the layout
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD
   int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: any
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages

@@ -125,6 +125,7 @@ struct Shape {
   bool commutative = true;
   bool dedicated = false;       // dedicated processors serve the team (src/offload)
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
+  bool at_once = false;         // all operands of an element are folded at once (Reduction::sum)
   std::size_t block_bytes = 0;  // of shared blocks
   bool hosted = false;          // the host runs these calls itself where they are left to it
 

@@ -25,6 +25,10 @@ void run_on_one_rank(const Call& call) noexcept {
   if (none_of_its_own || call.bytes == 0) return;
   auto* to = static_cast<std::byte*>(call.recv);
   if (call.coll == Coll::allgatherv) to += call.displs[0];
+  if (call.reduction != nullptr && call.reduction->sum != nullptr) {
+    const Operands one{[](const void* send, int) { return send; }, call.send, 1};
+    return call.reduction->sum(one, to, call.bytes / call.reduction->element_bytes);
+  }
   if (call.send != to) std::memcpy(to, call.send, call.bytes);
 }
 

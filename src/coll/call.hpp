@@ -76,6 +76,12 @@ constexpr bool has_parcels(Coll coll) noexcept {
          coll == Coll::alltoallw || has_neighbours(coll);
 }
 
+/// Collectives with an operator.
+constexpr bool reduces(Coll coll) noexcept {
+  return coll == Coll::reduce || coll == Coll::allreduce || coll == Coll::reduce_scatter_block ||
+         coll == Coll::reduce_scatter || coll == Coll::scan || coll == Coll::exscan;
+}
+
 /// True when no algorithm has to run: there are no bytes, and nobody has to wait for anybody.
 inline bool moves_nothing(const Call& call) noexcept {
   return call.bytes == 0 && call.coll != Coll::barrier && !has_parcels(call.coll);

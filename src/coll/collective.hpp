@@ -61,6 +61,25 @@ class Collective {
       reduction.fold(left, right, out, bytes / reduction.element_bytes, reduction);
   }
 
+  /// Whether the reduction folds all operands at once, by fold_at_once(), and never two by fold().
+  bool at_once() const noexcept {
+    return call.reduction != nullptr && call.reduction->sum != nullptr;
+  }
+  /// Folds vector_of(0) to vector_of(count - 1) of `bytes` each into `out`, which may be one of
+  /// them. `count`: 1 or more.
+  template <class VectorOf>
+  void fold_at_once(int count, const VectorOf& vector_of, void* out, std::size_t bytes) noexcept {
+    const Operands operands{[](const void* self, int member) -> const void* {
+                              return (*static_cast<const VectorOf*>(self))(member);
+                            },
+                            &vector_of, count};
+    const auto folds = static_cast<std::size_t>(count > 1 ? count - 1 : 1);
+    team.fabric().spend(Work::reduce, bytes * folds);
+    team.fabric().wrote(out, bytes);
+    if (team.carries(bytes))
+      call.reduction->sum(operands, out, bytes / call.reduction->element_bytes);
+  }
+
   /// Awaits the end of all that was posted to `sent`; fails when a put has failed.
   Engine::Reached completed(const Completion& sent) noexcept {
     return team.engine().completed(sent, team.membership());

@@ -12,6 +12,8 @@
 
 namespace tutti {
 
+constexpr const char* kPartly = "exact sums need all operands at once";
+
 /// Bytes that one member publishes.
 static std::size_t published_bytes(const Shape& s) noexcept {
   const bool vector_of_blocks =
@@ -37,7 +39,13 @@ const char* reduces_through_shared_blocks(const Shape& s) {
 }
 
 const char* whole_vectors(const Shape& s) {
-  return s.mapped ? nullptr : "members do not share memory";
+  if (!s.mapped) return "members do not share memory";
+  return s.at_once ? kPartly : nullptr;
+}
+
+const char* passes_through_shared_blocks(const Shape& s) {
+  if (const char* why = reduces_through_shared_blocks(s)) return why;
+  return s.at_once ? kPartly : nullptr;
 }
 
 const char* by_memory(const Shape& s) {
@@ -55,9 +63,15 @@ constexpr const char* kHierarchical = "members share nodes: it runs between thei
 constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
 
+/// Why what is folded in a tree cannot run, or nullptr.
+static const char* wants_no_tree(const Shape& s) {
+  if (s.at_once) return kPartly;
+  return s.fixed_order ? kTree : nullptr;
+}
+
 const char* folds_in_cells(const Shape& s) {
   if (const char* why = fits_cell(s)) return why;
-  return s.fixed_order ? kTree : nullptr;
+  return wants_no_tree(s);
 }
 
 const char* fits_inbox_blocks(const Shape& s, std::int64_t block) {
@@ -75,13 +89,13 @@ const char* degree_of_inbox(std::int64_t degree) {
 const char* fits_inbox_block(const Shape& s, std::int64_t degree) {
   if (const char* why = degree_of_inbox(degree)) return why;
   if (s.hierarchical) return kHierarchical;
-  if (s.fixed_order) return kTree;
+  if (const char* why = wants_no_tree(s)) return why;
   return s.bytes <= Inbox::kBlockBytes ? nullptr : "larger than an inbox block";
 }
 
 const char* fits_packets(const Shape& s, std::int64_t packet) {
   if (const char* why = fits_inbox_blocks(s, packet)) return why;
-  return s.fixed_order ? kTree : nullptr;
+  return wants_no_tree(s);
 }
 
 const char* between_nodes(const Shape& s) {
@@ -90,9 +104,14 @@ const char* between_nodes(const Shape& s) {
   return s.mail ? nullptr : "members have no mail slots (without payload, or more than 4096)";
 }
 
+const char* passes_between_nodes(const Shape& s) {
+  if (const char* why = between_nodes(s)) return why;
+  return s.at_once ? kPartly : nullptr;
+}
+
 const char* folds_between_nodes(const Shape& s) {
   if (const char* why = between_nodes(s)) return why;
-  return s.fixed_order ? kTree : nullptr;
+  return wants_no_tree(s);
 }
 
 const char* divides_between_nodes(const Shape& s) {
@@ -102,11 +121,12 @@ const char* divides_between_nodes(const Shape& s) {
 
 const char* halves_between_nodes(const Shape& s) {
   if (const char* why = divides_between_nodes(s)) return why;
-  return s.fixed_order ? kTree : nullptr;
+  return wants_no_tree(s);
 }
 
 const char* rings_between_nodes(const Shape& s) {
   if (const char* why = divides_between_nodes(s)) return why;
+  if (s.at_once) return kPartly;
   if (s.fixed_order) return "folds each part from another rank on";
   return s.commutative ? nullptr : "the operator does not commute";
 }
@@ -191,6 +211,7 @@ const char* acknowledges_casts(const Shape& s) {
 
 const char* folds_in_layers(const Shape& s) {
   if (const char* why = in_layers(s)) return why;
+  if (s.at_once) return kPartly;
   return s.fixed_order ? "folds node by node, not from left to right" : nullptr;
 }
 
@@ -201,6 +222,7 @@ const char* in_lanes(const Shape& s) {
 
 const char* folds_in_lanes(const Shape& s) {
   if (const char* why = in_lanes(s)) return why;
+  if (s.at_once) return kPartly;
   if (s.fixed_order) return "folds each part from another rank on";
   if (!s.divisible) return "the operator needs whole vectors";
   return s.commutative ? nullptr : "the operator does not commute";

@@ -12,6 +12,7 @@ const char* fits_cell(const Shape& s);
 const char* folds_in_cells(const Shape& s);
 const char* through_shared_blocks(const Shape& s);
 const char* reduces_through_shared_blocks(const Shape& s);
+const char* passes_through_shared_blocks(const Shape& s);  // from rank to rank
 const char* whole_vectors(const Shape& s);
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
@@ -22,6 +23,7 @@ const char* degree_of_inbox(std::int64_t degree);
 const char* fits_inbox_block(const Shape& s, std::int64_t degree);
 const char* fits_packets(const Shape& s, std::int64_t packet);
 const char* between_nodes(const Shape& s);
+const char* passes_between_nodes(const Shape& s);
 const char* folds_between_nodes(const Shape& s);
 const char* divides_between_nodes(const Shape& s);
 const char* halves_between_nodes(const Shape& s);

@@ -67,6 +67,7 @@ Shape Shape::with(const Call& call) const noexcept {
     shape.element_bytes = call.reduction->element_bytes;
     shape.divisible = call.reduction->divisible;
     shape.commutative = call.reduction->commutative;
+    shape.at_once = call.reduction->sum != nullptr;
   }
   if (call.coll == Coll::allgatherv || call.coll == Coll::reduce_scatter)
     shape.longest_block = *std::max_element(call.counts, call.counts + size);

@@ -139,6 +139,8 @@ class Job {
   virtual std::int32_t process(std::int32_t job_rank) const noexcept = 0;
   /// The same on all ranks.
   virtual const Place& place() const noexcept = 0;
+  /// TUTTI_FIXED_ORDER=exact: whoever makes a Reduction passes it through make_exact().
+  virtual bool sums_exactly() const noexcept = 0;
 
   /// Creates the local end of a team. Local: no communication; members find each other on the
   /// first collective. Fails with no_memory when the arena is full, unsupported when a member

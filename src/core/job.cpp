@@ -52,7 +52,7 @@ Status read_policy(const Settings& settings, Policy* out) {
         settings.choice.c_str(), settings.choice.c_str());
     return Status::error(Code::invalid_argument, "TUTTI_CHOICE is wrong");
   }
-  out->fixed_order = settings.fixed_order;
+  out->fixed_order = settings.fixed_order != FixedOrder::off;
   return Status::success();
 }
 
@@ -191,11 +191,14 @@ void JobImpl::choose_algorithms(Team& team) {
 }
 
 void JobImpl::say_where_not_forced(Team& team, Coll coll) {
-  constexpr OperatorClass kUsual = OperatorClass::divisible;
   if (team.rank() != 0) return;
   Choices& choices = dispatcher_.choices(team);
-  const std::string where = where_not_forced(
-      choices.shape(coll, kUsual), dispatcher_.policy().forced, choices.table(coll, kUsual));
+  const auto where_not = [&](OperatorClass operators) {
+    return where_not_forced(choices.shape(coll, operators), dispatcher_.policy().forced,
+                            choices.table(coll, operators));
+  };
+  std::string where = where_not(OperatorClass::divisible);
+  if (where.empty() && sums_exactly() && reduces(coll)) where = where_not(OperatorClass::at_once);
   if (!where.empty()) log(LogLevel::warn, "%s", where.c_str());
 }
 

@@ -41,6 +41,7 @@ class JobImpl final : public Job {
     return processes_[static_cast<std::size_t>(job_rank)];
   }
   const Place& place() const noexcept override { return place_; }
+  bool sums_exactly() const noexcept override { return settings_.fixed_order == FixedOrder::exact; }
   Status create_team(const TeamSpec& spec, Team** out) override;
   bool shares_memory(const std::int32_t* members, int size) const noexcept override;
   Status meet(Team& team) noexcept override;

@@ -385,7 +385,7 @@ namespace {
 
 const char* by_processors(const Shape& s) {
   if (!s.dedicated) return "no dedicated processors serve it (TUTTI_DCP)";
-  if (s.fixed_order) return "the parts of a processor are folded first";
+  if (s.at_once || s.fixed_order) return "the parts of a processor are folded first";
   if (!s.divisible) return "the operator is known to the program only";
   return s.commutative ? nullptr : "the operator does not commute";
 }

@@ -11,7 +11,8 @@ Shape Choices::shape(Coll coll, OperatorClass operators) const noexcept {
   shape.coll = coll;
   shape.divisible = operators != OperatorClass::whole;
   // What is folded whole may be of either kind.
-  shape.commutative = operators == OperatorClass::divisible;
+  shape.at_once = operators == OperatorClass::at_once;
+  shape.commutative = operators == OperatorClass::divisible || shape.at_once;
   return shape;
 }
 

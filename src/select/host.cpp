@@ -6,23 +6,10 @@
 namespace tutti {
 namespace {
 
-bool reduces(Coll coll) {
-  switch (coll) {
-    case Coll::reduce:
-    case Coll::allreduce:
-    case Coll::reduce_scatter_block:
-    case Coll::reduce_scatter:
-    case Coll::scan:
-    case Coll::exscan:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Not what tutti runs within a call, and not of programs without an MPI.
 const char* takes_whole_calls(const Shape& s, const Parameters& /*parameters*/) {
   if (!s.hosted) return "an MPI runs whole calls of MPI programs only";
+  if (s.at_once) return "no MPI sums exactly (TUTTI_FIXED_ORDER=exact)";
   if (s.fixed_order && reduces(s.coll)) return "no MPI promises the order of TUTTI_FIXED_ORDER";
   return nullptr;
 }

@@ -93,10 +93,16 @@ class ChoiceTable {
 };
 
 /// Operator classes that selection tells apart.
-enum class OperatorClass : std::uint8_t { divisible, whole, ordered };  // ordered: not commutative
-inline constexpr std::size_t kOperatorClasses = 3;
+enum class OperatorClass : std::uint8_t {
+  divisible,
+  whole,
+  ordered,  // not commutative
+  at_once   // Reduction::sum
+};
+inline constexpr std::size_t kOperatorClasses = 4;
 inline OperatorClass class_of(const Call& call) noexcept {
   if (call.reduction == nullptr) return OperatorClass::divisible;
+  if (call.reduction->sum != nullptr) return OperatorClass::at_once;
   if (!call.reduction->divisible) return OperatorClass::whole;
   return call.reduction->commutative ? OperatorClass::divisible : OperatorClass::ordered;
 }

@@ -140,7 +140,7 @@ TEST_F(SettingsTest, ComeFromTheEnvironment) {
   EXPECT_EQ(settings.arena, std::size_t{2} << 30);
   EXPECT_EQ(settings.ring, std::size_t{2} << 20);
   EXPECT_EQ(settings.block, 32768U);
-  EXPECT_TRUE(settings.fixed_order);
+  EXPECT_EQ(settings.fixed_order, FixedOrder::on);
   EXPECT_EQ(settings.progress_thread, Switch::on);
   EXPECT_EQ(settings.progress_cpu, 3);
   EXPECT_EQ(settings.fault, "drop");
@@ -211,8 +211,18 @@ TEST_F(SettingsTest, CaseAndSpaceAroundDoNotMatter) {
   set("TUTTI_FIXED_ORDER", "ON");
   set("TUTTI_BLOCK", " 64 kib ");
   EXPECT_EQ(loaded().wait, WaitMode::spin);
-  EXPECT_TRUE(loaded().fixed_order);
+  EXPECT_EQ(loaded().fixed_order, FixedOrder::on);
   EXPECT_EQ(loaded().block, 65536U);
+}
+
+TEST_F(SettingsTest, AFixedOrderMayBeExact) {
+  EXPECT_EQ(loaded().fixed_order, FixedOrder::off);
+  for (const char* text : {"exact", "EXACT"}) {
+    set("TUTTI_FIXED_ORDER", text);
+    EXPECT_EQ(loaded().fixed_order, FixedOrder::exact);
+  }
+  set("TUTTI_FIXED_ORDER", "off");
+  EXPECT_EQ(loaded().fixed_order, FixedOrder::off);
 }
 
 TEST_F(SettingsTest, TextIsTakenAsItIs) {

@@ -203,7 +203,7 @@ TEST_P(Order, IsThatOfTheRanks) {
   Settings settings;
   settings.arena = std::size_t{128} << 20;
   settings.deadline_s = 30;
-  settings.fixed_order = std::get<0>(GetParam());
+  if (std::get<0>(GetParam())) settings.fixed_order = FixedOrder::on;
   settings.algorithm = std::get<2>(GetParam());
   Reduction reduction;
   reduction.fold = &append;
@@ -302,7 +302,7 @@ TEST(FixedOrder, IsFromLeftToRight) {
   Settings settings;
   settings.arena = std::size_t{128} << 20;
   settings.deadline_s = 30;
-  settings.fixed_order = true;
+  settings.fixed_order = FixedOrder::on;
   const std::vector<std::vector<int>> layouts = {
       {0, 0, 0, 0, 0}, {0, 1, 2, 3, 4}, {0, 1, 1, 2, 2, 2}, {2, 0, 1, 0, 2, 1, 0}};
   for (const std::vector<int>& layout : layouts) {

@@ -44,7 +44,8 @@ struct Question {
   std::string text() const {
     return std::string(name(coll)) + " of " + std::to_string(bytes) + " bytes, elements of " +
            std::to_string(reduction.element_bytes) + (reduction.divisible ? "" : ", whole") +
-           (reduction.commutative ? "" : ", in order");
+           (reduction.commutative ? "" : ", in order") +
+           (reduction.sum != nullptr ? ", at once" : "");
   }
 };
 
@@ -71,7 +72,7 @@ struct Drawn {
     std::string text = "ranks on nodes";
     for (const int node : node_of) text.append(1, ' ').append(std::to_string(node));
     text += ", TUTTI_ALG=" + settings.algorithm + ", blocks of " + std::to_string(settings.block);
-    if (settings.fixed_order) text += ", fixed order";
+    if (settings.fixed_order != FixedOrder::off) text += ", fixed order";
     if (hosted) text += ", of an MPI program";
     if (settings.multicast == Switch::on) text += ", multicast";
     if (settings.cma == Switch::off) text += ", without cross-memory attach";
@@ -100,7 +101,7 @@ class Drawer {
     settings.arena = std::size_t{128} << 20;
     settings.deadline_s = 30;
     settings.block = std::size_t{4096} << below(7);
-    settings.fixed_order = below(4) == 0;
+    settings.fixed_order = below(4) == 0 ? FixedOrder::on : FixedOrder::off;
     settings.cma = below(4) == 0 ? Switch::off : Switch::automatic;
     settings.net_interface = "lo";
     settings.multicast = below(2) == 0 ? Switch::on : Switch::off;
@@ -171,6 +172,9 @@ class Drawer {
     question.reduction.element_bytes = std::size_t{1} << below(5);
     question.reduction.divisible = below(4) != 0;
     question.reduction.commutative = below(4) != 0;
+    if (reduces(question.coll) && question.reduction.divisible && question.reduction.commutative &&
+        below(3) == 0)
+      question.reduction.sum = [](const Operands&, void*, std::size_t) {};
     std::size_t left = question.bytes;
     for (std::size_t i = 0; i < ranks; ++i) {
       question.counts.push_back(i + 1 == ranks ? left : below(left + 1));
@@ -200,6 +204,7 @@ std::string text_of(const Shape& s) {
                                                 {"divisible", s.divisible},
                                                 {"commutative", s.commutative},
                                                 {"fixed_order", s.fixed_order},
+                                                {"at_once", s.at_once},
                                                 {"hosted", s.hosted}};
   for (const auto& [name, set] : flags) text += set ? std::string(" ") + name : "";
   return text;
@@ -284,7 +289,7 @@ Policy policy_of(const Drawn& drawn) {
   if (!drawn.settings.choices.empty()) {
     EXPECT_TRUE(Rules::load(drawn.settings.choices, &policy.site, &message).ok()) << message;
   }
-  policy.fixed_order = drawn.settings.fixed_order;
+  policy.fixed_order = drawn.settings.fixed_order != FixedOrder::off;
   return policy;
 }
 
@@ -395,7 +400,7 @@ void compare(const Drawn& drawn) {
       expect_same(ask_job(drawn, reality.traits), reality.ranks.front(), drawn));
   Shape asked =
       Shape::of({drawn.nodes(), drawn.counts().front()}, reality.traits, drawn.settings.block);
-  asked.fixed_order = drawn.settings.fixed_order;
+  asked.fixed_order = drawn.settings.fixed_order != FixedOrder::off;
   asked.hosted = drawn.hosted;
   EXPECT_EQ(text_of(asked), reality.ranks.front().at("whole").front()) << drawn.text();
 }

@@ -331,13 +331,14 @@ TEST(Choices, TheBuiltInOnesLeaveNothingOut) {
   for (int coll = 0; coll < kColls; ++coll) {
     for (const int size : {2, 5, 8, 9, 64}) {
       for (const std::size_t bytes : {std::size_t{8}, std::size_t{4096}, std::size_t{1} << 24}) {
-        for (int bits = 0; bits < 16; ++bits) {
+        for (int bits = 0; bits < 32; ++bits) {
           Shape s = shape(static_cast<Coll>(coll), (bits & 1) != 0, size, bytes);
           if (s.coll == Coll::barrier) s.bytes = 0;
           s.longest_block = s.bytes;
           s.hierarchical = !s.mapped && (bits & 2) != 0;
           s.scarce = (bits & 4) != 0;
           s.divisible = s.commutative = (bits & 8) != 0;
+          s.at_once = (bits & 16) != 0 && s.divisible && reduces(s.coll);
           EXPECT_NE(rules.of(s), nullptr)
               << name(s.coll) << " of " << bytes << " bytes, " << size << " ranks, " << bits;
         }

@@ -24,12 +24,20 @@ std::size_t slot_bytes(std::size_t bytes) noexcept {
 /// Folds what all members have put here, with the own operand in its place.
 Task fold_slots(Collective& c, std::size_t slot, const void* own, void* out,
                 std::size_t bytes) noexcept {
+  const auto vector_of = [&](int member) -> const void* {
+    return member == c.rank() ? own
+                              : c.team.segment().data(static_cast<std::size_t>(member) * slot);
+  };
   Folder fold(c, out, bytes);
   for (int member = 0; member < c.size(); ++member) {
     if (member != c.rank()) co_await signalled(c, member, kOperands);
-    fold(member == c.rank() ? own : c.team.segment().data(static_cast<std::size_t>(member) * slot));
+    if (!c.at_once()) fold(vector_of(member));
   }
-  fold.finish();
+  if (c.at_once()) {
+    c.fold_at_once(c.size(), vector_of, out, bytes);
+  } else {
+    fold.finish();
+  }
   co_return Status::success();
 }
 

@@ -51,17 +51,21 @@ Task fold_part(Collective& c, const Chunk& chunk, std::uint64_t item, std::byte*
   // Folding in the receive buffer leaves the result in this core's cache, except where the own
   // operand lies there and is not among the first two.
   std::byte* const result = at(c.call.recv, chunk.offset + begin);
-  const bool aside = c.call.send == c.call.recv && c.rank() > 1;
+  const bool aside = c.call.send == c.call.recv && c.rank() > 1 && !c.at_once();
+  const auto part_of = [&](int member) -> const std::byte* {
+    if (member == c.rank()) return at(c.call.send, chunk.offset + begin);
+    return c.stream().block(item, member) + place_in_contribution(chunk.parts, member, c.rank());
+  };
   Folder fold(c, aside ? block : result, bytes);
   for (int member = 0; member < c.size(); ++member) {
-    if (member == c.rank()) {
-      fold(at(c.call.send, chunk.offset + begin));
-      continue;
-    }
-    co_await c.stream().posted(item, member);
-    fold(c.stream().block(item, member) + place_in_contribution(chunk.parts, member, c.rank()));
+    if (member != c.rank()) co_await c.stream().posted(item, member);
+    if (!c.at_once()) fold(part_of(member));
   }
-  fold.finish();
+  if (c.at_once()) {
+    c.fold_at_once(c.size(), part_of, result, bytes);
+  } else {
+    fold.finish();
+  }
   if (aside) {
     c.place(result, block, bytes);
   } else {

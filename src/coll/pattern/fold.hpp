@@ -36,6 +36,17 @@ class Folder {
   const void* accumulated_ = nullptr;
 };
 
+/// Folds vector_of(0) to vector_of(count - 1), which are all there, into `out`: from left to right,
+/// or at once. `out` may be vector_of(0). `count`: 1 or more.
+template <class VectorOf>
+void fold_vectors(Collective& c, int count, const VectorOf& vector_of, void* out,
+                  std::size_t bytes) noexcept {
+  if (c.at_once()) return c.fold_at_once(count, vector_of, out, bytes);
+  Folder fold(c, out, bytes);
+  for (int member = 0; member < count; ++member) fold(vector_of(member));
+  fold.finish();
+}
+
 /// How a vector of whole elements is divided among `parts` members: [begin(i), begin(i + 1)).
 class Partition {
  public:

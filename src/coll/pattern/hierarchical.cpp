@@ -55,13 +55,12 @@ namespace {
 void fold_in_order(Collective& c, const void* vectors, std::size_t bytes, int count,
                    void* out) noexcept {
   const Layers& layers = *c.team.layers();
-  Folder fold(c, out, bytes);
-  for (int member = 0; member < count; ++member) {
+  const auto vector_of = [&](int member) {
     const auto node = static_cast<std::size_t>(layers.node_of[static_cast<std::size_t>(member)]);
     const int place = layers.first[node] + layers.local_of[static_cast<std::size_t>(member)];
-    fold(at(vectors, static_cast<std::size_t>(place) * bytes));
-  }
-  fold.finish();
+    return at(vectors, static_cast<std::size_t>(place) * bytes);
+  };
+  fold_vectors(c, count, vector_of, out, bytes);
 }
 
 }  // namespace

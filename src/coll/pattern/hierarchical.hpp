@@ -18,7 +18,7 @@ inline Task in_layer(Collective&, const std::unique_ptr<Team>& layer, const Call
   return layer->run(call);
 }
 
-/// A call of another collective with the same reduction.
+/// A call of another collective, with the same reduction if it has one.
 inline Call like(const Call& call, Coll coll, int root, const void* send, void* recv,
                  std::size_t bytes) noexcept {
   Call other;
@@ -27,7 +27,7 @@ inline Call like(const Call& call, Coll coll, int root, const void* send, void* 
   other.send = send;
   other.recv = recv;
   other.bytes = bytes;
-  other.reduction = call.reduction;
+  if (reduces(coll)) other.reduction = call.reduction;
   return other;
 }
 

@@ -15,11 +15,10 @@ Task reduce_scatter_block_direct(Collective& c) {
   Temporary blocks;
   co_await blocks.allocate(c, own.bytes * static_cast<std::size_t>(c.size()));
   co_await collect_blocks(c, blocks.memory());
-  Folder fold(c, c.call.recv, own.bytes);
-  for (int member = 0; member < c.size(); ++member) {
-    fold(at(blocks.memory(), static_cast<std::size_t>(member) * own.bytes));
-  }
-  fold.finish();
+  const auto block_of = [&](int member) {
+    return at(blocks.memory(), static_cast<std::size_t>(member) * own.bytes);
+  };
+  fold_vectors(c, c.size(), block_of, c.call.recv, own.bytes);
   c.finish();
   co_return Status::success();
 }

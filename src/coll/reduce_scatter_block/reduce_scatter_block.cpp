@@ -35,8 +35,20 @@ Task fold_of_two(Collective& c, const OwnBlock& own, void* result, std::size_t c
         if (member == c.rank()) return;
         const std::byte* const first = c.rank() == 0 ? mine + offset : theirs;
         const std::byte* const second = c.rank() == 0 ? theirs : mine + offset;
-        c.fold(first, second, at(result, offset), bytes);
+        const auto vector_of = [&](int i) { return i == 0 ? first : second; };
+        fold_vectors(c, 2, vector_of, at(result, offset), bytes);
       });
+}
+
+/// A slice of all members' chunks of `item`, at `offset` of their vectors.
+void fold_slice_at_once(Collective& c, std::uint64_t item, std::size_t offset, const Slice& slice,
+                        std::byte* out) noexcept {
+  const auto vector_of = [&](int member) {
+    const std::byte* const chunk =
+        member == c.rank() ? at(c.call.send, offset) : c.stream().block(item, member);
+    return chunk + slice.in_chunk;
+  };
+  c.fold_at_once(c.size(), vector_of, out, slice.bytes);
 }
 
 Task fold_own_block(Collective& c, const OwnBlock& own, void* result, std::size_t chunk) {
@@ -45,11 +57,15 @@ Task fold_own_block(Collective& c, const OwnBlock& own, void* result, std::size_
   return through_blocks(
       c, Publishers::all(c), {c.call.send, own.begin, own.bytes},
       [total = own.total](int) { return total; }, chunk, true,
-      [&c, own, result, first](int member, std::size_t offset, const std::byte* data,
-                               std::size_t bytes) mutable {
+      [&c, own, result, first, chunk](int member, std::size_t offset, const std::byte* data,
+                                      std::size_t bytes) mutable {
         const Slice slice = Slice::of(own.begin, own.bytes, offset, bytes);
         if (slice.bytes == 0) return;
         std::byte* const out = at(result, slice.in_block);
+        if (c.at_once()) {
+          if (member == c.size() - 1) fold_slice_at_once(c, offset / chunk, offset, slice, out);
+          return;
+        }
         const std::byte* operand = data + slice.in_chunk;
         if (member == 0) {
           first = operand;

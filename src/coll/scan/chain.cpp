@@ -92,7 +92,7 @@ const Algorithm scan_chain = {
     .coll = Coll::scan,
     .name = "chain",
     .run = with_parameters<tutti::scan_chain>,
-    .restriction_of = with_parameters<between_nodes>,
+    .restriction_of = with_parameters<passes_between_nodes>,
     .parameters = kChain,
     .source = "fold in rank order, from rank to rank",
 };
@@ -101,7 +101,7 @@ const Algorithm exscan_chain = {
     .coll = Coll::exscan,
     .name = "chain",
     .run = with_parameters<tutti::scan_chain>,
-    .restriction_of = with_parameters<between_nodes>,
+    .restriction_of = with_parameters<passes_between_nodes>,
     .parameters = kChain,
     .source = "fold in rank order, from rank to rank",
 };

@@ -302,7 +302,7 @@ bool attach(const tutti_preload& preload, const char* missing) {
   if (state.size < 2 && !state.report && !state.settings.dcp_from_job)
     return false;  // nothing to do, nothing to say
   if (!take_world()) return false;
-  create_types();
+  create_types(state.settings.fixed_order == FixedOrder::exact);
   learn_argument_checks();
   const std::string plugin = preload.plugin_path;
   const bool alone = state.size < 2 && !split_off();

@@ -5,6 +5,7 @@
 #include <new>
 #include <vector>
 
+#include "base/exact_sum.hpp"
 #include "mpi/plugin/flatten.hpp"
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/small_map.hpp"
@@ -247,7 +248,7 @@ const Reduction* find_predefined_reduction(MPI_Op op, const TypeInfo& type) noex
 
 bool is_predefined(MPI_Op op) noexcept { return operators.find(key(op)) != nullptr; }
 
-void create_types() noexcept {
+void create_types(bool exact) noexcept {
 #define TUTTI_TYPE(handle, type_class) add_predefined(handle, Class::TUTTI_CLASS_##type_class);
 #define TUTTI_CLASS_signed signed_
 #define TUTTI_CLASS_unsigned unsigned_
@@ -280,6 +281,7 @@ void create_types() noexcept {
     if (op == static_cast<int>(Op::replace) || op == static_cast<int>(Op::no_op)) continue;
     for (int type = 0; type < kTypes; ++type) {
       find_reduction(static_cast<Op>(op), static_cast<Type>(type), &reductions[op][type]);
+      if (exact) make_exact(&reductions[op][type]);
     }
   }
   native.Type_create_keyval(&on_copy, &on_delete, &keyval, nullptr);

@@ -48,8 +48,8 @@ const Reduction* find_predefined_reduction(MPI_Op op, const TypeInfo& type) noex
 /// True for MPI_SUM and its like, MPI_REPLACE and MPI_NO_OP included.
 bool is_predefined(MPI_Op op) noexcept;
 
-/// Fills the tables. Errors of the MPI must be set to return.
-void create_types() noexcept;
+/// Fills the tables. Errors of the MPI must be set to return. `exact`: sums are (make_exact()).
+void create_types(bool exact) noexcept;
 void destroy_types() noexcept;
 
 }  // namespace tutti::mpi
