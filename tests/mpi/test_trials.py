@@ -141,8 +141,8 @@ def test_the_report_says_what_was_tried(program, libraries, tmp_path):
 # ---- what is kept from run to run (TUTTI_CHOICE=FILE)
 
 
-def keep(program, path, calls: int = 600) -> mpis.Result:
-    return run(program, "mpich", 2, "apart", {**SLOW, "TUTTI_CHOICE": str(path)}, calls)
+def keep(program, path, calls: int = 400, kinds: str = "g") -> mpis.Result:
+    return run(program, "mpich", 2, "apart", {**SLOW, "TUTTI_CHOICE": str(path)}, calls, kinds=kinds)
 
 
 def lines(result: mpis.Result) -> list[str]:
@@ -152,10 +152,10 @@ def lines(result: mpis.Result) -> list[str]:
 @pytest.mark.mpi
 def test_what_was_learnt_is_kept(program, libraries, tmp_path):
     path = tmp_path / "kept.choices"
-    assert not lines(keep(program, path, 1500))
+    assert not lines(keep(program, path, 1500, FEW))
     text = path.read_text()
     assert text.startswith("# tutti") and "[nodes ranks=2 processors=" in text and "times as long" in text, text
-    again = keep(program, path, 150)
+    again = keep(program, path, 150, FEW)
     assert not lines(again)
     kept = {line.split(":")[0] for line in text.splitlines() if line.split("#")[0].endswith(" mpi    ")}
     assert kept, text
@@ -169,7 +169,7 @@ def test_what_was_learnt_is_kept(program, libraries, tmp_path):
 def test_one_rank_has_read_no_file(program, libraries, tmp_path, other, said):
     """The second node's folder is not the first one's; but who tries nothing reads nothing, and that is no difference."""
     mpi = mpis.MPIS["mpich"]
-    keep(program, tmp_path / "kept.choices", 1500)
+    keep(program, tmp_path / "kept.choices")
     rank = f'cd {tmp_path}; if [ "$TUTTI_NODE" = n1 ]; then {other}; fi; exec {program(mpi, "trials.c")} 1 60 1'
     settings = {**SLOW, "TUTTI_NET": "on", "TUTTI_REPORT": "1", "TUTTI_CHOICE": "./kept.choices"}
     result = mpis.start(mpi, 2, on_nodes("apart", ["sh", "-c", rank]), True, settings)
@@ -184,10 +184,10 @@ def test_one_rank_has_read_no_file(program, libraries, tmp_path, other, said):
 def test_a_file_that_cannot_be_used(program, libraries, tmp_path, text):
     path = tmp_path / "kept.choices"
     if text == "damaged":
-        keep(program, path, 1500)
+        keep(program, path)
         text = path.read_text().replace(" mpi  ", " mpl  ", 1) + "[nodes ranks=\n"
     path.write_text(text)
-    result = keep(program, path, 1500)
+    result = keep(program, path)
     assert len(lines(result)) == 1 and "this run starts without it" in lines(result)[0], result.text[:3000]
     assert "[nodes ranks=2 processors=" in path.read_text()
     assert not lines(keep(program, path))
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_used(program, libraries, tmp_path, text):
 
 @pytest.mark.mpi
 def test_a_place_that_cannot_be_written(program, libraries, tmp_path):
-    result = keep(program, tmp_path / "missing" / "kept.choices", 1500)
+    result = keep(program, tmp_path / "missing" / "kept.choices")
     assert len(lines(result)) == 1 and "not kept" in lines(result)[0], result.text[:3000]
 
 
@@ -203,7 +203,7 @@ def test_a_place_that_cannot_be_written(program, libraries, tmp_path):
 def test_two_jobs_keep_at_once(program, libraries, tmp_path):
     path = tmp_path / "kept.choices"
     with ThreadPoolExecutor() as pool:
-        for result in pool.map(lambda _: keep(program, path, 800), range(2)):
+        for result in pool.map(lambda _: keep(program, path), range(2)):
             assert not lines(result), result.text[:3000]
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert not lines(keep(program, path, 60))
