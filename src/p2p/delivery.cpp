@@ -33,13 +33,13 @@ bool Delivery::poll_all() noexcept {
 bool Delivery::drain(Peer& peer) noexcept {
   bool any = false;
   while (peer.arrived()) {
-    Packet packet{};
+    Packet packet;
     if (!peer.front(&packet) || !makes_sense(packet.header)) {
       peers_.fail(peer, Status{Code::corrupt, peer.rank, "a damaged packet"});
       return any;
     }
     handle(peer, packet);
-    peer.pop();
+    peer.pop(packet);
     any = true;
   }
   return any;

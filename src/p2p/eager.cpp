@@ -83,6 +83,16 @@ void Eager::receive_more(Peer& peer, const Packet& packet) noexcept {
     received(*receive, peer, train.header);
 }
 
+void Eager::take_kept(Arrival* arrival, void* buffer) noexcept {
+  const Header header = arrival->header;
+  counts_.held_bytes -= header.bytes;
+  fabric_.spend(Work::copy, header.bytes);
+  copy_small(buffer, arrival->payload, header.bytes);
+  Peer& peer = *arrival->from;
+  FramePool::release(arrival);
+  delivered(peer, header);
+}
+
 void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
   const Header header = arrival->header;
   Peer& peer = *arrival->from;
@@ -104,8 +114,8 @@ void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
   }
 }
 
-/// All data of the message is where it was wanted.
-void Eager::received(Transfer& receive, Peer& peer, const Header& header) noexcept {
+/// All data of the message is where it was wanted: its sender may send as much again.
+void Eager::delivered(Peer& peer, const Header& header) noexcept {
   if (peer.rank == fabric_.rank()) {
     peer.delivered += cost_of(header.bytes);
   } else {
@@ -113,6 +123,10 @@ void Eager::received(Transfer& receive, Peer& peer, const Header& header) noexce
     if (header.kind == PacketKind::eager_synchronous)
       outbox_.finish(peer, header.transfer, Status::success());
   }
+}
+
+void Eager::received(Transfer& receive, Peer& peer, const Header& header) noexcept {
+  delivered(peer, header);
   transfers_.complete(receive, Status::success());
 }
 

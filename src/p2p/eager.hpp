@@ -57,10 +57,13 @@ class Eager {
   void receive(Transfer& receive, Peer& peer, const Header& header, const void* payload) noexcept;
   /// The next part of the message before. That message may have been given up meanwhile.
   void receive_more(Peer& peer, const Packet& packet) noexcept;
+  /// Copies a message that was kept, all of it, to where there is room for it, and gives it up.
+  void take_kept(Arrival* arrival, void* buffer) noexcept;
   /// Gives a message that was kept to the receive that takes it.
   void receive_kept(Transfer& receive, Arrival* arrival) noexcept;
 
  private:
+  void delivered(Peer& peer, const Header& header) noexcept;
   void received(Transfer& receive, Peer& peer, const Header& header) noexcept;
 
   Fabric& fabric_;

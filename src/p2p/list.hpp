@@ -23,6 +23,11 @@ class List {
     (last_ != nullptr ? (last_->*kHook).next : first_) = &element;
     last_ = &element;
   }
+  void push_front(T& element) noexcept {
+    (element.*kHook) = {nullptr, first_};
+    (first_ != nullptr ? (first_->*kHook).previous : last_) = &element;
+    first_ = &element;
+  }
   void remove(T& element) noexcept {
     Hook<T>& hook = element.*kHook;
     (hook.previous != nullptr ? (hook.previous->*kHook).next : first_) = hook.next;

@@ -7,11 +7,9 @@ bool fits(int wanted, int tag) noexcept { return wanted == kAnyTag || wanted == 
 
 }  // namespace
 
-Lane& Matcher::lane(int source) noexcept {
-  if (source != last_source_ || last_lane_ == nullptr) {
-    last_lane_ = &lanes_[source];
-    last_source_ = source;
-  }
+Lane& Matcher::find_lane(int source) noexcept {
+  last_lane_ = &lanes_[source];
+  last_source_ = source;
   return *last_lane_;
 }
 

@@ -33,10 +33,17 @@ class Matcher {
   /// The message of which the peer speaks by this number of its own; nullptr: it is not here any
   /// more.
   Arrival* announced(const Peer& from, std::uint32_t transfer) noexcept;
+  /// True when a receive waits that could be given a message from `source`.
+  bool expects(int source) noexcept {
+    return !lane(source).posted.empty() || !from_any_.empty();
+  }
   Arrival* first_arrival() noexcept { return arrivals_.first(); }
 
  private:
-  Lane& lane(int source) noexcept;
+  Lane& lane(int source) noexcept {
+    return source == last_source_ && last_lane_ != nullptr ? *last_lane_ : find_lane(source);
+  }
+  Lane& find_lane(int source) noexcept;
 
   std::unordered_map<int, Lane> lanes_;  // by source; references to lanes stay valid
   Lane* last_lane_ = nullptr;            // the one that was used last, and its source

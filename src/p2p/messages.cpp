@@ -31,7 +31,7 @@ Messages::Messages(Engine& engine, ArenaHeap& heap, const Options& options) noex
       rendezvous_(engine, options_, transfers_, outbox_, counts_),
       sends_(fabric_, options_, peers_, transfers_, outbox_, unexpected_, eager_, rendezvous_,
              counts_),
-      receives_(contexts_, peers_, transfers_, eager_, rendezvous_),
+      receives_(fabric_, contexts_, peers_, transfers_, eager_, rendezvous_),
       delivery_(engine, contexts_, peers_, transfers_, unexpected_, eager_, rendezvous_, counts_),
       probes_(engine, contexts_, transfers_, receives_, delivery_),
       parting_(engine, backlog_, contexts_, peers_, transfers_, outbox_, unexpected_) {
@@ -92,9 +92,34 @@ bool Messages::send_now(Team& team, const void* data, std::size_t bytes, int des
   return eager_.send_now(team, data, bytes, destination, tag);
 }
 
+/// A rank that finds each message in its place may never wait: what else is under way is looked
+/// after now and then.
+bool Messages::take_at_once(Team& team, void* buffer, std::size_t room, int source, int tag,
+                            Receipt* out) noexcept {
+  constexpr std::uint32_t kReceivesPerLook = 64;
+  if (!receives_.receive_now(team, buffer, room, source, tag, out)) return false;
+  if (++taken_at_once_ % kReceivesPerLook == 0) {
+    delivery_.poll(nullptr);
+    engine_.poll();
+  }
+  return true;
+}
+
+bool Messages::receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+                           Receipt* out) noexcept {
+  Entry guard(engine_, backlog_);
+  return take_at_once(team, buffer, room, source, tag, out);
+}
+
 Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
                           int tag) noexcept {
   Entry guard(engine_, backlog_);
+  if (const Peer* const peer = receives_.next_from(team, source, tag)) {
+    for (std::uint32_t spins = engine_.policy().spins; spins != 0 && !peer->arrived(); --spins)
+      cpu_pause();
+  }
+  Receipt at_once;
+  if (take_at_once(team, buffer, room, source, tag, &at_once)) return at_once;
   use();
   const Wish wish = Wish::receive(team, buffer, room, source, tag);
   if (const Status status = check(wish); !status.ok()) return {.status = status};

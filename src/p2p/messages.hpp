@@ -72,6 +72,12 @@ class Messages {
   /// For standard and ready sends; without a transfer, so it costs less than start_send().
   bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
 
+  /// Receives a message that has come already, all of it, and that there is room for. False:
+  /// nothing was done, and receive() or start_receive() will say more. Without a transfer, so it
+  /// costs less than start_receive(). `*out` must be new.
+  bool receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+                   Receipt* out) noexcept;
+
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
   // success. The outcome of a transfer that could not be carried out is in its receipt.
 
@@ -145,6 +151,8 @@ class Messages {
 
  private:
   void use() noexcept;
+  bool take_at_once(Team& team, void* buffer, std::size_t room, int source, int tag,
+                    Receipt* out) noexcept;
   Status check(const Wish& wish) const noexcept;
   Status prepare(const Wish& wish, Transfer** out) noexcept;
   Status start(const Wish& wish, Transfer** out) noexcept;
@@ -155,6 +163,7 @@ class Messages {
   Fabric& fabric_;
   Options options_;
   Counts counts_;
+  std::uint32_t taken_at_once_ = 0;
   Membership nobody_;  // of waits that depend on no rank
   Backlog backlog_;
   Transfers transfers_;

@@ -213,7 +213,7 @@ Status Peer::accept() noexcept {
   return status;
 }
 
-bool Peer::front(Packet* out) noexcept {
+bool Peer::front(Packet* out) const noexcept {
   const std::uint64_t value = flag().load(std::memory_order_relaxed);  // arrived() has acquired it
   const std::size_t lines = Flag::lines(value);
   if (lines == 0) {
@@ -221,20 +221,22 @@ bool Peer::front(Packet* out) noexcept {
     std::memcpy(&out->header, header, sizeof out->header);
     if (out->header.payload > kInlineBytes) return false;
     out->payload = header - padded(out->header.payload);
+    out->ring_read = ring_read;
     return true;
   }
-  if (Flag::wrapped(value)) ring_read += ring - ring_read % ring;
-  const std::size_t place = ring_read % ring;
+  const std::size_t left_out = Flag::wrapped(value) ? ring - ring_read % ring : 0;
+  const std::size_t place = (ring_read + left_out) % ring;
   if (lines * kCacheLine > ring - place) return false;
   const std::byte* const begin = area + kRing + place;
   std::memcpy(&out->header, begin + lines * kCacheLine - sizeof(Header), sizeof out->header);
   if (padded(out->header.payload) + sizeof(Header) > lines * kCacheLine) return false;
-  ring_read += lines * kCacheLine;
+  out->ring_read = ring_read + left_out + lines * kCacheLine;
   out->payload = begin;
   return true;
 }
 
-void Peer::pop() noexcept {
+void Peer::pop(const Packet& front) noexcept {
+  ring_read = front.ring_read;
   ++received;
   if (received - received_acknowledged >= kUnacknowledgedPackets ||
       ring_read - ring_acknowledged >= unacknowledged_bytes(ring))

@@ -46,6 +46,7 @@ struct Outgoing {
 struct Packet {
   Header header;  // a copy: the sender's process cannot change it while it is looked at
   const std::byte* payload;
+  std::uint64_t ring_read;  // how far the byte ring is read with it
 };
 
 struct Peer {
@@ -100,10 +101,10 @@ struct Peer {
   bool arrived() const noexcept {
     return flag().load(std::memory_order_acquire) >= Flag::least(received);
   }
-  /// False where what lies there is no packet: then its place is not left either.
-  bool front(Packet* out) noexcept;
+  /// The packet that has arrived; it stays. False where what lies there is none.
+  bool front(Packet* out) const noexcept;
   /// Done with the front packet: its place may be reused.
-  void pop() noexcept;
+  void pop(const Packet& front) noexcept;
   /// A receive has taken an eager message.
   void deliver(std::size_t payload) noexcept;
   /// Tells the peer how far this side is, as far as it does not know yet.

@@ -1,8 +1,69 @@
 #include "p2p/receives.hpp"
 
 #include "base/copy.hpp"
+#include "team/copy_small.hpp"
 
 namespace tutti::p2p {
+
+// ---- at once
+
+Peer* Receives::next_from(const Team& team, int source, int tag) const noexcept {
+  if (source < 0 || source >= team.size()) return nullptr;
+  Context* const context = Contexts::known(team);
+  Peer* const peer = peers_.known(team.job_rank(source));
+  if (context == nullptr || peer == nullptr || !peer->accepted() || !peer->lost.ok())
+    return nullptr;
+  Matcher& matcher = context->matcher;
+  return matcher.expects(source) || matcher.find(source, tag) != nullptr ? nullptr : peer;
+}
+
+bool Receives::receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+                           Receipt* out) noexcept {
+  Context* const context = Contexts::known(team);
+  if (context == nullptr || source < kAnySource || source >= team.size() || tag < kAnyTag)
+    return false;
+  if (Arrival* const arrival = context->matcher.find(source, tag))
+    return receive_kept(*arrival, buffer, room, out);
+  Peer* const peer = next_from(team, source, tag);
+  return peer != nullptr && peer->arrived() &&
+         receive_front(*peer, *context, buffer, room, source, tag, out);
+}
+
+bool Receives::receive_kept(Arrival& arrival, void* buffer, std::size_t room,
+                            Receipt* out) noexcept {
+  const Header& header = arrival.header;
+  if (header.kind != PacketKind::eager || header.bytes > room || arrival.local != nullptr ||
+      arrival.from->train.arrival == &arrival)
+    return false;
+  out->source = static_cast<int>(header.source);
+  out->tag = header.tag;
+  out->bytes = header.bytes;
+  arrival.context->matcher.remove(arrival);
+  eager_.take_kept(&arrival, buffer);
+  return true;
+}
+
+bool Receives::receive_front(Peer& peer, const Context& context, void* buffer, std::size_t room,
+                             int source, int tag, Receipt* out) noexcept {
+  Packet packet;
+  if (!peer.front(&packet)) return false;
+  const Header& header = packet.header;
+  if (header.kind != PacketKind::eager || header.bytes != header.payload || header.bytes > room ||
+      header.context[0] != context.id[0] || header.context[1] != context.id[1] ||
+      header.source != static_cast<std::uint32_t>(source) || (tag != kAnyTag && tag != header.tag))
+    return false;
+  fabric_.spend(Work::match, 0);
+  fabric_.spend(Work::copy, header.bytes);
+  copy_small(buffer, packet.payload, header.bytes);
+  out->source = source;
+  out->tag = header.tag;
+  out->bytes = header.bytes;
+  peer.pop(packet);
+  peer.deliver(header.bytes);
+  return true;
+}
+
+// ---- as they come
 
 void Receives::begin(Transfer& receive, bool watched) noexcept {
   transfers_.start(receive);

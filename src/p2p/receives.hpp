@@ -11,15 +11,24 @@ namespace tutti::p2p {
 
 class Receives {
  public:
-  Receives(Contexts& contexts, Peers& peers, Transfers& transfers, Eager& eager,
+  Receives(Fabric& fabric, Contexts& contexts, Peers& peers, Transfers& transfers, Eager& eager,
            Rendezvous& rendezvous) noexcept
-      : contexts_(contexts),
+      : fabric_(fabric),
+        contexts_(contexts),
         peers_(peers),
         transfers_(transfers),
         eager_(eager),
         rendezvous_(rendezvous) {}
   Receives(const Receives&) = delete;
   Receives& operator=(const Receives&) = delete;
+
+  /// Receives a message that has come already and is out of the ordinary in no way: kept here, or
+  /// at the front of its sender's ring. False: nothing was done. Otherwise `*out`, which must be
+  /// new, says what has come.
+  bool receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+                   Receipt* out) noexcept;
+  /// The peer whose next packet would be given to such a receive if it fits; nullptr: none.
+  Peer* next_from(const Team& team, int source, int tag) const noexcept;
 
   /// Begins a receive or a probe. `watched`: nobody waits in here for it, so that the progress
   /// thread may have to.
@@ -30,9 +39,13 @@ class Receives {
   void cancel(Transfer& receive) noexcept;
 
  private:
+  bool receive_kept(Arrival& arrival, void* buffer, std::size_t room, Receipt* out) noexcept;
+  bool receive_front(Peer& peer, const Context& context, void* buffer, std::size_t room, int source,
+                     int tag, Receipt* out) noexcept;
   void consume(Arrival* arrival, Transfer& receive) noexcept;
   void consume_local(Arrival* arrival, Transfer& send, Transfer& receive) noexcept;
 
+  Fabric& fabric_;
   Contexts& contexts_;
   Peers& peers_;
   Transfers& transfers_;

@@ -120,6 +120,7 @@ struct Transfer {
   bool streaming = false;           // its data comes in parts; counted in Peer::streams
   bool withdrawing = false;         // a cancellation is under way
   bool running = false;             // `task` brings it to its end
+  bool plain = true;                // what it has done so far has left nothing behind in it
   bool waited = false;              // its caller waits inside until it is over
   bool sender_waits = false;        // of a receive: so does the caller of its send
   std::byte* copy = nullptr;        // of a buffered send

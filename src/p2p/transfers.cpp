@@ -8,13 +8,31 @@
 
 namespace tutti::p2p {
 
+Transfers::~Transfers() {
+  sweep();
+  while (Transfer* transfer = kept_.pop_front()) destroy(transfer);
+}
+
 Status Transfers::make(Context& context, const Wish& wish, Transfer** out) noexcept {
+  if (Transfer* const kept = kept_.pop_front()) {
+    kept->want(context, wish);
+    *out = kept;
+    return Status::success();
+  }
   void* memory = engine_.frames().allocate(sizeof(Transfer));
   if (memory == nullptr) return Status::error(Code::no_memory, "out of memory");
   auto* transfer = new (memory) Transfer();
   transfer->want(context, wish);
   *out = transfer;
   return Status::success();
+}
+
+/// Most need nothing of what a large message needs, and are as new when they are over.
+void Transfers::give_back(Transfer* transfer) noexcept {
+  if (!transfer->plain || transfer->copy != nullptr) return destroy(transfer);
+  transfer->released = transfer->waited = transfer->sender_waits = false;
+  transfer->peer = nullptr;
+  kept_.push_front(*transfer);
 }
 
 void Transfers::destroy(Transfer* transfer) noexcept {
@@ -25,11 +43,11 @@ void Transfers::destroy(Transfer* transfer) noexcept {
 
 void Transfers::release(Transfer* transfer) noexcept {
   transfer->released = true;
-  if (!transfer->active()) destroy(transfer);
+  if (!transfer->active()) give_back(transfer);
 }
 
 void Transfers::destroy_garbage() noexcept {
-  for (Transfer* transfer : garbage_) destroy(transfer);
+  for (Transfer* transfer : garbage_) give_back(transfer);
   garbage_.clear();
 }
 
@@ -61,23 +79,23 @@ void Transfers::depend(Transfer& receive, Peer& peer) noexcept {
   peer.add_open(receive);
 }
 
+/// What a transfer needs whose other side must answer.
+void Transfers::put_away(Transfer& transfer) noexcept {
+  transfer.plain = false;
+  if (transfer.id != 0) ids_.take_back(transfer);
+  if (transfer.exposed) fabric_.withdraw(transfer.region);
+  if (transfer.pending) engine_.background().finished();
+  transfer.exposed = transfer.running = transfer.withdrawing = transfer.pending = false;
+}
+
 void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.posted) transfer.context->matcher.remove(transfer);
   if (transfer.open) transfer.peer->remove_open(transfer);
   if (transfer.wild) transfer.context->remove_wild(transfer);
-  if (transfer.id != 0) ids_.take_back(transfer);
-  if (transfer.exposed) {
-    fabric_.withdraw(transfer.region);
-    transfer.exposed = false;
-  }
   if (transfer.peer != nullptr) transfer.peer->forget(transfer);
-  transfer.running = false;
-  transfer.withdrawing = false;
+  if (transfer.id != 0 || transfer.exposed || transfer.running || transfer.pending) [[unlikely]]
+    put_away(transfer);
   if (!status.ok()) transfer.outcome.status = status;
-  if (transfer.pending) {
-    transfer.pending = false;
-    engine_.background().finished();
-  }
   if (transfer.active()) --unfinished_;
   const bool released = transfer.released;
   transfer.ended.store(transfer.started, std::memory_order_release);

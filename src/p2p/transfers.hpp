@@ -18,12 +18,14 @@ class Transfers {
  public:
   Transfers(Engine& engine, const Options& options) noexcept
       : engine_(engine), fabric_(engine.fabric()), options_(options) {}
-  ~Transfers() { sweep(); }
+  ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  /// An inactive one, from the engine's frame pool.
+  /// An inactive one: one that was given back, or new from the engine's frame pool.
   Status make(Context& context, const Wish& wish, Transfer** out) noexcept;
+  /// Keeps an inactive one for make().
+  void give_back(Transfer* transfer) noexcept;
   static void destroy(Transfer* transfer) noexcept;
   /// The host has given it up: it goes once it is over.
   void release(Transfer* transfer) noexcept;
@@ -60,12 +62,14 @@ class Transfers {
 
  private:
   void destroy_garbage() noexcept;
+  void put_away(Transfer& transfer) noexcept;
 
   Engine& engine_;
   Fabric& fabric_;
   const Options& options_;
   Ids ids_;
   std::vector<Transfer*> garbage_;  // released and over
+  List<Transfer, &Transfer::in_lane> kept_;
   std::size_t unfinished_ = 0;
 };
 

@@ -36,6 +36,17 @@ def test_program(program, libraries, mpi, source, ranks, tutti):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_traffic(program, libraries, mpi, threads):
+    """Random messages on communicators of all kinds at once, tutti's and the MPI's. The seed is printed."""
+    which = mpis.ANY[mpi]
+    result = mpis.start(which, 3, [program(which, "traffic.c"), "0", "20", threads], True, {"TUTTI_P2P": "1"})
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("source", ["messages.c", "progress.c"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_protocol(program, libraries, protocol, source):

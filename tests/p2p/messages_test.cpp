@@ -313,6 +313,110 @@ TEST(Modes, PersistentTransfersStartAgain) {
   });
 }
 
+/// Sends `tags` in this order, each message with its place in it, before the other rank looks.
+void send_in_order(Rank& r, const std::vector<int>& tags) {
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    const int place = static_cast<int>(i);
+    ASSERT_TRUE(r.job.messages().send(r.team, &place, sizeof place, 1, tags[i]).ok());
+  }
+  barrier(r);
+}
+
+TEST(AtOnce, MessagesComeInTheirOrder) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    if (r.rank == 0) return send_in_order(r, {9, 1, 2, 1, 3});
+    int place = -1;
+    EXPECT_TRUE(messages.receive(r.team, &place, sizeof place, 0, 9).status.ok());
+    barrier(r);
+    // The last is received first: the others are here from now on.
+    EXPECT_TRUE(messages.receive(r.team, &place, sizeof place, 0, 3).status.ok());
+    EXPECT_EQ(place, 4);
+    Receipt receipt;
+    EXPECT_FALSE(messages.receive_now(r.team, &place, sizeof place, 0, 4, &receipt));
+    EXPECT_FALSE(messages.receive_now(r.team, &place, 3, 0, 1, &receipt)) << "no room";
+    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, 0, 1, &receipt));
+    EXPECT_EQ(place, 1);
+    EXPECT_EQ(receipt.source, 0);
+    EXPECT_EQ(receipt.tag, 1);
+    EXPECT_EQ(receipt.bytes, sizeof place);
+    ASSERT_TRUE(
+        messages.receive_now(r.team, &place, sizeof place, kAnySource, kAnyTag, &receipt));
+    EXPECT_EQ(place, 2);
+    EXPECT_EQ(receipt.tag, 2);
+    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, 0, kAnyTag, &receipt));
+    EXPECT_EQ(place, 3);
+    EXPECT_EQ(counts(r).held_bytes, 0U);
+  });
+}
+
+TEST(AtOnce, AReceiveFromAnybodyIsNotPassedOver) {
+  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+    Messages& messages = r.job.messages();
+    int first = -1, second = -1;
+    Transfer* any = nullptr;
+    if (r.rank == 1) {
+      EXPECT_TRUE(messages.receive(r.team, &first, sizeof first, 0, 9).status.ok());
+      ASSERT_TRUE(
+          messages.start_receive(r.team, &first, sizeof first, kAnySource, kAnyTag, &any).ok());
+    } else {
+      ASSERT_TRUE(messages.send(r.team, &first, sizeof first, 1, 9).ok());
+    }
+    barrier(r);
+    if (r.rank == 0) return send_in_order(r, {1, 1});
+    barrier(r);
+    Receipt receipt;
+    if (any->active())
+      EXPECT_FALSE(messages.receive_now(r.team, &second, sizeof second, 0, 1, &receipt));
+    EXPECT_TRUE(messages.receive(r.team, &second, sizeof second, 0, 1).status.ok());
+    EXPECT_TRUE(messages.wait(*any).status.ok());
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(second, 1);
+    messages.release(any);
+  });
+}
+
+// Rank 0 only takes what lies there already; what rank 2 waits for needs more.
+TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
+  test::run_threads(3, settings_of(Rendezvous::write), [](Rank& r) {
+    constexpr int kInARow = 128;
+    Messages& messages = r.job.messages();
+    std::vector<std::byte> large = pattern(std::size_t{1} << 20, r.rank);
+    int over = 0;
+    if (r.rank == 0) {
+      Transfer* slow = nullptr;
+      ASSERT_TRUE(messages.receive(r.team, &over, sizeof over, 1, 0).status.ok());
+      ASSERT_TRUE(messages.start_receive(r.team, large.data(), large.size(), 2, 1, &slow).ok());
+      while (over == 0) {
+        for (int i = 0; i < kInARow; ++i) {
+          Receipt receipt;
+          while (!messages.receive_now(r.team, &over, sizeof over, 1, 0, &receipt))
+            std::this_thread::yield();
+        }
+        ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 3).ok());
+      }
+      EXPECT_TRUE(messages.wait(*slow).status.ok());
+      EXPECT_EQ(large, pattern(large.size(), 2));
+      messages.release(slow);
+    } else if (r.rank == 1) {  // until rank 2 says that its message has gone
+      Receipt receipt;
+      Transfer* stop = nullptr;
+      ASSERT_TRUE(messages.start_receive(r.team, nullptr, 0, 2, 2, &stop).ok());
+      ASSERT_TRUE(messages.send(r.team, &over, sizeof over, 0, 0).ok());
+      while (over == 0) {
+        over = messages.test(*stop, &receipt) ? 1 : 0;
+        for (int i = 0; i < kInARow; ++i)
+          ASSERT_TRUE(messages.send(r.team, &over, sizeof over, 0, 0).ok());
+        ASSERT_TRUE(messages.receive(r.team, nullptr, 0, 0, 3).status.ok());
+      }
+      messages.release(stop);
+    } else {
+      ASSERT_TRUE(messages.send(r.team, large.data(), large.size(), 0, 1).ok());
+      ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 2).ok());
+    }
+  });
+}
+
 TEST(Modes, ExchangeGoesRoundARing) {
   test::run_threads(5, settings_of(Rendezvous::automatic), [](Rank& r) {
     Messages& messages = r.job.messages();

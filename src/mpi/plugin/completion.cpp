@@ -51,8 +51,9 @@ struct Finished {
 Finished finish(MPI_Request* handle, MPI_Status* status) {
   Request* request = request_of(*handle);
   Finished result;
-  if (request->sent) {
-    describe_sent(status);
+  if (request->at_once) {
+    describe_at_once(*request, status);
+    free_request(request);
     *handle = MPI_REQUEST_NULL;
     return result;
   }
@@ -160,7 +161,7 @@ void relax(std::uint32_t* round) {
 }
 
 void wait_for(Request& request) {
-  if (!request.started || request.sent) return;
+  if (!request.started || request.at_once) return;
   if (request.transfer != nullptr) return wait_for_message(request);
   note_wait(request);
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
@@ -236,14 +237,21 @@ int handle_Waitall(int count, MPI_Request* requests, MPI_Status* statuses) {
   }
   // Waiting for ours pumps the host, so the order does not matter.
   if (count > 1) expect_all(count, requests);
+  int own = 0;
   for (int i = 0; i < count; ++i) {
-    if (is_own(requests[i])) wait_for(*request_of(requests[i]));
+    if (!is_own(requests[i])) continue;
+    ++own;
+    wait_for(*request_of(requests[i]));
+  }
+  Outcomes outcomes(statuses);
+  if (own == count) {
+    finish_all(count, requests, statuses, &outcomes);
+    return outcomes.result(MPI_SUCCESS, {});
   }
   NativePart part(count, requests);
-  Outcomes outcomes(statuses);
   finish_all(count, requests, statuses, &outcomes);
   int code = MPI_SUCCESS;
-  if (part.count() > 0) {
+  {
     const NativeCall inside;
     code = native.Waitall(part.count(), part.requests(), part.statuses());
   }
@@ -405,8 +413,8 @@ int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status
   if (!is_own(request)) return native.Request_get_status(request, flag, status);
   *flag = look(request);
   Request& own = *request_of(request);
-  if (own.sent) {
-    describe_sent(status);
+  if (own.at_once) {
+    describe_at_once(own, status);
   } else if (*flag && own.started && own.transfer != nullptr) {
     static_cast<void>(settle_message(own).ok());  // its outcome is Wait's and Test's to tell
     describe_message(own, status);
@@ -550,7 +558,7 @@ int handle_Startall(int count, MPI_Request* requests) {
 int handle_Cancel(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Cancel(handle);
   Request* request = request_of(*handle);
-  if (request->sent) return MPI_SUCCESS;  // too late
+  if (request->at_once) return MPI_SUCCESS;  // too late
   if (request->transfer == nullptr || request->sending != nullptr)
     return fail(request, MPI_ERR_REQUEST);
   if (request->started) state.messages->cancel(*request->transfer);

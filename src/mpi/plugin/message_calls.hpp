@@ -98,19 +98,20 @@ int receive_blocking(const char* call, Comm* comm, const End& end, const Data& d
 
 // ---- non-blocking and persistent ones
 
-/// A request of a message on `comm`; nullptr: no memory.
-Request* make_request(const char* call, Comm& comm, bool persistent) noexcept;
+/// Makes a new request one of a message on `comm`.
+void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept;
 /// Starts its send or receive, or prepares it where it is persistent.
 Status make_send(Request& request, SendMode mode, const End& end, const Data& data,
                  bool copied) noexcept;
 Status make_receive(Request& request, const End& end, const Data& data) noexcept;
 
-/// Makes a request with `make(request)`, and gives it to the program.
+/// Makes a message of a new request (nullptr: no memory) with `make(request)`, and gives it to the
+/// program.
 template <class Make>
-int hand_out(const char* call, Comm& comm, bool persistent, std::size_t bytes, MPI_Request* out,
-             Make&& make) {
-  Request* request = make_request(call, comm, persistent);
+int hand_out(Request* request, const char* call, Comm& comm, bool persistent, std::size_t bytes,
+             MPI_Request* out, Make&& make) {
   if (request == nullptr) return raise(comm, call, kNoMemory);
+  dedicate(*request, call, comm, persistent);
   const Status status = persistent
                             ? make(*request)
                             : counted(call, way_of(bytes), bytes, [&] { return make(*request); });

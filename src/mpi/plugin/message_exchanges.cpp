@@ -48,7 +48,8 @@ int run_isendrecv(const char* call, const End& out, const End& in, bool copied, 
     return pass_on(call, comm, std::max(sends, receives), call_native);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
     return pass(call, in_report(sends, handle), call_native);
-  return hand_out(call, *comm, false, sent.bytes, made, [&](Request& request) {
+  Request* const fresh = allocate_request();
+  return hand_out(fresh, call, *comm, false, sent.bytes, made, [&](Request& request) {
     Status status;
     // What is sent is copied first: the buffer may be the one that is received into.
     if (copied && sends == Reason::none) {

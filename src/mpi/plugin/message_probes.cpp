@@ -53,11 +53,12 @@ Request* own_message(const MPI_Message* message) noexcept {
 
 int hand_out_message(const char* call, MPI_Comm handle, p2p::Arrival* arrival, MPI_Message* out) {
   Comm& comm = *find_messages(handle);
-  Request* request = make_request(call, comm, false);
+  Request* request = allocate_request();
   if (request == nullptr) {
     state.messages->discard(arrival);
     return raise(comm, call, kNoMemory);
   }
+  dedicate(*request, call, comm, false);
   request->message = arrival;
   *out = as_message(handle_of(*request));
   return MPI_SUCCESS;

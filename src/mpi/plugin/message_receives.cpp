@@ -34,6 +34,19 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
 
 namespace {
 
+/// True when the message has come already: the request is then over.
+bool receive_at_once(Request& request, const char* call, const Comm& comm, const End& end,
+                     const Data& data) noexcept {
+  const double begin = state.report ? now() : 0;
+  if (!state.messages->receive_now(*comm.team, data.user, data.bytes, source_of(end.peer),
+                                   tag_of(end.tag), &request.found))
+    return false;
+  request.at_once = request.started = true;
+  if (state.report) [[unlikely]]
+    count_taken(call, "eager", data.bytes, now() - begin);
+  return true;
+}
+
 template <class NativeFunction>
 int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle, MPI_Request* out,
               NativeFunction&& call_native) {
@@ -41,8 +54,14 @@ int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle
   Data data;
   const Reason reason = read_receive(comm, end, &data);
   if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
-  return hand_out(call, *comm, persistent, data.bytes, out,
-                  [&](Request& request) { return make_receive(request, end, data); });
+  Request* const request = allocate_request();
+  if (request != nullptr && !persistent && data.dense() &&
+      receive_at_once(*request, call, *comm, end, data)) {
+    *out = handle_of(*request);
+    return MPI_SUCCESS;
+  }
+  return hand_out(request, call, *comm, persistent, data.bytes, out,
+                  [&](Request& made) { return make_receive(made, end, data); });
 }
 
 // ---- entry points: message_NAME(the arguments of MPI_NAME, the MPI's own call)

@@ -71,7 +71,7 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
       return MPI_SUCCESS;
     }
   }
-  return hand_out(call, *comm, persistent, data.bytes, out,
+  return hand_out(allocate_request(), call, *comm, persistent, data.bytes, out,
                   [&](Request& request) { return make_send(request, mode, end, data, false); });
 }
 

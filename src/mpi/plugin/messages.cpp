@@ -16,14 +16,11 @@ int largest_tag = INT_MAX;
 
 // ---- requests
 
-Request* make_request(const char* call, Comm& comm, bool persistent) noexcept {
-  Request* request = allocate_request();
-  if (request == nullptr) return nullptr;
-  request->comm = &comm;
-  request->call = call;
-  request->persistent = persistent;
+void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept {
+  request.comm = &comm;
+  request.call = call;
+  request.persistent = persistent;
   retain(&comm);
-  return request;
 }
 
 void expect_message(Request& request) noexcept {
@@ -81,8 +78,12 @@ void describe_message(const Request& request, MPI_Status* status) noexcept {
   }
 }
 
-void describe_sent(MPI_Status* status) noexcept {
-  if (status != MPI_STATUS_IGNORE) set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+void describe_at_once(const Request& request, MPI_Status* status) noexcept {
+  if (!request.sent) {
+    set_received(status, request.found);
+  } else if (status != MPI_STATUS_IGNORE) {
+    set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+  }
 }
 
 // ---- the end

@@ -18,8 +18,8 @@ Status start_message(Request& request) noexcept;
 void release_message(Request& request) noexcept;
 /// What MPI_Wait says of it, without MPI_ERROR. `status` may be MPI_STATUS_IGNORE.
 void describe_message(const Request& request, MPI_Status* status) noexcept;
-/// What MPI_Wait says of a send.
-void describe_sent(MPI_Status* status) noexcept;
+/// The same of one that was over when its call returned.
+void describe_at_once(const Request& request, MPI_Status* status) noexcept;
 
 /// Waits until what was sent on `comm` with MPI_Bsend has left.
 void finish_buffered(const Comm& comm) noexcept;

@@ -19,13 +19,10 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr std::uint32_t kChunk = 1024;
+constexpr std::uint32_t kChunk = kRequestChunk;
 constexpr std::uint32_t kSent = 0;  // the index of sent_request()
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-// Requests by index, in chunks that never move. A chunk pointer is written once, under `mutex`, and
-// read by threads that hold a handle of that chunk, which they got after it was written.
-std::atomic<Request*> chunks[kMostRequests / kChunk];
 std::uint32_t chunk_count = 0;    // guarded by mutex
 std::uint32_t free_list = kNone;  // guarded by mutex
 std::vector<Request*> abandoned;  // guarded by mutex
@@ -77,14 +74,10 @@ bool add_chunk() {
   }
   if (chunk_count == 0) {
     free_list = requests[kSent].next_free;
-    requests[kSent].sent = requests[kSent].started = true;
+    requests[kSent].sent = requests[kSent].at_once = requests[kSent].started = true;
   }
-  chunks[chunk_count++].store(requests, std::memory_order_release);
+  request_chunks[chunk_count++].store(requests, std::memory_order_release);
   return true;
-}
-
-Request* at(std::uint32_t index) noexcept {
-  return &chunks[index / kChunk].load(std::memory_order_acquire)[index % kChunk];
 }
 
 // Frees abandoned requests whose operations are over.
@@ -108,7 +101,7 @@ void for_each_request(Visit&& visit) {
     count = chunk_count;
   }
   for (std::uint32_t i = 0; i < count * kChunk; ++i) {
-    Request* request = at(i);
+    Request* request = request_at(i);
     if (request->operation != nullptr || request->transfer != nullptr ||
         request->message != nullptr)
       visit(request);
@@ -144,22 +137,23 @@ void tell_never_completed() noexcept try {
 }  // namespace
 
 std::uintptr_t handle_range = 0;
+std::atomic<Request*> request_chunks[kMostRequests / kRequestChunk];
 
 Request* allocate_request() noexcept {
   if (!abandoned.empty()) reap();
   const Lock lock;
   if (free_list == kNone && !add_chunk()) return nullptr;
-  Request* request = at(free_list);
+  Request* request = request_at(free_list);
   free_list = request->next_free;
   return request;
 }
 
 Request* sent_request() noexcept {
-  if (chunks[0].load(std::memory_order_acquire) == nullptr) {
+  if (request_chunks[0].load(std::memory_order_acquire) == nullptr) {
     const Lock lock;
     if (chunk_count == 0 && !add_chunk()) return nullptr;
   }
-  return at(kSent);
+  return request_at(kSent);
 }
 
 void free_request(Request* request) noexcept {
@@ -172,14 +166,10 @@ void free_request(Request* request) noexcept {
   if (request->transfer != nullptr || request->message != nullptr) release_message(*request);
   if (request->comm != nullptr) release(request->comm);
   request->comm = nullptr;
-  request->persistent = request->started = false;
+  request->persistent = request->started = request->at_once = false;
   const Lock lock;
   request->next_free = free_list;
   free_list = request->index;
-}
-
-Request* request_of(MPI_Request handle) noexcept {
-  return at(static_cast<std::uint32_t>((key(handle) - first_handle()) / kHandleBytes));
 }
 
 MPI_Request handle_of(const Request& request) noexcept {
@@ -193,7 +183,8 @@ int fortran_index(const Request& request) noexcept {
 Request* request_of_fortran(int index) noexcept {
   const std::uint32_t offset = static_cast<std::uint32_t>(index) - Abi::kFirstRequest;
   if (offset >= kMostRequests) return nullptr;
-  return chunks[offset / kChunk].load(std::memory_order_acquire) != nullptr ? at(offset) : nullptr;
+  const bool made = request_chunks[offset / kChunk].load(std::memory_order_acquire) != nullptr;
+  return made ? request_at(offset) : nullptr;
 }
 
 void abandon(Request* request) noexcept {

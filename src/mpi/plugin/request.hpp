@@ -1,6 +1,7 @@
 // Requests of tutti's: handles that the program cannot tell from the MPI's, one compare for us.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -27,7 +28,9 @@ struct Request {
   bool receives = false;       // transfer is a receive
   bool nobody = false;         // the status says that it is one from MPI_PROC_NULL
   bool settled = false;        // what has been received is in the user's memory
-  bool sent = false;           // the one that stands for all messages that have left at once
+  bool at_once = false;  // a message that was over when its call returned; nothing else is set
+  bool sent = false;     // at_once, and the one that stands for all that have been sent so
+  Receipt found;         // at_once: what has been received
   const char* call = nullptr;  // "MPI_Iallreduce"
   std::uint64_t number = 0;    // of a collective on the communicator, for the record
   bool persistent = false;
@@ -57,8 +60,18 @@ Request* allocate_request() noexcept;
 Request* sent_request() noexcept;
 /// Gives a request back; drops its operation and its communicator. Thread-safe.
 void free_request(Request* request) noexcept;
+/// Requests by index, in chunks that never move. A chunk's pointer is written once, under a lock,
+/// and read by threads that hold a handle of that chunk, which they got after it was written.
+inline constexpr std::uint32_t kRequestChunk = 1024;
+extern std::atomic<Request*> request_chunks[kMostRequests / kRequestChunk];
+inline Request* request_at(std::uint32_t index) noexcept {
+  return &request_chunks[index / kRequestChunk].load(
+      std::memory_order_acquire)[index % kRequestChunk];
+}
 /// The request of an own handle. Thread-safe.
-Request* request_of(MPI_Request handle) noexcept;
+inline Request* request_of(MPI_Request handle) noexcept {
+  return request_at(static_cast<std::uint32_t>((key(handle) - first_handle()) / kHandleBytes));
+}
 MPI_Request handle_of(const Request& request) noexcept;
 
 /// Fortran's number of an own handle, and back (nullptr when `index` is none of ours).
@@ -67,7 +80,7 @@ Request* request_of_fortran(int index) noexcept;
 
 /// True when the operation is over or was never started.
 inline bool is_complete(const Request& request) noexcept {
-  if (!request.started || request.sent) return true;
+  if (!request.started || request.at_once) return true;
   if (request.operation != nullptr) return !active(*request.operation);
   return !request.transfer->active() && (request.sending == nullptr || !request.sending->active());
 }
