@@ -43,6 +43,9 @@ CLAIMS = [
     Claim("via.allreduce.16.4B", "allreduce", 4, "degree_k:degree=3", "sendrecv_binomial", 16, 16, "via2003", "38 % less"),
     Claim("via.allreduce.16.4KB", "allreduce", 4096, "degree_k:degree=1", "sendrecv_binomial", 16, 16, "via2003",
           "9 % less"),
+    *(Claim(f"allgather, {nodes} x 2", "allgather", size, "shared_buffer", "sendrecv_recursive_doubling:packet=5120", 2 * nodes,
+            nodes, "ib2006", f"{factor} times as fast at best")
+      for nodes, factor in ((16, 1.97), (32, 1.82)) for size in (256, 512)),
     *(Claim("allgather overlap, 16 x 2", "allgather", size, "shared_buffer", "shared_buffer:overlap=0", 32, 16, "ib2006",
             "30 and 43 % faster at best, 32 x 2") for size in (1024, 16384)),
 ]

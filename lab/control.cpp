@@ -79,6 +79,10 @@ std::string Switch::answer_to(const std::string& command, const std::vector<int>
 }
 
 std::string Switch::set(const std::string& name, double value) {
+  if (name == "groups") {
+    carries_groups_ = value != 0;
+    return "ok";
+  }
   Conditions conditions = network_.conditions();
   if (name == "latency_ns")
     conditions.latency = static_cast<Nanoseconds>(value);

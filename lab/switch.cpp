@@ -114,6 +114,12 @@ bool Switch::handle(Source source, int value) {
 // ---- frames
 // ----------------------------------------------------------------------------------------
 
+/// IP multicast, of either version.
+static bool is_to_group(const std::uint8_t* address) noexcept {
+  return (address[0] == 0x01 && address[1] == 0x00 && address[2] == 0x5e) ||
+         (address[0] == 0x33 && address[1] == 0x33);
+}
+
 void Switch::read_frames(int port) {
   static std::uint8_t buffer[kLargestFrame];
   const int tap = nodes_[static_cast<std::size_t>(port)].tap;
@@ -125,8 +131,9 @@ void Switch::read_frames(int port) {
         Frame{std::vector<std::uint8_t>(buffer, buffer + bytes), bytes - kTapHeaderBytes});
     const std::uint8_t* to = buffer + kTapHeaderBytes;
     const Nanoseconds now = now_ns();
-    if ((to[0] & 1) !=
-        0) {  // broadcast and multicast go to everybody, as in a switch without snooping
+    if (!carries_groups_ && is_to_group(to)) continue;
+    // Broadcast and multicast go to everybody, as in a switch without snooping.
+    if ((to[0] & 1) != 0) {
       for (int other = 0; other < network_.ports(); ++other) {
         if (other != port) network_.submit(port, other, frame, now);
       }

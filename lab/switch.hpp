@@ -25,7 +25,8 @@ class Switch {
  public:
   /// `control`: SOCK_SEQPACKET; each command is one message and gets one answer. Commands:
   /// counters, reset, cut PORT, heal PORT, cut-link A B, heal-link A B, kill PORT, clear PORT, set
-  /// NAME VALUE, connect PORT (with the descriptor of a client's connection).
+  /// NAME VALUE (a condition, or groups: 0 drops IP multicast), connect PORT (with the descriptor
+  /// of a client's connection).
   Switch(int control, std::vector<NodeHandle> nodes, const Conditions& conditions);
   ~Switch();
   Switch(const Switch&) = delete;
@@ -62,6 +63,7 @@ class Switch {
   Lateness lateness_;
   std::uint64_t unknown_ = 0;  // frames for nobody
   std::uint64_t refused_ = 0;  // frames that a node's device did not take
+  bool carries_groups_ = true;  // IP multicast
   bool over_ = false;
 };
 

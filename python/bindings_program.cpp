@@ -36,9 +36,11 @@ tutti::sim::Action action_of(const ActionTuple& tuple) {
   } else if (kind == "wait" || kind == "block") {
     action.kind = kind == "wait" ? Kind::wait : Kind::block;
     action.requests = request;
+  } else if (kind == "mark") {
+    action.kind = Kind::mark;
   } else {
-    throw std::invalid_argument("actions are compute, send, receive, wait and block, not '" + kind +
-                                "'");
+    throw std::invalid_argument("actions are compute, send, receive, wait, block and mark, not '" +
+                                kind + "'");
   }
   return action;
 }
@@ -51,7 +53,7 @@ std::vector<double> microseconds(const std::vector<tutti::sim::Time>& times) {
 }
 
 /// A program of point-to-point messages: a list of actions a rank. A dict: by rank waited_us,
-/// blocked_us and finished_us; interrupts, rendezvous (messages) and events.
+/// blocked_us, marked_us and finished_us; interrupts, rendezvous (messages) and events.
 nb::dict run_program(const std::string& protocol, const std::string& profile, int nodes,
                      int ranks_per_node, const std::vector<std::vector<ActionTuple>>& actions,
                      std::size_t eager) {
@@ -71,6 +73,7 @@ nb::dict run_program(const std::string& protocol, const std::string& profile, in
   nb::dict result;
   result["waited_us"] = microseconds(times.waited);
   result["blocked_us"] = microseconds(times.blocked);
+  result["marked_us"] = microseconds(times.marked);
   result["finished_us"] = microseconds(times.finished);
   result["interrupts"] = times.interrupts;
   result["rendezvous"] = times.rendezvous;

@@ -168,6 +168,13 @@ std::vector<std::tuple<std::string, std::string, std::int64_t, std::string>> can
   return lines;
 }
 
+tutti::model::Case parse_case(const std::string& text) {
+  if (text == "best") return tutti::model::Case::best;
+  if (text == "worst") return tutti::model::Case::worst;
+  if (text == "uncontended") return tutti::model::Case::uncontended;
+  throw std::invalid_argument("cases are best, worst and uncontended, not '" + text + "'");
+}
+
 tutti::sim::Progress parse_progress(const std::string& text) {
   if (text == "blocking") return tutti::sim::Progress::blocking;
   if (text == "host") return tutti::sim::Progress::host;
@@ -516,10 +523,9 @@ void bind_simulation(nb::module_& module) {
                return tutti::model::send_receive(load_profile(path), bytes, packet);
              });
   module.def("model_allreduce", [](const std::string& path, int nodes, std::size_t bytes,
-                                   int degree, bool worst) {
+                                   int degree, const std::string& which) {
     if (degree < 1) throw std::invalid_argument("the degree must be 1 or more");
-    return tutti::model::allreduce(load_profile(path), nodes, bytes, degree,
-                                   worst ? tutti::model::Case::worst : tutti::model::Case::best);
+    return tutti::model::allreduce(load_profile(path), nodes, bytes, degree, parse_case(which));
   });
   module.def("model_recursive_doubling", &tutti::model::recursive_doubling, "ts"_a, "tw"_a, "m"_a,
              "p"_a);

@@ -152,6 +152,7 @@ struct Algorithm {
   const char* source;                 // paper and section, or what it is known as
   const char* former_name = nullptr;  // that TUTTI_ALG and rules still take
   bool casts = false;      // wants Team::open_multicast() on all members before one of them casts
+  bool watched = false;    // CastWatch numbers its calls
   bool offloaded = false;  // runs elsewhere: takes no place in the team's own order
 
   bool left_to_host() const noexcept { return run == nullptr; }

@@ -26,8 +26,11 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  /// The next place in the team's order. `items`: stream items that the collective will use.
-  void take_place(std::uint64_t items) noexcept { ticket_ = team.take_ticket(items); }
+  /// The next place in the team's order. `items`: stream items that the collective will use;
+  /// `watched`: Algorithm::watched.
+  void take_place(std::uint64_t items, bool watched) noexcept {
+    ticket_ = team.take_ticket(items, watched);
+  }
   const Ticket& ticket() const noexcept { return ticket_; }
 
   Team& team;

@@ -22,6 +22,7 @@ class Team;        // a group of ranks with its own state (src/team/team.hpp)
 struct Choice;     // an algorithm with its parameters (src/select/select.hpp)
 struct TrialCell;  // what trials know of a kind of call (src/select/online.hpp)
 struct Learnt;     // what a trial has shown (src/select/kept.hpp)
+struct CastTotals;  // of broadcasts by multicast (src/team/cast_watch.hpp)
 class Operation;   // a collective in flight, or a persistent one between two starts
 
 /// What the host runtime supplies. All functions are called on the thread that created the job,
@@ -179,6 +180,8 @@ class Job {
   virtual Status took(Team& team, std::uint64_t ns) noexcept = 0;
   /// What trials have shown so far, on teams that this process is a member of.
   virtual const std::vector<Learnt>& learnt() const noexcept = 0;
+  /// What has become of this process's broadcasts by multicast.
+  virtual const CastTotals& cast_totals() const noexcept = 0;
   /// Keeps it for the next run, where the settings say so. Local; for one rank of the job.
   virtual void keep_learnt() const = 0;
 

@@ -76,6 +76,7 @@ class JobImpl final : public Job {
   }
   Status took(Team& team, std::uint64_t ns) noexcept override;
   const std::vector<Learnt>& learnt() const noexcept override { return learnt_; }
+  const CastTotals& cast_totals() const noexcept override { return resources_.casts; }
   void keep_learnt() const override;
   Left left(const Team& team, const Call& call) noexcept override;
   const char* algorithm(const Team& team, const Call& call) noexcept override;

@@ -67,7 +67,8 @@ class Dispatcher final : public CollectiveRunner {
   /// Takes the collective's place in the order of its team. All members do so in one order.
   static void take_place(Collective& collective, const Choice& choice) noexcept {
     if (choice.algorithm->offloaded) return;
-    collective.take_place(items(collective.team, collective.call, choice));
+    collective.take_place(items(collective.team, collective.call, choice),
+                          choice.algorithm->watched);
   }
   /// The task of a collective that has its place. Both must outlive it.
   static Task task(Collective& collective, const Choice& choice) noexcept {

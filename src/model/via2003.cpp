@@ -32,12 +32,14 @@ double allreduce(const sim::Network& n, int nodes, std::size_t bytes, int degree
   if (nodes < 2) return 0;
   const double fold = us(n.To) + static_cast<double>(bytes) * n.To_byte.microseconds();
   const double overlapped = std::max(us(n.Tn), wire_counted(n, bytes) + us(n.Tg));
-  const double gap = which == Case::best ? std::max(overlapped, fold)
-                                         : us(n.Ts + n.Tn) + wire_counted(n, bytes) + us(n.Tg);
+  const double apart = us(n.Ts + n.Tn) + wire_counted(n, bytes) + us(n.Tg);
+  const double gap = which == Case::worst  ? apart
+                     : which == Case::best ? std::max(overlapped, fold)
+                                           : fold;
   double up = 0;
   for (std::int64_t reach = 1; reach < nodes; reach *= degree + 1) {
     const auto children = std::min<std::int64_t>(degree, (nodes - 1) / reach);
-    const double folds = static_cast<double>(which == Case::best ? 1 : children) * fold;
+    const double folds = static_cast<double>(which == Case::worst ? children : 1) * fold;
     up += registered_copy(n, bytes) + put(n) + wire_counted(n, bytes) +
           static_cast<double>(children - 1) * gap + folds;
   }

@@ -176,7 +176,7 @@ bool SimJob::depends_on(const void* membership, int lost) noexcept {
 /// A collective that was started and not waited for; says so when it is over.
 Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept {
   Collective collective(*rank.team, rank.call);
-  collective.take_place(items);
+  collective.take_place(items, choice.algorithm->watched);
   const Status status = co_await outcome(choice.algorithm->run(collective, choice.parameters));
   rank.over.store(rank.over.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   co_return status;
@@ -190,7 +190,7 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
     if (program.progress == Progress::blocking) {
       if (program.compute != 0) rank.fabric.compute(program.compute);
       Collective collective(team, rank.call);
-      collective.take_place(items);
+      collective.take_place(items, choice.algorithm->watched);
       co_await choice.algorithm->run(collective, choice.parameters);
       continue;
     }
@@ -222,7 +222,7 @@ Status SimJob::run(const Choice& choice, const std::function<Call(int)>& call_of
     rank.fabric.advance_to(world_->now());  // nobody acts in the past
     rank.started = rank.fabric.clock();
     if (repeat == 1 && program.compute == 0 && rank.team->connected()) {  // a frame less to touch
-      rank.collective.emplace(*rank.team, rank.call).take_place(items);
+      rank.collective.emplace(*rank.team, rank.call).take_place(items, choice.algorithm->watched);
       rank.task = choice.algorithm->run(*rank.collective, choice.parameters);
     } else {
       rank.task = run_rank(rank, choice, items, repeat, program);

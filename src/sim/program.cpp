@@ -28,7 +28,7 @@ struct Rank : Process {
   std::byte* buffer;  // of all ranks; what is in it says nothing
   bool interrupts;
   p2p::Transfer* requests[Action::kRequests] = {};
-  Time waited = 0, blocked = 0;
+  Time waited = 0, blocked = 0, marked = 0;
   Task task;
 };
 
@@ -89,6 +89,9 @@ Task run_rank(Rank& rank) noexcept {
       case Action::Kind::block:
         co_await wait(rank, action.requests, &rank.blocked);
         break;
+      case Action::Kind::mark:
+        rank.marked = rank.fabric.clock();
+        break;
     }
   }
   co_return Status::success();
@@ -101,7 +104,7 @@ std::string check(const std::vector<Action>& actions, int rank, int ranks) {
     const Action& a = actions[i];
     const std::string where =
         "rank " + std::to_string(rank) + ", action " + std::to_string(i) + ": ";
-    if (a.kind == Action::Kind::compute) continue;
+    if (a.kind == Action::Kind::compute || a.kind == Action::Kind::mark) continue;
     if (a.kind == Action::Kind::wait || a.kind == Action::Kind::block) {
       if ((a.requests & ~active) != 0) return where + "waits for a request that is not active";
       active &= ~a.requests;
@@ -183,6 +186,7 @@ Status run_program(const ProgramSpec& spec, const std::vector<std::vector<Action
   for (const auto& rank : ranks) {
     out->waited.push_back(rank->waited);
     out->blocked.push_back(rank->blocked);
+    out->marked.push_back(rank->marked);
     out->finished.push_back(rank->fabric.clock());
     out->interrupts += rank->fabric.interrupts();
     const p2p::Counts& counts = rank->messages.counts();

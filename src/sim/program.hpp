@@ -22,6 +22,7 @@ struct Action {
     receive,  // MPI_Irecv from `peer`
     wait,     // MPI_Waitall on `requests`; counted in ProgramTimes::waited
     block,    // the same within MPI_Send or MPI_Recv: counted in `blocked`
+    mark,     // nothing: the time is ProgramTimes::marked, of the last one
   };
   static constexpr int kRequests = 32;  // requests of a rank that may be active
 
@@ -43,7 +44,7 @@ struct ProgramSpec {
 };
 
 struct ProgramTimes {
-  std::vector<Time> waited, blocked, finished;  // by rank
+  std::vector<Time> waited, blocked, marked, finished;  // by rank
   std::uint64_t interrupts = 0;
   std::uint64_t rendezvous = 0;  // messages that went by it
   std::uint64_t events = 0;

@@ -14,11 +14,12 @@ constexpr std::size_t kLongest = 65536;  // no network's datagrams are longer
 
 }  // namespace
 
-Multicast::Multicast(Team& team, int depth) noexcept
+Multicast::Multicast(Team& team, int depth, CastTotals& totals) noexcept
     : team_(team),
       datagrams_(team.fabric().datagrams()),
       joined_(Status::error(Code::unsupported, "the fabric has no multicast")),
-      depth_(static_cast<std::size_t>(depth)) {
+      depth_(static_cast<std::size_t>(depth)),
+      watch_(totals) {
   if (datagrams_ == nullptr) return;
   joined_ = datagrams_->join(team.id(), depth, &group_);
   if (joined_.ok()) {

@@ -10,6 +10,7 @@
 
 #include "base/status.hpp"
 #include "fabric/fabric.hpp"
+#include "team/cast_watch.hpp"
 #include "team/packet.hpp"
 
 namespace tutti {
@@ -34,8 +35,8 @@ class Multicast {
     return datagram_bytes <= kPacketOverhead ? 0 : datagram_bytes - kPacketOverhead;
   }
 
-  /// `depth`: receives to pre-post.
-  Multicast(Team& team, int depth) noexcept;
+  /// `depth`: receives to pre-post. `totals` outlives it.
+  Multicast(Team& team, int depth, CastTotals& totals) noexcept;
   ~Multicast();
   Multicast(const Multicast&) = delete;
   Multicast& operator=(const Multicast&) = delete;
@@ -61,6 +62,7 @@ class Multicast {
   /// Grows when take() may find more.
   const Word& arrivals() const noexcept { return *arrivals_; }
   Counts& counts() noexcept { return counts_; }
+  CastWatch& watch() noexcept { return watch_; }
   Datagrams::Counts datagram_counts() const noexcept;
 
  private:
@@ -84,6 +86,7 @@ class Multicast {
   MulticastPacket packet_;         // what next() has given ...
   std::vector<std::byte> unkept_;  // ... and where it lies if it had been kept
   Counts counts_;
+  CastWatch watch_;
 };
 
 }  // namespace tutti

@@ -10,6 +10,8 @@ namespace tutti {
 namespace {
 
 constexpr int kFragmentBits = 8;
+constexpr int kRunBits = 8;  // of a tail, below the epoch
+static_assert(ReliableRing::kMostRun < 1 << kRunBits);
 static_assert(ReliableRing::kFragments <= kFragmentBits);
 
 std::size_t to_lines(std::size_t bytes) noexcept {
@@ -17,15 +19,16 @@ std::size_t to_lines(std::size_t bytes) noexcept {
 }
 
 // The area: what the member behind has told; tails by generation, chord and fragment; words of
-// groups, from behind and from before, and reports by chord; keys by generation; slots.
+// groups, from behind and from before, reports and surveys by chord; keys by generation; slots.
 
 std::size_t tails_bytes(int chords) noexcept {
   return to_lines(Inbox::kGenerations * static_cast<std::size_t>(chords) *
                   ReliableRing::kFragments * sizeof(Word));
 }
-/// Of groups and reports.
+/// Of groups, reports and surveys.
 std::size_t words_bytes(int chords) noexcept {
-  return to_lines((2 * ReliableRing::kGroups + static_cast<std::size_t>(chords)) * sizeof(Word));
+  return to_lines((2 * ReliableRing::kGroups + 2 * static_cast<std::size_t>(chords)) *
+                  sizeof(Word));
 }
 constexpr std::size_t kKeysBytes = Inbox::kGenerations * sizeof(Key);
 static_assert(kKeysBytes % kCacheLine == 0);
@@ -66,6 +69,10 @@ std::size_t ReliableRing::group_place(bool granted, std::uint64_t group) const n
 
 std::size_t ReliableRing::report_place(int chord) const noexcept {
   return group_place(false, 0) + (2 * kGroups + static_cast<std::size_t>(chord)) * sizeof(Word);
+}
+
+std::size_t ReliableRing::survey_place(int chord) const noexcept {
+  return report_place(chords() + chord);
 }
 
 std::size_t ReliableRing::key_place(const Ticket& ticket) const noexcept {
@@ -115,16 +122,23 @@ Status ReliableRing::write(int to, std::size_t place, const void* data, std::siz
   return team_.fabric().put(peer, area + place, data, bytes, &tail, completion);
 }
 
-Status ReliableRing::put(const Ticket& ticket, int chord, int fragment, const void* data,
+Status ReliableRing::put(const Ticket& ticket, int chord, int fragment, int run, const void* data,
                          std::size_t bytes, Completion* completion) noexcept {
   if (bytes > kSlotBytes) return Status::error(Code::truncated, "larger than a slot of the ring");
   const std::size_t tail = tail_place(ticket, chord, fragment);
   const std::size_t place = team_.elided() ? tail : slot_place(ticket, chord, fragment);
-  return write(member(1 << chord), place, data, bytes, tail, ticket.epoch + 1, completion);
+  const std::uint64_t value = (ticket.epoch + 1) << kRunBits | static_cast<std::uint64_t>(run);
+  return write(member(1 << chord), place, data, bytes, tail, value, completion);
 }
 
 bool ReliableRing::arrived(const Ticket& ticket, int chord, int fragment) noexcept {
-  return tail(ticket, chord, fragment).load(std::memory_order_acquire) > ticket.epoch;
+  return tail(ticket, chord, fragment).load(std::memory_order_acquire) >> kRunBits > ticket.epoch;
+}
+
+int ReliableRing::run(const Ticket& ticket, int chord, int fragment) noexcept {
+  constexpr std::uint64_t kMask = (1U << kRunBits) - 1;
+  const std::uint64_t value = tail(ticket, chord, fragment).load(std::memory_order_relaxed);
+  return std::min(kMostRun, static_cast<int>(value & kMask) + 1);
 }
 
 const std::byte* ReliableRing::data(const Ticket& ticket, int chord, int fragment) noexcept {
@@ -223,6 +237,10 @@ Status ReliableRing::report(int chord, std::uint64_t count) noexcept {
 
 std::uint64_t ReliableRing::reported(int chord) noexcept {
   return word(report_place(chord)).load(std::memory_order_acquire);
+}
+
+Status ReliableRing::survey(int chord, std::uint64_t value) noexcept {
+  return write(member(1 << chord), 0, nullptr, 0, survey_place(chord), value, nullptr);
 }
 
 std::uint32_t ReliableRing::notice_span() const noexcept {

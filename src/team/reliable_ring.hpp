@@ -25,6 +25,7 @@ class ReliableRing {
  public:
   static constexpr int kFragments = 4;             // of a message that goes through slots
   static constexpr std::size_t kSlotBytes = 2048;  // largest of them
+  static constexpr int kMostRun = 255;             // that is counted
 
   explicit ReliableRing(Team& team) noexcept : team_(team) {}
 
@@ -35,11 +36,14 @@ class ReliableRing {
 
   // ---- small messages: fragments through slots
 
-  /// Puts a fragment into the slot of the member that is 2^chord places behind. `data` may be
-  /// reused when `completion` has counted.
-  Status put(const Ticket& ticket, int chord, int fragment, const void* data, std::size_t bytes,
-             Completion* completion) noexcept;
+  /// Puts a fragment into the slot of the member that is 2^chord places behind. `run`: members in a
+  /// row, this one the last of them, that have it by such puts. `data` may be reused when
+  /// `completion` has counted.
+  Status put(const Ticket& ticket, int chord, int fragment, int run, const void* data,
+             std::size_t bytes, Completion* completion) noexcept;
   bool arrived(const Ticket& ticket, int chord, int fragment) noexcept;
+  /// Of one that has arrived, for the receiver: counted with this member, at most kMostRun.
+  int run(const Ticket& ticket, int chord, int fragment) noexcept;
   const std::byte* data(const Ticket& ticket, int chord, int fragment) noexcept;
 
   /// The first of the words that grow with each fragment that arrives for this epoch, their number
@@ -86,7 +90,16 @@ class ReliableRing {
   Status report(int chord, std::uint64_t count) noexcept;
   std::uint64_t reported(int chord) noexcept;
 
-  /// All of these words, as first(), span() and sum() above; stride() holds here too.
+  // ---- surveys (team/cast_watch.hpp): a round for each chord
+
+  /// Tells the member that is 2^chord places behind.
+  Status survey(int chord, std::uint64_t value) noexcept;
+  /// What the member before has told; grows.
+  const Word& surveyed(int chord) noexcept { return word(survey_place(chord)); }
+  /// The member that is 2^chord places before.
+  int before(int chord) const noexcept { return member(-(1 << chord)); }
+
+  /// All words of groups and reports, as first(), span() and sum() above; stride() holds here too.
   const Word* first_notice() noexcept { return &word(group_place(false, 0)); }
   std::uint32_t notice_span() const noexcept;
   std::uint64_t notice_sum() noexcept;
@@ -97,6 +110,7 @@ class ReliableRing {
   std::size_t tail_place(const Ticket& ticket, int chord, int fragment) const noexcept;
   std::size_t group_place(bool granted, std::uint64_t group) const noexcept;
   std::size_t report_place(int chord) const noexcept;
+  std::size_t survey_place(int chord) const noexcept;
   std::size_t key_place(const Ticket& ticket) const noexcept;
   std::size_t slot_place(const Ticket& ticket, int chord, int fragment) const noexcept;
   Word& tail(const Ticket& ticket, int chord, int fragment) noexcept;

@@ -28,6 +28,7 @@
 #include "fabric/fabric.hpp"
 #include "team/block_pool.hpp"
 #include "team/board.hpp"
+#include "team/cast_watch.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 #include "team/layers.hpp"
@@ -43,6 +44,7 @@ struct Ticket {
   std::uint64_t epoch = 0;
   std::uint64_t first_item = 0;  // stream items [first_item, first_item + items)
   std::uint64_t items = 0;
+  std::uint64_t cast = 0;  // of broadcasts that CastWatch watches: its number among them
 };
 
 struct Call;
@@ -86,6 +88,7 @@ struct TeamResources {
   CollectiveRunner* runner = nullptr;   // nullptr: no team has layers
   BlockCollector* collector = nullptr;  // nullptr: each team looks after its own
   int multicast_receives = 5;           // to pre-post for each team that casts (MCAST-2007)
+  CastTotals casts{};                   // what became of broadcasts by multicast
   /// Symmetric teams have layers too, where some nodes have several members.
   bool symmetric_layers = false;
   /// Symmetric teams set the place of their segment aside when they are made.
@@ -221,9 +224,10 @@ class Team : public InFramePool {
         rank_(rank),
         size_(size) {}
 
-  /// Takes the next place in the team's order. `items`: stream items that the collective will use.
-  Ticket take_ticket(std::uint64_t items) noexcept {
-    Ticket ticket{next_epoch_++, next_item_, items};
+  /// Takes the next place in the team's order. `items`: stream items that the collective will use;
+  /// `watched`: Algorithm::watched.
+  Ticket take_ticket(std::uint64_t items, bool watched) noexcept {
+    Ticket ticket{next_epoch_++, next_item_, items, watched ? next_cast_++ : 0};
     next_item_ += items;
     return ticket;
   }
@@ -335,6 +339,7 @@ class Team : public InFramePool {
 
   std::uint64_t id_[2] = {0, 0};
   std::uint64_t children_ = 0;         // next_child_id()
+  std::uint64_t next_cast_ = 0;        // take_ticket()
   std::int32_t decliner_ = -1;         // the job rank of a member that takes no part
   std::vector<std::int32_t> members_;  // the copy, if one was made
   Board* own_board_ = nullptr;

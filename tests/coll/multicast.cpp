@@ -129,6 +129,50 @@ TEST(MulticastTeams, ManyTeamsHaveGroupsOfTheirOwn) {
   });
 }
 
+/// Several under way at once, from roots in turn; every byte is compared.
+void outstanding(Rank& r, int first) {
+  constexpr int kAtOnce = 12;
+  std::vector<std::vector<std::uint8_t>> buffers;
+  std::vector<Operation*> operations(kAtOnce);
+  for (int i = 0; i < kAtOnce; ++i) {
+    Call call;
+    call.coll = Coll::bcast;
+    call.root = (first + i) % r.size;
+    call.bytes = 300;
+    buffers.push_back(test::message_of(first + i, call.bytes));
+    if (r.rank != call.root) buffers.back().assign(call.bytes, 0xee);
+    call.recv = buffers.back().data();
+    ASSERT_TRUE(r.job.start(r.team, call, &operations[static_cast<std::size_t>(i)]).ok());
+  }
+  for (int i = 0; i < kAtOnce; ++i) {
+    Operation* const operation = operations[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(r.job.wait(*operation).ok());
+    r.job.release(operation);
+    ASSERT_EQ(buffers[static_cast<std::size_t>(i)], test::message_of(first + i, 300)) << first + i;
+  }
+}
+
+// The first datagrams of every rank are lost, the later ones are not. What the members decide is
+// the same after the same broadcasts, or this would not end.
+TEST(MulticastTeams, LeaveItWhereItDoesNotGetThroughAndComeBack) {
+  Settings settings = settings_of("bcast=multicast");
+  settings.fault = "drop:op=receive:count=40";
+  test::run_nodes({0, 1, 2, 3}, settings, [](Rank& r) {
+    int round = 0;
+    const auto go_on = [&] {
+      outstanding(r, round);
+      round += 12;
+    };
+    while (!HasFailure() && round < 36) go_on();
+    const CastWatch& watch = r.team.multicast().watch();
+    EXPECT_TRUE(watch.has_left());
+    while (!HasFailure() && watch.has_left() && round < 12'000) go_on();
+    EXPECT_FALSE(watch.has_left());
+    EXPECT_EQ(r.job.cast_totals().left, 1U);
+    EXPECT_EQ(r.job.cast_totals().resumed, 1U);
+  });
+}
+
 // ---- floods
 
 using Clock = std::chrono::steady_clock;

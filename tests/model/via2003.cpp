@@ -51,6 +51,8 @@ TEST(Models, AllreduceBoundsByHand) {
               copy + put + 2 * 1.52 + fold + copy + 2 * put + copy, 1e-9);
   EXPECT_NEAR(model::allreduce(n, 4, 4, 3, model::Case::worst),
               copy + put + 2 * (3.52 + 0.05) + 3 * fold + copy + 2 * put + copy, 1e-9);
+  EXPECT_NEAR(model::allreduce(n, 4, 4, 3, model::Case::uncontended),
+              copy + put + 2 * fold + fold + copy + 2 * put + copy, 1e-9);
 }
 
 TEST(Models, OptimalBlockAndDegreeAreThePublishedOnes) {

@@ -42,7 +42,7 @@ def test_a_program_that_waits_for_ever_says_who_waits():
 def test_actions_that_are_none_are_refused():
     from tutti.sim import networks
 
-    with pytest.raises(ValueError, match="actions are compute, send, receive, wait and block, not 'jump'"):
+    with pytest.raises(ValueError, match="actions are compute, send, receive, wait, block and mark, not 'jump'"):
         native.core().run_program("read", networks.path_of("ib2006"), 2, 1, [[("jump", 0, 0, 0, 0.0)], []])
     with pytest.raises(ValueError, match="from 0 to 1e12 bytes"):
         native.core().run_program("read", networks.path_of("ib2006"), 2, 1, [[("send", 1, 0, 0, -1.0)], []])

@@ -147,6 +147,50 @@ TEST(Multicast, ManyInARowWithoutWaitingForEachOther) {
   }
 }
 
+/// `count` broadcasts of 700 bytes from roots in turn, one after the other.
+Time many(SimJob& job, int count) {
+  std::vector<std::vector<std::uint8_t>> buffers(static_cast<std::size_t>(job.size()));
+  const Time begin = job.world().now();
+  for (int i = 0; i < count; ++i) {
+    const int root = i % job.size();
+    for (auto& buffer : buffers) buffer.assign(700, 0);
+    buffers[static_cast<std::size_t>(root)] = bytes_of(i, 700);
+    std::string why;
+    const auto call = [&](int rank) {
+      return call_of(root, buffers[static_cast<std::size_t>(rank)].data(), 700);
+    };
+    EXPECT_TRUE(job.run(choice_of("multicast"), call, 1, &why).ok()) << why;
+    for (const auto& buffer : buffers) EXPECT_EQ(buffer, buffers[static_cast<std::size_t>(root)]);
+    if (::testing::Test::HasFailure()) break;
+  }
+  return job.world().now() - begin;
+}
+
+TEST(Multicast, IsLeftWhereNothingGetsThroughAndTheTreeIsFaster) {
+  Network network = test::profile("odin2007");
+  network.loss = 1;
+  const auto job = job_of(33, network, false);
+  const Time ring = many(*job, CastWatch::kFirst / 2);
+  many(*job, CastWatch::kFirst);
+  const Time tree = many(*job, CastWatch::kFirst / 2);
+  EXPECT_LT(3 * tree, ring);
+  for (int rank = 0; rank < job->size(); ++rank)
+    EXPECT_TRUE(job->team(rank).multicast().watch().has_left()) << rank;
+}
+
+TEST(Multicast, IsNotLeftForALossThatTheRingRepairs) {
+  for (const double loss : {0.00287, 0.1}) {
+    Network network = test::profile("odin2007");
+    network.loss = loss;
+    const auto job = job_of(16, network, false, 7);
+    many(*job, 300);
+    for (int rank = 0; rank < job->size(); ++rank) {
+      const CastWatch& watch = job->team(rank).multicast().watch();
+      EXPECT_FALSE(watch.has_left() || watch.roots_left() != 0) << loss;
+    }
+  }
+}
+
 TEST(Multicast, OneThatComesLateHoldsUpNobody) {
   Network network = test::profile("odin2007");
   network.loss = 0;

@@ -61,6 +61,10 @@ TEST(Profiles, BadTextIsToldInOneLine) {
             std::string::npos);
   EXPECT_NE(complaint(replaced("Tn = 1", "Tn = nan")).find("Tn in [via] is not a number"),
             std::string::npos);
+  EXPECT_NE(complaint(replaced("line = 0.1", "line = 0.1\nhandlers_elsewhere = 1"))
+                .find("handlers_elsewhere in [host] is not true or false"),
+            std::string::npos);
+  EXPECT_EQ(complaint(replaced("line = 0.1", "line = 0.1\nhandlers_elsewhere = true")), "");
   EXPECT_NE(complaint(replaced("Tn = 1", "Tn = 1\nTx = 2")).find("no term 'Tx' in [via]"),
             std::string::npos);
   EXPECT_NE(complaint(replaced("[via]", "[loggp]")).find("no term"), std::string::npos);

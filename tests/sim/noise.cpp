@@ -133,6 +133,18 @@ TEST(Overlap, AnInterruptCostsTheComputationTiAndTheHandler) {
   EXPECT_EQ(run.duration, kCompute + n.Ti + n.Tc.of(4));
 }
 
+// On a node with a processor to spare the computation does not notice: the root is through last.
+TEST(Overlap, AHandlerOnAnotherProcessorCostsTheComputationNothing) {
+  JobSpec spec{2, 1, test::profile("via2003"), true};
+  spec.network.Ti = 7'000'000;
+  spec.network.handlers_elsewhere = true;
+  constexpr Time kCompute = 1'000'000'000;
+  const Outcome run = simulate(spec, "bcast=binomial", 1, {Progress::interrupt, kCompute});
+  const Network& n = spec.network;
+  EXPECT_EQ(run.duration, n.Tc.of(4) + n.Tm + n.Td + kCompute);
+  EXPECT_EQ(run.interrupts, 1U);
+}
+
 // A detour that falls into an interrupt handler, or the other way round, is charged once.
 TEST(Overlap, DetoursAndInterruptsDoNotChargeEachOtherTwice) {
   JobSpec spec{2, 1, test::profile("via2003"), true};

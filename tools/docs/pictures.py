@@ -6,6 +6,7 @@ import math
 import re
 from pathlib import Path
 
+import charts
 from svg import AMBER, GREY, INK, PALE, RED, SOFT, TEAL, Canvas
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def all_pictures() -> dict[str, str]:
     return {"architecture.svg": architecture(), "way-of-a-call.svg": way_of_a_call(), "trees.svg": trees(), "ring.svg": ring(),
-            "overlap.svg": overlap(), "results.svg": results()}
+            "overlap.svg": overlap(), "results.svg": results(), **charts.pictures()}
 
 
 def architecture() -> str:

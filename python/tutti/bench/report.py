@@ -17,6 +17,7 @@ import typer
 from tutti.bench import summaries
 from tutti.bench.summaries import Table
 from tutti.errors import UserError
+from tutti.report.files import read_toml
 
 MADE = "<!-- Made by `tutti bench report` from bench/results/{source}; change the data, not this page. -->\n"
 NUMBER = re.compile(r"[+-]?\d{4,}(\.\d+)?")
@@ -55,14 +56,7 @@ def subjects(data: Path) -> list[str]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    try:
-        import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        raise UserError("tutti bench report reads TOML files and needs Python 3.11 or newer") from None
-    try:
-        return tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: {error}") from None
+    return read_toml(path, "tutti bench report")
 
 
 # ---- a subject -----------------------------------------------------------------------------------
@@ -74,8 +68,8 @@ def page(data: Path, subject: str) -> str:
     parts = [f"# {content['title']}\n", MADE.format(source=f"{subject}.toml")]
     if "lead" in content:
         parts.append(content["lead"].strip() + "\n")
-    if "picture" in content:
-        parts.append(f"![{content['picture']['title']}](../pictures/{content['picture']['file']})\n")
+    for picture in [content["picture"]] if "picture" in content else content.get("pictures", []):
+        parts.append(f"![{picture['title']}](../pictures/{picture['file']})\n")
     for table in content.get("table", []):
         parts += section(data, subject, table)
     if "readings" in content:

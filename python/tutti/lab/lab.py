@@ -217,14 +217,15 @@ class Lab:
         self._ask(f"kill {node}")
 
     def change(self, *, latency: str | None = None, rate: str | None = None, loss: float | None = None,
-               duplicate: float | None = None, reorder: float | None = None) -> None:
-        """Changes the network's conditions from now on."""
+               duplicate: float | None = None, reorder: float | None = None, groups: bool | None = None) -> None:
+        """Changes the network's conditions from now on. `groups`: whether the switch carries IP multicast."""
         wanted = {
             "latency_ns": None if latency is None else values.nanoseconds(latency, "latency"),
             "bits_per_second": None if rate is None else values.bits_per_second(rate, "rate"),
             "loss": None if loss is None else values.probability(loss, "loss"),
             "duplicate": None if duplicate is None else values.probability(duplicate, "duplicate"),
-            "reorder": None if reorder is None else values.probability(reorder, "reorder")}
+            "reorder": None if reorder is None else values.probability(reorder, "reorder"),
+            "groups": None if groups is None else int(groups)}
         for name, value in wanted.items():
             if value is not None:
                 self._ask(f"set {name} {value!r}")

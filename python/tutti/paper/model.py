@@ -33,9 +33,9 @@ def extrapolated_send_receive(net: str, nodes: int, size: int) -> float:
     return math.log2(nodes) * native.core().model_send_receive(networks.path_of(net), size, PACKET)
 
 
-def allreduce(net: str, nodes: int, size: int, degree: int, worst: bool) -> float:
-    """VIA-2003's degree-k allreduce, in microseconds."""
-    return native.core().model_allreduce(networks.path_of(net), nodes, size, degree, worst)
+def allreduce(net: str, nodes: int, size: int, degree: int, case: str) -> float:
+    """VIA-2003's degree-k allreduce, in microseconds. Cases: best, worst, uncontended (src/model/via2003.hpp)."""
+    return native.core().model_allreduce(networks.path_of(net), nodes, size, degree, case)
 
 
 def _allgather(net: str, nodes: int, ppn: int, size: int) -> dict[str, float]:
@@ -72,8 +72,8 @@ def _rows(op: str, net: str, nodes: int, ppn: int, size: int) -> list[dict[str, 
         rows.append({**common, "alg": "sendrecv_binomial", "us": extrapolated_send_receive(net, nodes, size)})
         cast = native.core().model_multicast(networks.path_of(net), nodes, size)
         return rows + [{**common, "alg": alg, "us": us, "us_worst": last} for alg, (us, last) in cast.items()]
-    rows = [{**common, "alg": f"degree_k:degree={degree}", "us": allreduce(net, nodes, size, degree, False),
-             "us_worst": allreduce(net, nodes, size, degree, True)} for degree in DEGREES if degree < nodes]
+    rows = [{**common, "alg": f"degree_k:degree={degree}", "us": allreduce(net, nodes, size, degree, "best"),
+             "us_worst": allreduce(net, nodes, size, degree, "worst")} for degree in DEGREES if degree < nodes]
     for ratio in (ratio for ratio in RATIOS if ratio <= nodes):
         us = native.core().model_dedicated(networks.path_of(net), -(-nodes // ratio), ratio, size)
         rows.append({**common, "alg": f"dcp:ratio={ratio}", "us": us, "us_worst": us})

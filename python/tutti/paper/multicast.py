@@ -8,11 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tutti.paper.outcome import Outcome
+from tutti.paper import lab
+from tutti.paper.verdict import ARITHMETIC, SIMULATION, Part, Reading, percent, whole
 from tutti.sim.run import Surroundings, simulate
 
-MULTICAST_NODES = (4, 16, 64, 128, 1000, 10000)
-MULTICAST_SEEDS = 8  # losses differ by seed
+NET = "odin2007"
+NODES = (4, 16, 64, 128, 1000, 10000)
+SEEDS = 8  # losses differ by seed
+SENDS, GROWTH = 2.5, 1.3  # "about two sends" is read as at most so many, "independent" as at most so many times 4 nodes
+FLAT = 0.1  # of the mean
 
 
 @dataclass(frozen=True)
@@ -32,50 +36,65 @@ def collision(groups: int, names: int) -> float:
     return -math.expm1(math.fsum(math.log1p(-drawn / names) for drawn in range(groups)))
 
 
-def _collision(claim: dict[str, Any]) -> Outcome:
-    """What is judged is the whole name: address, and port or queue key. On every medium, as a job may run on any."""
+def _collision(claim: dict[str, Any]) -> list[Part]:
+    """The paper's names, and the whole names of tutti's groups, address and port or queue key, on every medium."""
     groups, most = claim["groups"], claim["probability"]
-    found = {"paper": collision(groups, 2 ** claim["bits"])}
-    found |= {medium: collision(groups, names.addresses * names.keys) for medium, names in MEDIA.items()}
-    shared = ", ".join(f"{medium} {collision(groups, names.addresses):.1e}" for medium, names in MEDIA.items())
-    above = [name for name, probability in found.items() if probability > most]
-    return Outcome(", ".join(f"{name} {probability:.1e}" for name, probability in found.items()), not above,
-                   (f"more often than {most:.0e}: {', '.join(above)}; " if above else "")
-                   + f"{groups} names as random as the medium lets them be; the address alone is shared with {shared}; "
-                   "docs/concepts/multicast.md has what that costs")
+    paper = f"at most {most:.0e}"
+
+    def reading(what: str, probability: float) -> Reading:
+        return Reading(what, ARITHMETIC, f"{probability:.1e}", probability <= most)
+
+    parts = [Part(f"{groups} groups of {claim['bits']} random bits", paper,
+                  [reading("counting", collision(groups, 2 ** claim["bits"]))])]
+    for medium, names in MEDIA.items():
+        one = reading("the whole name", collision(groups, names.addresses * names.keys))
+        why = "" if one.holds else (
+            f"the medium gives an address no more than {math.log2(names.addresses):.0f} bits: {groups} groups share one with "
+            f"probability {whole(collision(groups, names.addresses))}. docs/concepts/multicast.md has what that costs")
+        parts.append(Part(f"tutti's groups on {medium}", paper, [one], why))
+    return parts
 
 
-def _completions(alg: str, nodes: int, seed: int) -> list[float]:
+def completions(alg: str, nodes: int, seed: int) -> list[float]:
     """When each rank but the root has a byte, in microseconds."""
     around = Surroundings(seed=seed)
-    return simulate("bcast", alg, "odin2007", nodes, size=1, per_rank=True, around=around)["per_rank_us"][1:]
+    return simulate("bcast", alg, NET, nodes, size=1, per_rank=True, around=around)["per_rank_us"][1:]
 
 
-def _multicast_constant(_: dict[str, Any]) -> Outcome:
-    """Constant is read as at most 1.3 times the mean at 4 nodes, about two sends as at most 2.5."""
-    send = simulate("bcast", "binomial", "odin2007", 2, size=1)["us"]
-    means = {nodes: statistics.mean(time for seed in range(1, MULTICAST_SEEDS + 1)
-                                    for time in _completions("multicast", nodes, seed)) for nodes in MULTICAST_NODES}
-    worst, few = max(means.values()), means[MULTICAST_NODES[0]]
-    listed = ", ".join(f"{nodes}: {means[nodes]:.2f}" for nodes in MULTICAST_NODES)
-    return Outcome(f"at most {worst / send:.2f} t_send, {worst / few:.2f} times that at 4 nodes",
-                   worst <= 1.3 * few and worst <= 2.5 * send,
-                   f"simulated with the published packet error rate, t_send {send:.2f} us, mean by nodes {listed} us; "
-                   "docs/results/multicast.md has the lab")
+def mean(nodes: int) -> float:
+    """Of all members and seeds."""
+    return statistics.mean(time for seed in range(1, SEEDS + 1) for time in completions("multicast", nodes, seed))
 
 
-def _multicast_skew(_: dict[str, Any]) -> Outcome:
-    """Flat: the middle 98 % of the ranks (some lose the datagram) within a tenth of their mean; a tree's are not."""
-    spreads = {}
-    for alg in ("multicast", "binomial"):
-        times = sorted(_completions(alg, 128, 1))
-        cut = len(times) // 100
-        spreads[alg] = (times[-1 - cut] - times[cut]) / statistics.mean(times)
-    return Outcome(f"spread {spreads['multicast']:.0%} of the mean, tree {spreads['binomial']:.0%}",
-                   spreads["multicast"] <= 0.1 < spreads["binomial"],
-                   "simulated, 128 nodes, first to last of the middle 98 % of the ranks; docs/results/multicast.md has the lab")
+def _constant(claim: dict[str, Any]) -> list[Part]:
+    send = simulate("bcast", "binomial", NET, 2, size=1)["us"]
+    means = {nodes: mean(nodes) for nodes in NODES}
+    worst, few = max(means.values()), means[NODES[0]]
+    listed = ", ".join(f"{nodes}: {means[nodes]:.2f}" for nodes in NODES)
+    return [Part("about two sends", "2 t_send", [
+                Reading(f"up to {NODES[-1]} nodes", SIMULATION, f"{worst / send:.2f} t_send at most (t_send {send:.2f} us)",
+                        worst <= SENDS * send), *lab.readings(claim, "two sends")]),
+            Part("independent of N", "constant", [
+                Reading(f"{NODES[0]} to {NODES[-1]} nodes", SIMULATION, f"{worst / few:.2f} times that of {NODES[0]} "
+                        f"(us by nodes: {listed})", worst <= GROWTH * few), *lab.readings(claim, "independent")])]
 
 
-EVALUATIONS: dict[str, Callable[[dict[str, Any]], Outcome]] = {
-    "mcast.collision": _collision, "mcast.constant": _multicast_constant, "mcast.skew": _multicast_skew,
+def spread(alg: str) -> float:
+    """From the first to the last of the middle 98 % of 128 ranks (some lose the datagram), by their mean."""
+    times = sorted(completions(alg, 128, 1))
+    cut = len(times) // 100
+    return (times[-1 - cut] - times[cut]) / statistics.mean(times)
+
+
+def _skew(claim: dict[str, Any]) -> list[Part]:
+    flat, tree = spread("multicast"), spread("binomial")
+    under = "128 nodes, the middle 98 % of the ranks"
+    return [Part("flat by rank", f"at most {whole(FLAT)} of the mean", [
+                Reading(under, SIMULATION, percent(flat), flat <= FLAT), *lab.readings(claim, "flat")]),
+            Part("a tree's is not", "more", [Reading(under, SIMULATION, percent(tree), tree > FLAT),
+                                             *lab.readings(claim, "tree")])]
+
+
+EVALUATIONS: dict[str, Callable[[dict[str, Any]], list[Part]]] = {
+    "mcast.collision": _collision, "mcast.constant": _constant, "mcast.skew": _skew,
 }

@@ -1,4 +1,4 @@
-"""Files that the user has named: rows as JSON, text."""
+"""Files that the user has named, and those with data: rows as JSON, text, TOML."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text)
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
+
+
+def read_toml(path: Path, command: str) -> dict[str, Any]:
+    """`command`: who reads it, for Python 3.10, which cannot."""
+    try:
+        import tomllib
+    except ModuleNotFoundError:
+        raise UserError(f"{command} reads TOML files and needs Python 3.11 or newer") from None
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: {error}") from None

@@ -37,6 +37,10 @@ class Process:
             self.free.extend(requests)
             self.actions.append(("block" if blocking_call else "wait", 0, 0, sum(1 << r for r in requests), 0))
 
+    def mark(self) -> None:
+        """The time is noted (`marked_us`)."""
+        self.actions.append(("mark", 0, 0, 0, 0.0))
+
     def send(self, peer: int, size: int, tag: int = 0) -> None:
         self.wait(self.isend(peer, size, tag), blocking_call=True)
 
@@ -182,6 +186,7 @@ class Pentadiagonal:
 
 
 def run(processes: list[Process], protocol: str, net: str, ppn: int, eager: int = 8192) -> dict[str, Any]:
-    """In virtual time. By rank `waited_us` (MPI_Wait), `blocked_us` (MPI_Send and MPI_Recv) and `finished_us`."""
+    """In virtual time. By rank `waited_us` (MPI_Wait), `blocked_us` (MPI_Send and MPI_Recv), `marked_us` (the last mark) and
+    `finished_us`."""
     return native.core().run_program(protocol, networks.path_of(net), len(processes) // ppn, ppn,
                                      [process.actions for process in processes], eager)

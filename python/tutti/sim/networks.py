@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from tutti.errors import UserError
@@ -27,3 +30,23 @@ def path_of(name: str) -> str:
         if (folder / f"{name}.toml").is_file():
             return str(folder / f"{name}.toml")
     raise UserError(f"there is no network profile '{name}'; there are {', '.join(names())}, or a file FILE.toml")
+
+
+@cache
+def _variants() -> tempfile.TemporaryDirectory[str]:
+    """Kept until the process ends."""
+    return tempfile.TemporaryDirectory(prefix="tutti-profiles-")
+
+
+def variant(name: str, table: str, key: str, value: str) -> str:
+    """The file of a profile in which one term is another, which its table [`table`] may lack."""
+    text = Path(path_of(name)).read_text()
+    head = f"[{table}]"
+    if head not in text:
+        raise UserError(f"the profile '{name}' has no table {head}")
+    before, _, rest = text.partition(head)
+    inside, bracket, after = rest.partition("\n[")
+    inside = re.sub(rf"(?m)^{re.escape(key)} = .*$", "", inside) + f"\n{key} = {value}"
+    path = Path(_variants().name) / f"{Path(name).stem}-{key}-{value}.toml"  # a variant of a variant has both in its name
+    path.write_text(before + head + inside + bracket + after)
+    return str(path)

@@ -10,9 +10,13 @@
 // member that has lost it and got it by the ring or a chord puts it also to the members that are 2,
 // 4, 8, ... places behind, so that a run of L is over in about log2 L steps. `chords` is the number
 // of these distances: 1 is the paper's ring.
+//
+// Where the repairs cost more than the multicast saves, all members leave it, and the message goes
+// by the binomial tree (team/cast_watch.hpp).
 #include <algorithm>
 #include <cstdint>
 
+#include "base/log.hpp"
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"
@@ -45,11 +49,19 @@ class Broadcast {
   ReliableRing& ring() noexcept { return ring_; }
   Completion& sent() noexcept { return sent_; }
 
+  /// Tells the team's watch what has become of it.
+  void note() noexcept {
+    // A run as long as a tree is deep takes what the tree would.
+    const int received = is_root() ? 0 : fragments_;
+    multicast_.watch().seen(c_.call.root, run_, ReliableRing::chords(c_.size()), received,
+                            repaired_);
+  }
+
   /// Stage 1 of the root.
   Status cast() noexcept {
     for (int i = 0; i < fragments_; ++i)
       TUTTI_TRY(multicast_.cast(c_.ticket(), static_cast<std::uint32_t>(i), data(i), bytes(i)));
-    for (int i = 0; i < fragments_; ++i) TUTTI_TRY(have(i, -1));
+    for (int i = 0; i < fragments_; ++i) TUTTI_TRY(have(i, -1, 0));
     return Status::success();
   }
 
@@ -59,7 +71,7 @@ class Broadcast {
     std::uint32_t sequence = 0;
     while (!complete() &&
            multicast_.take(c_.ticket(), c_.call.recv, fragment_, c_.call.bytes, &sequence)) {
-      if ((had_ >> sequence & 1) == 0) TUTTI_TRY(have(static_cast<int>(sequence), -1));
+      if ((had_ >> sequence & 1) == 0) TUTTI_TRY(have(static_cast<int>(sequence), -1, 0));
     }
     if (had_ != before && c_.call.bytes >= kToldFrom && !ring_.arrived(c_.ticket(), 0, 0) &&
         place_ > 1)
@@ -74,7 +86,10 @@ class Broadcast {
         if ((had_ >> i & 1) != 0 || !ring_.arrived(c_.ticket(), chord, i)) continue;
         c_.place(at(c_.call.recv, offset(i)), ring_.data(c_.ticket(), chord, i), bytes(i));
         ++multicast_.counts().repaired;
-        TUTTI_TRY(have(i, chord));
+        ++repaired_;
+        const int run = ring_.run(c_.ticket(), chord, i);
+        run_ = std::max(run_, run);
+        TUTTI_TRY(have(i, chord, run));
       }
     }
     return Status::success();
@@ -88,19 +103,20 @@ class Broadcast {
   }
 
   /// This member has fragment i now, by multicast (`chord` -1) or by a put: it is a root for those
-  /// behind it. Around the ring always, so that everybody is served whatever was lost.
-  Status have(int i, int chord) noexcept {
+  /// behind it. Around the ring always, so that everybody is served whatever was lost. `run`: of
+  /// members that have it by puts, up to this one.
+  Status have(int i, int chord, int run) noexcept {
     had_ |= std::uint64_t{1} << i;
-    if ((ring_.acknowledged(c_.ticket()) >> i & 1) == 0) TUTTI_TRY(forward(i, 0));
+    if ((ring_.acknowledged(c_.ticket()) >> i & 1) == 0) TUTTI_TRY(forward(i, 0, run));
     if (chord < 0) return Status::success();
     // What came by the ring starts a tree; what came by a chord goes on in that tree.
     const int height = chord == 0 ? chords_ : chord;
-    for (int further = 1; further < height; ++further) TUTTI_TRY(forward(i, further));
+    for (int further = 1; further < height; ++further) TUTTI_TRY(forward(i, further, run));
     return Status::success();
   }
-  Status forward(int i, int chord) noexcept {
+  Status forward(int i, int chord, int run) noexcept {
     if (place_ + (1 << chord) >= c_.size()) return Status::success();
-    return ring_.put(c_.ticket(), chord, i, data(i), bytes(i), &sent_);
+    return ring_.put(c_.ticket(), chord, i, run, data(i), bytes(i), &sent_);
   }
 
   Collective& c_;
@@ -111,12 +127,10 @@ class Broadcast {
   const std::size_t fragment_;
   const int fragments_;
   std::uint64_t had_ = 0;  // by fragment
+  int run_ = 0;            // the longest of its fragments
+  int repaired_ = 0;       // fragments
   Completion sent_;
 };
-
-}  // namespace
-
-namespace {
 
 struct RepairRing {
   std::int64_t chords = 1;
@@ -124,8 +138,61 @@ struct RepairRing {
 
 }  // namespace
 
+/// Ends a survey, and says once for the team what it has changed.
+static void tell(Collective& c, const CastSurvey& all) noexcept {
+  CastWatch& watch = c.team.multicast().watch();
+  const bool had_left = watch.has_left();
+  const int roots = watch.roots_left();
+  watch.conclude(c.ticket().cast, &all);
+  if (c.rank() != 0 || (watch.has_left() == had_left && watch.roots_left() == roots)) return;
+  if (watch.has_left()) {
+    log(LogLevel::info, "broadcasts of %d nodes go by a tree: multicast is repaired too often",
+        c.size());
+  } else if (watch.roots_left() > roots) {
+    log(LogLevel::info, "broadcasts of %d nodes from rank %d go by a tree: its multicasts are lost",
+        c.size(), c.team.job_rank(static_cast<int>(all.root)));
+  } else {
+    log(LogLevel::info, "broadcasts of %d nodes go by multicast again", c.size());
+  }
+}
+
+/// The worst of all members, in log2 N rounds: whoever has heard the last one has heard all. Nobody
+/// is as far as the next survey while a member is still in this one, since epochs come in order.
+static Task survey(Collective& c, std::uint64_t number) {
+  static_assert(CastWatch::kFirst > Inbox::kGenerations);
+  ReliableRing ring(c.team);
+  CastSurvey all = c.team.multicast().watch().own();
+  for (int round = 0; round < ReliableRing::chords(c.size()); ++round) {
+    co_await ring.survey(round, all.word(number));
+    const Word& word = ring.surveyed(round);
+    co_await c.team.engine().reached(word, number << CastSurvey::kNumberAt, c.team.membership(),
+                                     c.team.job_rank(ring.before(round)));
+    all.merge(CastSurvey::of(word.load(std::memory_order_acquire)));
+  }
+  tell(c, all);
+  co_return Status::success();
+}
+
+/// Instead, while multicast is left.
+static Task by_tree(Collective& c) {
+  const Algorithm& tree = algorithm::bcast_binomial;
+  CastWatch& watch = c.team.multicast().watch();
+  watch.went_by_tree();
+  co_await tree.run(c, tree.defaults());
+  if (CastWatch::is_surveyed(c.ticket().cast)) watch.conclude(c.ticket().cast, nullptr);
+  co_return Status::success();
+}
+
 Task bcast_multicast(Collective& c, RepairRing p) {
   co_await c.team.open_multicast();
+  CastWatch& watch = c.team.multicast().watch();
+  const std::uint64_t number = c.ticket().cast, surveys = CastWatch::surveys_before(number);
+  if (watch.surveys().load(std::memory_order_acquire) < surveys)
+    co_await c.team.engine().reached(watch.surveys(), surveys, c.team.membership());
+  if (!watch.casts(number, c.call.root)) {
+    co_await by_tree(c);
+    co_return Status::success();
+  }
   co_await c.enter(false);
   Broadcast broadcast(c, p.chords);
   if (broadcast.is_root()) co_await broadcast.cast();
@@ -141,6 +208,8 @@ Task bcast_multicast(Collective& c, RepairRing p) {
                                             sum + 1, broadcast.multicast().arrivals(), arrivals + 1,
                                             c.team.membership());
   }
+  broadcast.note();
+  if (CastWatch::is_surveyed(number)) co_await survey(c, surveys + 1);
   const Completion& sent = broadcast.sent();
   co_await c.completed(sent);
   c.finish();
@@ -158,6 +227,7 @@ const Algorithm bcast_multicast = {
                                               "chords: 1 (the paper's ring) to 32"}}),
     .source = "MCAST-2007",
     .casts = true,
+    .watched = true,
 };
 
 }  // namespace algorithm

@@ -66,6 +66,14 @@ class Reader {
     return failed() ? 0 : *value;
   }
 
+  /// false where it is not there.
+  bool flag(const toml::table& table, const char* where, const char* key) {
+    const toml::node* node = table.get(key);
+    if (node != nullptr && !node->is_boolean())
+      complain(std::string(key) + " in " + where + " is not true or false");
+    return node != nullptr && node->value_or(false);
+  }
+
   std::string text(const char* key) {
     const auto value = root_[key].value<std::string>();
     if (!value || value->empty())
@@ -106,11 +114,13 @@ void read_host(Reader& r, const toml::table& t, Network* n) {
   constexpr const char* kWhere = "[host]";
   r.only(
       t, kWhere,
-      {"Tc_per_byte", "To", "To_per_byte", "Ti", "line", "call", "counter_bytes", "copied_bytes"});
+      {"Tc_per_byte", "To", "To_per_byte", "Ti", "handlers_elsewhere", "line", "call",
+       "counter_bytes", "copied_bytes"});
   n->Tc = PerByte::microseconds(r.number(t, kWhere, "Tc_per_byte"));
   n->To = picoseconds(r.number(t, kWhere, "To"));
   n->To_byte = PerByte::microseconds(r.number(t, kWhere, "To_per_byte"));
   n->Ti = picoseconds(r.number(t, kWhere, "Ti", false));
+  n->handlers_elsewhere = r.flag(t, kWhere, "handlers_elsewhere");
   n->line = picoseconds(r.number(t, kWhere, "line"));
   n->call = picoseconds(r.number(t, kWhere, "call", false));
   n->counter_bytes = static_cast<std::size_t>(r.number(t, kWhere, "counter_bytes"));

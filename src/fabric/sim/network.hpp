@@ -65,6 +65,7 @@ struct Network {
   Time Tr = 0;      // what a two-sided packet costs the receiver: completion, matching, posting a
                     // receive again
   Time Ti = 0;      // interrupt
+  bool handlers_elsewhere = false;  // another processor of the node runs its handler
   PerByte Tt;       // transmission
   PerByte Tc;       // copy by the processor
   Time To = 0;      // reduction: per call ...

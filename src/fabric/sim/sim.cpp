@@ -364,7 +364,7 @@ void SimFabric::interrupt(Waiter& waiter, Time time) noexcept {
   waiter.resume();
   handlers_free_ = clock_;
   clock_ = computed;  // detours meanwhile are in it; the handler's own work is not
-  occupy(worked_ - worked);
+  if (!world_.network().handlers_elsewhere) occupy(worked_ - worked);
 }
 
 void SimFabric::settle(Time time) noexcept {

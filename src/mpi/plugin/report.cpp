@@ -18,6 +18,7 @@
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
 #include "select/kept.hpp"
+#include "team/cast_watch.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -142,6 +143,48 @@ std::vector<ProcessorCounts> gather_processors() {
   native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, state.report_comm);
   std::erase_if(all, [](const ProcessorCounts& one) { return one.processor < 0; });
   return all;
+}
+
+// What became of broadcasts by multicast, on rank 0. Each member of a team counts its broadcasts
+// and what surveys decided, so the rank that counted most is right; repairs are each member's own.
+CastTotals gather_casts() {
+  CastTotals mine = state.job ? state.job->cast_totals() : CastTotals{};
+  const int bytes = static_cast<int>(sizeof mine);
+  std::vector<CastTotals> all(state.rank == 0 ? static_cast<std::size_t>(state.size) : 1);
+  native.Gather(&mine, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, state.report_comm);
+  CastTotals sum;
+  for (const CastTotals& one : all) {
+    sum.broadcasts = std::max(sum.broadcasts, one.broadcasts);
+    sum.by_tree = std::max(sum.by_tree, one.by_tree);
+    sum.left = std::max(sum.left, one.left);
+    sum.resumed = std::max(sum.resumed, one.resumed);
+    sum.fragments += one.fragments;
+    sum.repaired += one.repaired;
+  }
+  return sum;
+}
+
+std::string casts_table(const CastTotals& casts) {
+  if (casts.broadcasts + casts.by_tree == 0) return "";
+  char line[320];
+  std::snprintf(line, sizeof line,
+                "multicast: %" PRIu64 " broadcasts, %" PRIu64 " of %" PRIu64
+                " fragments repaired by neighbours; left %" PRIu64 " times, resumed %" PRIu64
+                " times, %" PRIu64 " broadcasts by a tree meanwhile\n",
+                casts.broadcasts, casts.repaired, casts.fragments, casts.left, casts.resumed,
+                casts.by_tree);
+  return line;
+}
+
+std::string casts_json(const CastTotals& casts) {
+  char text[320];
+  std::snprintf(text, sizeof text,
+                ", \"multicast\": {\"broadcasts\": %" PRIu64 ", \"fragments\": %" PRIu64
+                ", \"repaired\": %" PRIu64 ", \"left\": %" PRIu64 ", \"resumed\": %" PRIu64
+                ", \"by_tree\": %" PRIu64 "}",
+                casts.broadcasts, casts.fragments, casts.repaired, casts.left, casts.resumed,
+                casts.by_tree);
+  return text;
 }
 
 // Times of one processor in microseconds, and how much of the run it was at work.
@@ -279,7 +322,8 @@ std::string trials_json() {
   return text + "]";
 }
 
-std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
+std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors,
+                  const CastTotals& casts) {
   char line[256];
   std::snprintf(line, sizeof line,
                 "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
@@ -296,7 +340,8 @@ std::string table(const Totals& totals, const std::vector<ProcessorCounts>& proc
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text + trials_table() + wait_table(totals) + processors_table(totals, processors);
+  return text + trials_table() + casts_table(casts) + wait_table(totals) +
+         processors_table(totals, processors);
 }
 
 std::string quoted(const std::string& text) {
@@ -309,7 +354,8 @@ std::string quoted(const std::string& text) {
 }
 
 // The schema is described in docs/mpi.md.
-std::string json(const Totals& totals, const std::vector<ProcessorCounts>& processors) {
+std::string json(const Totals& totals, const std::vector<ProcessorCounts>& processors,
+                 const CastTotals& casts) {
   std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) +
                      ", \"mpi\": " + quoted(library_version()) +
                      ", \"ranks\": " + std::to_string(state.size) +
@@ -342,6 +388,7 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
   }
   text += "]";
   text += trials_json();
+  text += casts_json(casts);
   if (!processors.empty()) text += processors_json(processors);
   return text + "}\n";
 }
@@ -434,16 +481,17 @@ void leave_note() noexcept {
 void write_report() noexcept {
   const Totals totals = gather();
   const std::vector<ProcessorCounts> processors = gather_processors();
+  const CastTotals casts = gather_casts();
   if (state.rank != 0) return;
   const std::string& where = state.settings.report;
   if (where == "1") {
-    const std::string text = table(totals, processors);
+    const std::string text = table(totals, processors, casts);
     std::fwrite(text.data(), 1, text.size(), stderr);
   } else if (!where.empty() && where != "0") {
-    write_file(where, table(totals, processors));
+    write_file(where, table(totals, processors, casts));
   }
   if (!state.settings.report_json.empty())
-    write_file(state.settings.report_json, json(totals, processors));
+    write_file(state.settings.report_json, json(totals, processors, casts));
 }
 
 }  // namespace tutti::mpi
