@@ -138,4 +138,5 @@ NB_MODULE(_core, module) {
   bind_programs(module);
   bind_models(module);
   bind_where(module);
+  bind_trace(module);
 }

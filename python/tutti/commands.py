@@ -20,10 +20,11 @@ from tutti.paper import command as paper_command
 from tutti.paper import model
 from tutti.sim import command as sim_command
 from tutti.sim import jitter
+from tutti.trace import command as trace_command
 from tutti.tune import command as tune_command
 from tutti.where import command as where_command
 
-ORDER = ("run", "info", "where", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
+ORDER = ("run", "info", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
 RESEARCH = "For researchers, and for trying algorithms"
 
 
@@ -45,6 +46,7 @@ app.command("paper", rich_help_panel=RESEARCH)(paper_command.command)
 app.command("explain", rich_help_panel=RESEARCH)(explain.command)
 app.command("tune")(tune_command.command)
 app.command("where")(where_command.command)
+app.command("trace")(trace_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)

@@ -21,7 +21,8 @@ namespace {
 using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
                             std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
                             WaitMode Settings::*, Switch Settings::*, FixedOrder Settings::*,
-                            SegmentKind Settings::*, Rendezvous Settings::*, Check Settings::*>;
+                            SegmentKind Settings::*, Rendezvous Settings::*, Check Settings::*,
+                            Recorder Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.
@@ -70,6 +71,12 @@ constexpr std::array kRows = {
         "seconds that a call may last before a table of what every rank of the node is doing is "
         "printed; the job goes on; 0: never",
         0, 1e9},
+    Row{"RECORDER", &Settings::recorder, Scope::any,
+        "the last calls of each rank are kept for tutti trace; exact: with the times of each call, "
+        "which costs two looks at the clock; off: not kept"},
+    Row{"RECORDER_DIR", &Settings::recorder_dir, Scope::any,
+        "folder that they are written to when the program ends, also by a signal or by MPI_Abort, "
+        "when a rank is lost, and when a call has lasted for TUTTI_STALL"},
     Row{"CMA", &Settings::cma, Scope::equal,
         "cross-memory attach for large buffers; on: an error where it is not permitted"},
     Row{"SEGMENT", &Settings::segment, Scope::equal,
@@ -170,6 +177,8 @@ constexpr std::array<std::string_view, 4> kWords<Rendezvous> = {"auto", "write",
                                                                 "read_interrupt"};
 template <>
 constexpr std::array<std::string_view, 3> kWords<Check> = {"0", "1", "calls"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<Recorder> = {"on", "exact", "off"};
 template <>
 constexpr std::array<std::string_view, 2> kWords<SegmentKind> = {"memfd", "posix"};
 

@@ -22,6 +22,9 @@ enum class SegmentKind : std::uint8_t { memfd, posix };
 /// What is checked at run time: the fabric's contract, or the program's collectives.
 enum class Check : std::uint8_t { off, contract, calls };
 
+/// When calls are noted; exact: the clock is read for each of them.
+enum class Recorder : std::uint8_t { on, exact, off };
+
 /// Every setting of tutti with its default. Loaded once per job and immutable afterwards.
 struct Settings {
   bool disable = false;                 // TUTTI_DISABLE: leave everything to the MPI
@@ -34,6 +37,8 @@ struct Settings {
   WaitMode wait = WaitMode::automatic;  // TUTTI_WAIT
   double spin_us = 0;              // TUTTI_SPIN_US: budget before yielding; 0: by available cores
   double deadline_s = 0;           // TUTTI_DEADLINE: give up a wait after this; 0: never
+  Recorder recorder = Recorder::on;  // TUTTI_RECORDER: of the last calls
+  std::string recorder_dir;          // TUTTI_RECORDER_DIR: where it is written
   double stall_s = 60;             // TUTTI_STALL: say who waits for whom after this; 0: never
   Switch cma = Switch::automatic;  // TUTTI_CMA: cross-memory attach
   SegmentKind segment = SegmentKind::memfd;    // TUTTI_SEGMENT

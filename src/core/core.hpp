@@ -97,6 +97,9 @@ struct Records {
   std::size_t bytes = 0;
   std::int32_t ranks = 0;  // of this node
   std::int32_t own = 0;    // which of them is this one
+  /// That of this rank has memory from `head` on, too (TUTTI_RECORDER).
+  bool whole = false;
+  std::size_t head = 0;
 };
 
 /// Statistics of one process, for `tutti run --report` and `tutti info`.
@@ -233,6 +236,9 @@ class Job {
   virtual MemoryUse memory() const noexcept = 0;
   /// The process ends by exit(): Fabric::leave_to_caller(). Any thread.
   virtual void leave_to_caller() noexcept = 0;
+  /// Whom this process waited for, a rank of the job, when the host was last pumped; -1: for any
+  /// rank, or for nobody.
+  virtual std::int32_t awaited() const noexcept = 0;
   /// Once: the caller's to unmap, and so mapped for longer than the job where the caller wants it.
   virtual Records take_records() noexcept = 0;
 };

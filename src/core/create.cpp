@@ -137,7 +137,9 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   job->remember(host);
   job->know_place(std::move(place));
   job->know_records({node.map_records(), shm::kRecordBytes,
-                     static_cast<std::int32_t>(node.neighbours().size()), node.local_rank()});
+                     static_cast<std::int32_t>(node.neighbours().size()), node.local_rank(),
+                     settings.recorder != Recorder::off && node.back_record(),
+                     shm::kRecordHeadBytes});
   *out = std::move(job);
   return Status::success();
 }

@@ -82,6 +82,7 @@ class JobImpl final : public Job {
   const char* algorithm(const Team& team, const Call& call) noexcept override;
   MemoryUse memory() const noexcept override;
   void leave_to_caller() noexcept override { fabric_->leave_to_caller(); }
+  std::int32_t awaited() const noexcept override { return engine_.awaited(); }
   Records take_records() noexcept override { return std::exchange(records_, {}); }
   void know_records(const Records& records) noexcept { records_ = records; }
 

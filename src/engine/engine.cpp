@@ -127,10 +127,10 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     return;
   }
   const std::uint64_t resumed = resumed_;  // before the guard is given up for the first time
+  const bool pumps = host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1);
+  if (pumps) note_awaited();
   guard.pause();
-  if (host_.pump != nullptr && (policy_.yield ? round % 4 == 3 : round % 2 == 1)) {
-    host_.pump(host_.self);
-  }
+  if (pumps) host_.pump(host_.self);
   if (policy_.yield) {
     sched_yield();
   } else {
@@ -157,6 +157,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
          ++i) {
       if (sleep_slice(slice, guard, Attention::all)) ++woken_;
       if (host_.pump != nullptr) {
+        note_awaited();
         guard.pause();
         host_.pump(host_.self);
         guard.resume();
@@ -168,6 +169,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
 
 /// As the host waits itself: its progress again and again, and the processor for others in between.
 void Engine::serve_host(std::uint32_t round, Guard& guard) noexcept {
+  note_awaited();
   guard.pause();
   host_.pump(host_.self);
   if (policy_.yield || round % kServedPerYield == 0) sched_yield();
@@ -308,11 +310,22 @@ void Engine::sleep_at_once(Guard& guard) noexcept {
   look_after_health(now);
   if (host_.pump != nullptr && now - pumped_ns_ >= policy_.slice_ns) {
     pumped_ns_ = now;
+    note_awaited();
     guard.pause();
     host_.pump(host_.self);
     guard.resume();
   }
   if (resumed == resumed_ && sleep_slice(policy_.slice_ns, guard, Attention::all)) ++woken_;
+}
+
+/// The first of those that something in here waits for: before the host is pumped, which asks.
+void Engine::note_awaited() noexcept {
+  std::int32_t peer = -1;
+  for (const Waiter* waiter = waiters_.next; waiter != &waiters_ && peer < 0;
+       waiter = waiter->next) {
+    if (!waiter->reached() && waiter->peer != fabric_.rank()) peer = waiter->peer;
+  }
+  awaited_.store(peer, std::memory_order_relaxed);
 }
 
 /// The one rank for whose words everything in here waits, where no other thread of this rank may

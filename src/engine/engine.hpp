@@ -207,6 +207,10 @@ class Engine {
   /// True where the caller, who is in a task, holds the lock; without it nobody else may be called.
   bool guarded() const noexcept { return locked_.load(std::memory_order_relaxed); }
 
+  /// Whom the wait that is at work waited for, a job rank, when the host was last pumped; -1: any
+  /// rank, or nobody.
+  std::int32_t awaited() const noexcept { return awaited_.load(std::memory_order_relaxed); }
+
   /// Times that a thread of the application slept in here and was woken, which costs the peer that
   /// wakes it a call of the kernel. Under the guard.
   std::uint64_t times_woken() const noexcept { return woken_; }
@@ -222,6 +226,7 @@ class Engine {
   bool any_reached() noexcept;
   void sleep_at_once(Guard& guard) noexcept;
   void serve_host(std::uint32_t round, Guard& guard) noexcept;
+  void note_awaited() noexcept;
   void look_after_health(std::uint64_t now) noexcept;
   /// So much time has passed with waiting or polling; it counts unless something has moved since.
   void spend_in_vain(std::uint64_t ns) noexcept {
@@ -296,6 +301,7 @@ class Engine {
   bool hearing_ = false;            // hear_all() is at work: what it ends may come back to it
   std::uint64_t pumped_ns_ = 0;     // when the host was pumped last; with WaitPolicy::at_once
   std::uint64_t woken_ = 0;
+  std::atomic<std::int32_t> awaited_{-1};  // written under the guard
   std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
   std::uint64_t moved_ = 0;    // those among them that something happened for: not just time passed
 

@@ -24,8 +24,8 @@ struct tutti_preload {
   void** handlers;
   /* Keeps a record of the calls in progress, in memory that stays; NULL: no more. What has been
      given before must still be there then: a thread may be on its way out of a call. In a child of
-     fork(): by its one thread. */
-  void (*keep_record)(struct tutti_record* record);
+     fork(): by its one thread. `aborts` is called first when the program calls MPI_Abort. */
+  void (*keep_record)(struct tutti_record* record, void (*aborts)(void));
   /* The calling thread's lane of it. Never NULL. */
   struct tutti_lane* (*lane)(void);
 };

@@ -18,7 +18,8 @@ OTHER = {
     "TUTTI_NET_PROVIDER": "tcp", "TUTTI_NET_INTERFACE": "lo", "TUTTI_NET_TIMEOUT": "20", "TUTTI_MULTICAST": "off",
     "TUTTI_MULTICAST_RECEIVES": "50", "TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1", "TUTTI_DCP_CPUS": "0",
     "TUTTI_LIBFABRIC": "{folder}/libfabric.so.1", "TUTTI_NODE": "elsewhere", "TUTTI_FAULT": "delay:op=put:us=1",
-    "TUTTI_STALL": "30", "TUTTI_TRACE": "{folder}/trace", "TUTTI_CHECK": "1"}
+    "TUTTI_STALL": "30", "TUTTI_RECORDER": "off", "TUTTI_RECORDER_DIR": "{folder}/recorder",
+    "TUTTI_TRACE": "{folder}/trace", "TUTTI_CHECK": "1"}
 # What tutti says of a value that only one rank has, where that is more than the name of the setting.
 SAID = {"TUTTI_DISABLE": "run without tutti", "TUTTI_CHOICES": "TUTTI_CHOICES: the ranks have read different rules"}
 

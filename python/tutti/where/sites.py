@@ -13,6 +13,7 @@ from pathlib import Path
 LIMIT_S = 10
 ET_EXEC = 2  # of an ELF header: linked to a fixed address, which its addresses include
 MAP = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S+ [0-9a-f]+ \S+ \d+ *(.*)")
+Module = tuple[int, int, int, str]  # begin, end, where the module begins, path
 
 
 @dataclass
@@ -20,43 +21,50 @@ class Sites:
     """Looks up addresses of processes; remembers what it has found."""
 
     source: bool = True  # ask for source lines
-    _maps: dict[int, list[tuple[int, int, int, str]]] = field(default_factory=dict)
+    _maps: dict[int, list[Module]] = field(default_factory=dict)
     _lines: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def text(self, pid: int, process: str, address: int) -> str:
         """ "solver.c:120 (solver+0x1234)"; empty where nothing is known. `process`: as in /proc/PID/stat."""
-        if address == 0 or process in "X?":
-            return ""
+        # By way of the process, since it may be in a mount namespace of its own.
+        return "" if process in "X?" else self.in_modules(self.modules_of(pid), f"/proc/{pid}/root", address)
+
+    def in_modules(self, modules: list[Module], root: str, address: int) -> str:
+        """The same in modules whose files lie below `root`."""
         place = address - 1  # of the call: the address that it returns to may be behind the function
-        for begin, end, base, module in self._modules(pid):
+        for begin, end, base, module in modules if address else ():
             if begin <= place < end:
-                return self._in_module(pid, module, place, place - base)
+                return self._in_module(root, module, place, place - base)
         return ""
 
-    def _modules(self, pid: int) -> list[tuple[int, int, int, str]]:
+    def modules_of(self, pid: int) -> list[Module]:
+        """What is mapped in a process."""
         if pid not in self._maps:
             self._maps[pid] = modules(pid)
         return self._maps[pid]
 
-    def _in_module(self, pid: int, module: str, place: int, offset: int) -> str:
+    def _in_module(self, root: str, module: str, place: int, offset: int) -> str:
         name = f"{Path(module).name or 'generated code'}+{offset:#x}"
         if not self.source or not module.startswith("/"):
             return name
         key = (module, offset)
         if key not in self._lines:
-            # By way of the process, since it may be in a mount namespace of its own.
-            self._lines[key] = _source_line(f"/proc/{pid}/root{module}", place, offset)
+            self._lines[key] = _source_line(root.rstrip("/") + module, place, offset)
         line = self._lines[key]
         return f"{line} ({name})" if line else name
 
 
-def modules(pid: int) -> list[tuple[int, int, int, str]]:
-    """(begin, end, where the module begins, path) of all that is mapped in a process."""
+def modules(pid: int) -> list[Module]:
+    """What is mapped in a process."""
     try:
-        text = Path(f"/proc/{pid}/maps").read_text()
+        return parse_maps(Path(f"/proc/{pid}/maps").read_text())
     except OSError:
         return []
-    rows: list[tuple[int, int, int, str]] = []
+
+
+def parse_maps(text: str) -> list[Module]:
+    """Of /proc/PID/maps."""
+    rows: list[Module] = []
     for line in text.splitlines():
         if (match := MAP.match(line)) is None:
             continue

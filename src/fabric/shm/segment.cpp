@@ -34,6 +34,24 @@ std::size_t arenas_offset(std::uint32_t ranks) {
   return round_up(records_offset(ranks) + ranks * std::size_t{kRecordBytes}, kLargestPage);
 }
 
+/// Memory, now: what is missing later kills whoever touches it. Gives an errno.
+int back(int descriptor, std::size_t offset, std::size_t bytes) {
+  int error;
+  do {
+    error = posix_fallocate(descriptor, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  return error;
+}
+
+/// All in front of the arenas but the rest of each record.
+int back_head(int descriptor, std::uint32_t ranks) {
+  int error = back(descriptor, 0, records_offset(ranks));
+  for (std::uint32_t local = 0; local < ranks && error == 0; ++local)
+    error = back(descriptor, records_offset(ranks) + local * std::size_t{kRecordBytes},
+                 kRecordHeadBytes);
+  return error;
+}
+
 /// A file in /dev/shm whose name is gone before anybody could open it: random, exclusive, unlinked
 /// at once.
 int open_unlinked() {
@@ -110,14 +128,14 @@ Status Segment::create(SegmentKind kind, int ranks, std::size_t arena_bytes,
     *message = std::string("cannot create the shared segment: ") + std::strerror(errno);
     return Status::error(Code::not_permitted, "cannot create the shared segment");
   }
-  const std::size_t head = arenas_offset(static_cast<std::uint32_t>(ranks));
-  const std::size_t bytes = head + static_cast<std::size_t>(ranks) * arena_bytes;
+  const std::size_t bytes = arenas_offset(static_cast<std::uint32_t>(ranks)) +
+                            static_cast<std::size_t>(ranks) * arena_bytes;
   if (ftruncate(segment->descriptor_, static_cast<off_t>(bytes)) != 0) {
     *message = std::string("cannot size the shared segment: ") + std::strerror(errno) +
                "; a smaller TUTTI_ARENA would help";
     return Status::error(Code::no_memory, "cannot size the shared segment");
   }
-  if (const int error = posix_fallocate(segment->descriptor_, 0, static_cast<off_t>(head));
+  if (const int error = back_head(segment->descriptor_, static_cast<std::uint32_t>(ranks));
       error != 0) {
     *message = std::string("no room for the shared segment: ") + std::strerror(error) +
                (kind == SegmentKind::posix ? "; enlarge /dev/shm or use TUTTI_SEGMENT=memfd"
@@ -204,13 +222,16 @@ Status Segment::reserve(int local, std::size_t offset, std::size_t bytes) noexce
     return Status::error(Code::no_memory, "the arena is full: TUTTI_ARENA is too small");
   }
   const std::size_t start = static_cast<std::size_t>(arena(local) - base_) + offset;
-  int error;
-  do {
-    error = posix_fallocate(descriptor_, static_cast<off_t>(start), static_cast<off_t>(bytes));
-  } while (error == EINTR);
-  if (error != 0) return Status::error(Code::no_memory, "no shared memory left on this node");
+  if (back(descriptor_, start, bytes) != 0)
+    return Status::error(Code::no_memory, "no shared memory left on this node");
   populate(base_ + start, bytes);
   return Status::success();
+}
+
+bool Segment::back_record(int local) noexcept {
+  const std::size_t start = records_offset(header().ranks) +
+                            static_cast<std::size_t>(local) * kRecordBytes + kRecordHeadBytes;
+  return back(descriptor_, start, kRecordBytes - kRecordHeadBytes) == 0;
 }
 
 RecordsFromOutside::~RecordsFromOutside() {

@@ -26,8 +26,9 @@ namespace tutti::shm {
 
 inline constexpr std::uint32_t kLostPlaces = 60;
 inline constexpr std::uint32_t kBreakagePlaces = 512;
-/// Of a rank's record.
-inline constexpr std::uint32_t kRecordBytes = 16384;
+/// Of a rank's record: what always has memory, and what has some once the rank asks for it.
+inline constexpr std::uint32_t kRecordHeadBytes = 16384;
+inline constexpr std::uint32_t kRecordBytes = kRecordHeadBytes + 336 * 1024;
 
 /// A Breakage. `what` is written last (release): 1 + code, how far it reaches,
 /// 1 + teller, 1 + rank.
@@ -110,6 +111,8 @@ class Segment {
   /// Maps the records of all ranks once more, for longer than this object: munmap() ends it.
   /// nullptr where the system refuses.
   std::byte* map_records() const noexcept;
+  /// Backs the rest of a record. False where no memory is left.
+  bool back_record(int local) noexcept;
 
   /// Backs a part of an arena with physical memory.
   Status reserve(int local, std::size_t offset, std::size_t bytes) noexcept;

@@ -86,6 +86,8 @@ class ShmFabric final : public Fabric {
   /// The records of this node's ranks, in the order of neighbours(), mapped for the caller
   /// (Segment::map_records), and which of them is this rank's.
   std::byte* map_records() const noexcept { return segment_->map_records(); }
+  /// Segment::back_record of this rank's.
+  bool back_record() const noexcept { return segment_->back_record(local_rank()); }
   int local_rank() const noexcept { return local_; }
   /// Ends this rank for its peers as the death of its process would; for ranks that are threads.
   void die() noexcept { go(kDied); }

@@ -333,7 +333,7 @@ void pump_host() noexcept {
   if (another_ends_process()) [[unlikely]]
     return;
   int flag = 0;
-  stamp_call();
+  note_awaited();
   native.Iprobe(MPI_ANY_SOURCE, 0, state.pump_comm, &flag, MPI_STATUS_IGNORE);
 }
 

@@ -66,7 +66,10 @@ int run_plan(const char* call, const Args& args, Comm& comm, const Plan& plan) {
   if (plan.staging || state.report) return run_plan_attended(call, comm, plan);
   Route route;
   const Status status = state.job->run(*comm.team, plan.call, &route);
-  if (route.choice != nullptr) comm.known.keep(args, comm.rank, plan.call, route);
+  if (route.choice != nullptr) {
+    note_route(comm, route);
+    comm.known.keep(args, comm.rank, plan.call, route);
+  }
   return status.ok() ? MPI_SUCCESS : end_badly(call, comm, status);
 }
 

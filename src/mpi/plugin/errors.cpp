@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/log.hpp"
+#include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
@@ -50,6 +51,7 @@ void explain(Comm& comm, const char* call, const Status& status) noexcept {
     log(LogLevel::error, "%s on %s failed: %s%s%s", call, place, name(status.code),
         status.detail != nullptr ? ": " : "", status.detail != nullptr ? status.detail : "");
   }
+  write_recorders();  // the program's error handler may end the job
 }
 
 int raise(Comm& comm, const char* call, const Status& status) noexcept {

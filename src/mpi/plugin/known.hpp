@@ -23,6 +23,9 @@ inline std::uint64_t what_of(Coll coll, const Reduction* reduction) noexcept {
   return static_cast<std::uint64_t>(coll) | op << 8 | type << 16;
 }
 
+/// With the algorithm of a call that has been run.
+std::uint64_t with_algorithm(std::uint64_t what, const Route& route) noexcept;
+
 /// Which sides of a call a rank has, by its arguments.
 struct SidesHere {
   bool at_root, sent, received, in_place;
@@ -181,7 +184,7 @@ void KnownCall::keep(const Args& args, const SidesHere& here, const Call& call,
   if constexpr (requires { args.op; }) op_ = args.op;
   bytes_ = call.bytes;
   reduction_ = call.reduction;
-  what_ = what_of(Args::kColl, call.reduction);
+  what_ = with_algorithm(what_of(Args::kColl, call.reduction), its_route);
   route_ = its_route;
 }
 

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/stall.hpp"
 #include "mpi/record/roll.hpp"
+#include "select/select.hpp"
 
 namespace tutti::mpi {
 
@@ -25,7 +27,7 @@ namespace {
 struct Kept {
   Records node;  // all ranks of this node
   tutti_record* own = nullptr;
-  void (*keep)(tutti_record*) = nullptr;
+  void (*keep)(tutti_record*, void (*)()) = nullptr;
 };
 Kept kept;
 std::mutex rows;  // which of them are taken
@@ -80,6 +82,7 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
   row->rank = comm.rank;
   row->first = members.front();
   row->stride = stride_of(members);
+  row->since_ns = tutti_clock(CLOCK_MONOTONIC);
   row->name[0] = '\0';
   name_row(comm, row);
   // Members have the same birth, and so have others that came out of the same call.
@@ -112,20 +115,23 @@ void begin_record(const tutti_preload& preload) {
   own.any_source = MPI_ANY_SOURCE;
   own.any_tag = MPI_ANY_TAG;
   copy_name(own.program, program_invocation_short_name);
+  begin_recorder(kept.node);
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
-  kept.keep(&own);
+  kept.keep(&own, &write_recorders);
   begin_watch(kept.node);
 }
 
 void note_finalize() noexcept {
   end_watch();
-  if (kept.own != nullptr) TUTTI_SET(kept.own->finalizing, 1);
+  if (kept.own == nullptr) return;
+  TUTTI_SET(kept.own->finalizing, 1);
+  end_recorder();
 }
 
 void end_record() noexcept {
   if (kept.own == nullptr) return;
-  kept.keep(nullptr);
+  kept.keep(nullptr, nullptr);
   state.record = &no_record;
   const std::size_t bytes = kept.node.bytes * static_cast<std::size_t>(kept.node.ranks);
   // In its place, at once. The file's memory, which is the whole job's, is free then.
@@ -139,8 +145,13 @@ const Records& node_records() noexcept { return kept.node; }
 
 void leave_record() noexcept {
   if (kept.own == nullptr) return;
-  kept.keep(nullptr);
+  kept.keep(nullptr, nullptr);
   state.record = &no_record;
+}
+
+std::uint64_t with_algorithm(std::uint64_t what, const Route& route) noexcept {
+  if (route.choice == nullptr) return what;
+  return what | std::uint64_t{roll::place_of(route.choice->algorithm)} << 24;
 }
 
 void add_row(Comm& comm) noexcept {

@@ -101,6 +101,12 @@ void note_known(const Args& args, const Comm& comm, std::uint64_t bytes,
   if (state.settings.check == Check::calls) check_call(comm, false, number);
 }
 
+/// What it was run by, once that is known.
+inline void note_route(const Comm& comm, const Route& route) noexcept {
+  tutti_past* const past = past_of(comm.row, false, comm.row->number);
+  TUTTI_SET(past->what, with_algorithm(past->what, route));
+}
+
 /// A non-blocking or persistent one is made.
 template <class Args>
 void note_made(const Args& args, Comm& comm, Request* request) noexcept {

@@ -15,6 +15,7 @@
 
 #include "base/log.hpp"
 #include "mpi/plugin/record.hpp"
+#include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/state.hpp"
 #include "mpi/record/roll.hpp"
 
@@ -166,6 +167,7 @@ void Watch::report(std::uint64_t now, std::uint64_t longest) const {
   const std::string text = head + roll::text_of(roll, state.size, now);
   // In one piece, so that no other output comes in between.
   static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
+  write_recorders();
 }
 
 Watch* watch = nullptr;  // written by the threads of MPI_Init and MPI_Finalize

@@ -56,10 +56,19 @@ void pump_host() noexcept;
   return state.lane();
 }
 
-/// Says since when the thread has been in its call, if it is in one.
+/// The MPI carries out the thread's call: notes since when, if it is in one.
 inline void stamp_call() noexcept {
   tutti_lane* const lane = lane_here();
-  if ((lane->count & 1) != 0) tutti_stamp(lane);
+  if ((lane->count & 1) != 0 && lane->since_count != lane->count)
+    tutti_stamp(lane, tutti_time(lane));
+}
+
+/// The thread is in a wait of tutti's: notes since when, and for whom, if it is in a call.
+inline void note_awaited() noexcept {
+  tutti_lane* const lane = lane_here();
+  if ((lane->count & 1) == 0) return;
+  const std::int32_t awaited = state.job ? state.job->awaited() : -1;
+  if (!tutti_has_waited(lane) || lane->awaited != awaited) tutti_turn_wait(lane, awaited);
 }
 
 /// Around calls of the MPI's own that may block until other ranks have moved on: those may wait for

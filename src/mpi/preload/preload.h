@@ -143,7 +143,11 @@ struct tutti_lane* tutti_take_lane(void);
 /* For the plugin, while it keeps a record. Never NULL. */
 struct tutti_lane* tutti_lane_here(void);
 /* Keeps a record from now on; NULL: none any more. */
-void tutti_keep_record(struct tutti_record* record);
+void tutti_keep_record(struct tutti_record* record, void (*aborts)(void));
+/* Writes down the call that this thread's lane is in: it ends. */
+void tutti_note_event(struct tutti_lane* lane);
+/* Where exact times are wanted: the call begins. */
+void tutti_note_begin(struct tutti_lane* lane);
 
 /* Notes that this thread enters a call of the program's. NULL where there is nothing to note: no
  * record, or the call comes from inside another one, whose frame then lies above. (A call that was
@@ -161,6 +165,7 @@ static inline __attribute__((always_inline)) struct tutti_lane* tutti_enter(
   TUTTI_SET(lane->site, (uintptr_t)caller);
   TUTTI_SET(lane->function, (uint32_t)function);
   __atomic_store_n(&lane->count, count + 1 + (count & 1), __ATOMIC_RELEASE);
+  if (__builtin_expect(lane->exact, 0)) tutti_note_begin(lane);
   return lane;
 }
 
@@ -173,13 +178,14 @@ static __attribute__((noinline, unused)) struct tutti_lane* tutti_enter_about(
   TUTTI_SET(lane->comm, (uintptr_t)comm);
   TUTTI_SET(lane->peer, peer);
   TUTTI_SET(lane->tag, tag);
-  tutti_stamp(lane);
+  tutti_stamp(lane, tutti_time(lane));
   return lane;
 }
 
 static inline __attribute__((always_inline)) void tutti_leave(struct tutti_lane* lane) {
-  if (__builtin_expect(lane != NULL, 1))
-    __atomic_store_n(&lane->count, lane->count + 1, __ATOMIC_RELEASE);
+  if (__builtin_expect(lane == NULL, 0)) return;
+  if (__builtin_expect(lane->events != 0, 1)) tutti_note_event(lane);
+  __atomic_store_n(&lane->count, lane->count + 1, __ATOMIC_RELEASE);
 }
 
 /* ---- say.c */

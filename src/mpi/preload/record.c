@@ -45,7 +45,64 @@ struct tutti_lane* tutti_lane_here(void) {
   return tutti_lane != NULL ? tutti_lane : &nobodys;
 }
 
-void tutti_keep_record(struct tutti_record* record) {
+/* What the recorder knows of a call beside its times. Gives tutti_event::of. */
+static inline uint64_t note_arguments(const struct tutti_lane* lane, struct tutti_event* event) {
+  if (lane->detail_count == lane->count && lane->detail < TUTTI_RECORD_HEAD) {
+    const struct tutti_past* past =
+        (const void*)((const char*)__atomic_load_n(&tutti_record, __ATOMIC_RELAXED) + lane->detail);
+    TUTTI_SET(event->bytes, past->bytes);
+    TUTTI_SET(event->what, past->what);
+    return tutti_event_of(lane->function, lane->detail / 8, past->number);
+  }
+  TUTTI_SET(event->bytes, lane->comm);
+  TUTTI_SET(event->what, (uint32_t)lane->peer | (uint64_t)(uint32_t)lane->tag << 32);
+  return tutti_event_of(lane->function, 0, 0);
+}
+
+/* A call that has waited: what it waited for last counts, too. Gives its end. */
+static __attribute__((noinline)) uint64_t note_wait(struct tutti_lane* lane,
+                                                    struct tutti_event* event) {
+  tutti_turn_wait(lane, lane->awaited);
+  TUTTI_SET(event->begin_ns, lane->since_ns);
+  TUTTI_SET(event->partner, lane->longest);
+  TUTTI_SET(event->partner_us, lane->longest_us);
+  return lane->awaited_since;
+}
+
+__attribute__((cold, noinline)) void tutti_note_begin(struct tutti_lane* lane) {
+  tutti_stamp(lane, tutti_time(lane));
+}
+
+void tutti_note_event(struct tutti_lane* lane) {
+  const uint64_t count = lane->count;
+  __atomic_thread_fence(__ATOMIC_RELEASE); /* readers see that it is this call's turn first */
+  struct tutti_event* const event =
+      (struct tutti_event*)(void*)((char*)lane + lane->events) + (count / 2 & lane->mask);
+  uint64_t of = note_arguments(lane, event);
+  TUTTI_SET(event->site, lane->site);
+  if (__builtin_expect(tutti_has_waited(lane), 0)) {
+    of |= TUTTI_EVENT_WAITED;
+    TUTTI_SET(event->end_ns, note_wait(lane, event));
+  } else {
+    TUTTI_SET(event->begin_ns, lane->since_count == count ? lane->since_ns : 0);
+    TUTTI_SET(event->end_ns, tutti_time(lane));
+  }
+  TUTTI_SET(event->of, of);
+  TUTTI_SET(event->count, count);
+}
+
+static void (*before_abort)(void);
+
+void tutti_keep_record(struct tutti_record* record, void (*aborts)(void)) {
+  before_abort = aborts;
   __atomic_store_n(&tutti_record, record, __ATOMIC_RELEASE);
   tutti_lane = NULL;
 }
+
+EXPORT int MPI_Abort(handle comm, int code) {
+  void (*const first)(void) = before_abort;
+  if (first != NULL) first();
+  int (*abort_native)(handle, int) = (int (*)(handle, int))tutti_library_symbol("PMPI_Abort");
+  return abort_native(comm, code);
+}
+EXPORT int PMPI_Abort(handle comm, int code) __attribute__((alias("MPI_Abort")));

@@ -1,8 +1,13 @@
 // What a rank has passed to a collective: reading it, saying it, and comparing it.
+#include <algorithm>
+
 #include "mpi/record/roll.hpp"
+#include "select/select.hpp"
 
 namespace tutti::roll {
 namespace {
+
+constexpr std::uint8_t kHost = 255;  // the place of `mpi`, which every collective has
 
 /// Blocks of these differ from rank to rank by right.
 bool has_equal_bytes(const Passed& passed) {
@@ -14,24 +19,48 @@ bool has_equal_bytes(const Passed& passed) {
 
 }  // namespace
 
-Passed read_past(const tutti_past& past, bool nonblocking) noexcept {
+Passed passed_of(std::uint64_t bytes, std::uint64_t what, bool nonblocking) noexcept {
   Passed passed;
-  const std::uint64_t number = __atomic_load_n(&past.number, __ATOMIC_ACQUIRE);
-  passed.site = __atomic_load_n(&past.site, __ATOMIC_RELAXED);
-  passed.bytes = __atomic_load_n(&past.bytes, __ATOMIC_RELAXED);
-  const std::uint64_t what = __atomic_load_n(&past.what, __ATOMIC_RELAXED);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  passed.planned = passed.bytes != TUTTI_BYTES_LATER;
-  if (!passed.planned) passed.bytes = TUTTI_NO_BYTES;
+  passed.planned = bytes != TUTTI_BYTES_LATER;
+  passed.bytes = passed.planned ? bytes : TUTTI_NO_BYTES;
   passed.nonblocking = nonblocking;
   passed.root = static_cast<std::int32_t>(what >> 32);
   passed.op = static_cast<std::uint8_t>(what >> 8);
   passed.type = static_cast<std::uint8_t>(what >> 16);
-  const auto coll = static_cast<std::uint8_t>(what);
-  if (coll >= kColls || __atomic_load_n(&past.number, __ATOMIC_RELAXED) != number) return {};
-  passed.coll = static_cast<Coll>(coll);
+  passed.algorithm = static_cast<std::uint8_t>(what >> 24);
+  passed.coll = static_cast<Coll>(static_cast<std::uint8_t>(what));
+  return passed;
+}
+
+Passed read_past(const tutti_past& past, bool nonblocking) noexcept {
+  const std::uint64_t number = __atomic_load_n(&past.number, __ATOMIC_ACQUIRE);
+  const std::uint64_t site = __atomic_load_n(&past.site, __ATOMIC_RELAXED);
+  const std::uint64_t bytes = __atomic_load_n(&past.bytes, __ATOMIC_RELAXED);
+  const std::uint64_t what = __atomic_load_n(&past.what, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (static_cast<std::uint8_t>(what) >= kColls ||
+      __atomic_load_n(&past.number, __ATOMIC_RELAXED) != number)
+    return {};
+  Passed passed = passed_of(bytes, what, nonblocking);
+  passed.site = site;
   passed.number = number;
   return passed;
+}
+
+std::uint8_t place_of(const Algorithm* algorithm) noexcept {
+  if (algorithm == nullptr) return 0;
+  if (algorithm->left_to_host()) return kHost;
+  const auto all = algorithms();
+  const auto found = std::ranges::find(all, algorithm);
+  const auto place = found - all.begin();
+  return found != all.end() && place < kHost - 1 ? static_cast<std::uint8_t>(1 + place) : 0;
+}
+
+std::string algorithm_of(const Passed& passed) {
+  if (passed.algorithm == kHost) return "mpi";
+  const auto all = algorithms();
+  return passed.algorithm != 0 && passed.algorithm <= all.size() ? all[passed.algorithm - 1]->name
+                                                                  : "";
 }
 
 std::string name_of(const Passed& passed) {

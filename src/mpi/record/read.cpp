@@ -89,16 +89,6 @@ void add_detail(const tutti_record& record, const tutti_lane& lane,
   call->name = name_of(passed);
 }
 
-/// Only these have a peer; in a collective's lane that of an earlier call is left.
-bool is_message(const std::string& name) {
-  constexpr const char* kStarts[] = {"MPI_Send", "MPI_Bsend", "MPI_Ssend", "MPI_Rsend",
-                                     "MPI_Recv", "MPI_Probe", "MPI_Mprobe"};
-  for (const char* start : kStarts) {
-    if (name.starts_with(start)) return true;
-  }
-  return false;
-}
-
 void add_message(const tutti_record& record, const tutti_lane& lane,
                  const std::vector<CommSeen>& comms, CallSeen* call) {
   call->message = true;
@@ -114,9 +104,7 @@ CallSeen call_of(const tutti_record& record, const tutti_lane& lane,
   CallSeen call;
   call.inside = (lane.count & 1) != 0;
   call.count = lane.count;
-  const bool named = known && lane.function < TUTTI_MPI_FUNCTION_COUNT;
-  call.name = named ? kFunctions[lane.function] : "an MPI call";
-  if (call.name.ends_with("_c")) call.name.resize(call.name.size() - 2);
+  call.name = known ? function_name(lane.function) : "an MPI call";
   call.site = lane.site;
   const std::uint64_t number = call.inside ? lane.count : lane.count - 1;
   if (lane.since_count == number) call.since_ns = lane.since_ns;
@@ -181,6 +169,21 @@ void look_again(const tutti_record& record, RankSeen* seen) noexcept {
 }
 
 }  // namespace
+
+std::string function_name(std::uint32_t function) {
+  std::string name = function < TUTTI_MPI_FUNCTION_COUNT ? kFunctions[function] : "an MPI call";
+  if (name.ends_with("_c")) name.resize(name.size() - 2);
+  return name;
+}
+
+bool is_message(const std::string& name) {
+  constexpr const char* kStarts[] = {"MPI_Send", "MPI_Bsend", "MPI_Ssend", "MPI_Rsend",
+                                     "MPI_Recv", "MPI_Probe", "MPI_Mprobe"};
+  for (const char* start : kStarts) {
+    if (name.starts_with(start)) return true;
+  }
+  return false;
+}
 
 std::int32_t process_here(std::uint64_t processes, std::int32_t pid) noexcept {
   struct stat own;

@@ -28,6 +28,10 @@ enum {
   TUTTI_RECORD_PAST = 8, /* of each communicator; powers of two */
   TUTTI_RECORD_MADE = 4,
   TUTTI_RECORD_TOLD = 4,
+  TUTTI_RECORD_HEAD = 16384, /* bytes of a tutti_record and what is left free behind it */
+  /* Events of the first lane and of each other; powers of two. They follow the head. */
+  TUTTI_EVENTS_FIRST = 4096,
+  TUTTI_EVENTS_OTHER = 256,
   TUTTI_NO_RANK = -1000000,
 };
 #define TUTTI_NO_BYTES UINT64_MAX
@@ -45,7 +49,51 @@ struct tutti_lane {
   uint64_t since_count, since_ns; /* CLOCK_MONOTONIC at which call since_count was waiting */
   /* What call detail_count is, or waits for: the tutti_past that lies so far into the record. */
   uint64_t detail_count, detail;
-  uint64_t reserved[6];
+  /* The last calls that have ended: `mask` + 1 events, so many bytes behind the lane; 0: they are
+     not kept. exact: the clock is read for each. */
+  uint32_t events;
+  uint16_t mask, exact;
+  /* When the clock was last read: the coarse one, and the exact one since it has moved. */
+  uint64_t tick, stamp;
+  /* In call waited_count (its lower half) the thread has waited: now for rank `awaited` (-1: for
+     any), since when; before, for `longest` for so long at most. */
+  uint64_t awaited_since;
+  uint32_t waited_count, longest_us;
+  int32_t awaited, longest;
+};
+
+/* A call that has ended. Its place is (count / 2) of its lane's ring. It is written over while the
+   lane's count is more by twice the ring's places: readers ask for that count behind it. */
+struct tutti_event {
+  uint64_t count;    /* the lane's in it, odd; 0: none yet */
+  uint64_t begin_ns; /* CLOCK_MONOTONIC; when it began to wait where it is told no better; 0: just
+                        before its end */
+  uint64_t end_ns; /* the same as of the event before: somewhat later, at most a coarse tick */
+  uint64_t site;
+  uint64_t bytes; /* as in tutti_past; of a message: the communicator's handle */
+  uint64_t what;  /* as in tutti_past; of a message: peer | tag << 32 */
+  uint64_t of;    /* tutti_event_of(), and TUTTI_EVENT_WAITED */
+  /* Of a call that has waited: for whom longest (-1: for any), and for how long. */
+  int32_t partner;
+  uint32_t partner_us;
+};
+
+#define TUTTI_EVENT_WAITED ((uint64_t)1 << 31) /* both times are exact */
+
+/* enum tutti_mpi_function; tutti_lane::detail / 8, 0: no collective of tutti's; its number there,
+   the lower half. */
+static inline uint64_t tutti_event_of(uint64_t function, uint64_t detail, uint64_t number) {
+  return function | detail << 16 | number << 32;
+}
+
+/* Where the rank runs: what its times and addresses mean. */
+struct tutti_origin {
+  uint64_t clock;                     /* equal where CLOCK_MONOTONIC is the same */
+  uint64_t monotonic_ns, realtime_ns; /* of one moment */
+  uint64_t program_begin, program_end; /* the executable's addresses */
+  /* When some rank last began to write it to a file, and which beginning has come to its end. */
+  uint64_t begun_ns, written_ns;
+  char node[TUTTI_RECORD_NAME];
 };
 
 /* What the rank has passed to a collective. While it is written its number is 0. */
@@ -53,7 +101,9 @@ struct tutti_past {
   uint64_t number; /* on the communicator, from 1 */
   uint64_t site;   /* where it was called */
   uint64_t bytes;  /* TUTTI_NO_BYTES: not known; TUTTI_BYTES_LATER: nor the operator, not yet */
-  uint64_t what;   /* enum Coll, operator << 8 and type << 16 as in Reduction, root << 32 */
+  /* enum Coll, operator << 8 and type << 16 as in Reduction, 1 + place of the algorithm in the list
+     of all << 24 (0: not known), root << 32 */
+  uint64_t what;
 };
 
 /* A communicator that the rank is a member of. */
@@ -66,8 +116,8 @@ struct tutti_comm_row {
   /* Its members are first, first + stride, ... of the world; stride 0: not in such a row, or not
      known yet. */
   int32_t first, stride;
-  char
-      name[TUTTI_RECORD_NAME]; /* as MPI_Comm_get_name gave it at the first collective; may be "" */
+  char name[TUTTI_RECORD_NAME]; /* as MPI_Comm_get_name gave it at the first collective, or "" */
+  uint64_t since_ns;            /* CLOCK_MONOTONIC when it got the row */
   /* The last of them: number n is in place n % TUTTI_RECORD_PAST or _MADE. */
   struct tutti_past past[TUTTI_RECORD_PAST];
   struct tutti_past made[TUTTI_RECORD_MADE];
@@ -90,25 +140,64 @@ struct tutti_record {
   uint64_t told[TUTTI_RECORD_TOLD];
   struct tutti_lane lanes[TUTTI_RECORD_LANES];
   struct tutti_comm_row comms[TUTTI_RECORD_COMMS];
+  struct tutti_origin origin;
 };
 
 #ifdef __cplusplus
 static_assert(
     sizeof(struct tutti_lane) == 128 && offsetof(struct tutti_record, lanes) == 128 &&
-        sizeof(struct tutti_record) <= 16384,
+        sizeof(struct tutti_record) <= TUTTI_RECORD_HEAD && sizeof(struct tutti_event) == 64,
     "lanes are cache lines of their own, and a record is as large as the segment has them");
 #endif
 
 #define TUTTI_SET(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 
-/* Says since when the thread has been in its present call, once for each. */
-static inline void tutti_stamp(struct tutti_lane* lane) {
+static inline uint64_t tutti_clock(clockid_t clock) {
   struct timespec now;
-  uint64_t count = lane->count;
-  if (lane->since_count == count) return;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  TUTTI_SET(lane->since_ns, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-  __atomic_store_n(&lane->since_count, count, __ATOMIC_RELEASE);
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The time for a call that does not wait. The exact clock is dear: it is read when the coarse one
+ * has moved, so the first time in each of its ticks is exact, and others are the same again. */
+static inline uint64_t tutti_time(struct tutti_lane* lane) {
+  const uint64_t tick = tutti_clock(CLOCK_MONOTONIC_COARSE);
+  if (__builtin_expect(tick != lane->tick || lane->exact, 0)) {
+    TUTTI_SET(lane->tick, tick);
+    TUTTI_SET(lane->stamp, tutti_clock(CLOCK_MONOTONIC));
+  }
+  return lane->stamp;
+}
+
+/* Says since when the thread has been in its present call, once for each. */
+static inline void tutti_stamp(struct tutti_lane* lane, uint64_t now) {
+  TUTTI_SET(lane->since_ns, now);
+  __atomic_store_n(&lane->since_count, lane->count, __ATOMIC_RELEASE);
+}
+
+/* The thread waits, for a rank or for any (-1): from now on, as far as that is known. */
+static inline void tutti_turn_wait(struct tutti_lane* lane, int32_t awaited) {
+  const uint64_t now = tutti_clock(CLOCK_MONOTONIC);
+  const uint32_t count = (uint32_t)lane->count;
+  if (lane->waited_count != count) {
+    if (lane->since_count != lane->count) tutti_stamp(lane, now);
+    TUTTI_SET(lane->longest, TUTTI_NO_RANK);
+    TUTTI_SET(lane->longest_us, 0);
+    TUTTI_SET(lane->waited_count, count);
+  } else {
+    const uint64_t us = (now - lane->awaited_since) / 1000;
+    if (us >= lane->longest_us) {
+      TUTTI_SET(lane->longest_us, us < UINT32_MAX ? (uint32_t)us : UINT32_MAX);
+      TUTTI_SET(lane->longest, lane->awaited);
+    }
+  }
+  TUTTI_SET(lane->stamp, now);
+  TUTTI_SET(lane->awaited_since, now);
+  TUTTI_SET(lane->awaited, awaited);
+}
+
+static inline int tutti_has_waited(const struct tutti_lane* lane) {
+  return lane->waited_count == (uint32_t)lane->count;
 }
 
 #ifdef __cplusplus

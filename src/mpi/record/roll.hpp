@@ -11,6 +11,10 @@
 #include "coll/call.hpp"
 #include "mpi/record/record.h"
 
+namespace tutti {
+struct Algorithm;
+}
+
 namespace tutti::roll {
 
 /// What a rank has passed to a collective.
@@ -21,6 +25,7 @@ struct Passed {
   std::int32_t root = TUTTI_NO_RANK;
   Coll coll = Coll::barrier;
   std::uint8_t op = Reduction::kNoName, type = Reduction::kNoName;
+  std::uint8_t algorithm = 0;  // as place_of() gives it
   bool planned = true;  // false: its rank has just come to it, and will say more
 };
 
@@ -95,8 +100,22 @@ std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& recor
 /// When a process started, as its record has it; 0 where that is not to be seen.
 std::uint64_t started_of(std::int32_t pid);
 
+/// "MPI_Allreduce", of enum tutti_mpi_function; both forms of a function have one name.
+std::string function_name(std::uint32_t function);
+/// Only these have a peer; in a collective's lane that of an earlier call is left.
+bool is_message(const std::string& name);
+
 /// Number 0 while it is being written.
 Passed read_past(const tutti_past& past, bool nonblocking) noexcept;
+/// The same of its words, without its number and its place.
+Passed passed_of(std::uint64_t bytes, std::uint64_t what, bool nonblocking) noexcept;
+
+/// An algorithm in a record: 1 + its place in the list of all of this version; 0: none that is
+/// known.
+std::uint8_t place_of(const Algorithm* algorithm) noexcept;
+/// Its name; empty where none is known.
+std::string algorithm_of(const Passed& passed);
+
 /// "MPI_Iallreduce".
 std::string name_of(const Passed& passed);
 /// "sum of i32"; empty where there is none, or it is the program's own.

@@ -1,0 +1,1 @@
+"""`tutti trace`: the last calls of every rank as one time line."""
