@@ -25,6 +25,7 @@
 #include "fabric/nodes/nodes.hpp"
 #include "select/select.hpp"
 #include "team/inbox.hpp"
+#include "topo/topo.hpp"
 
 namespace {
 
@@ -122,6 +123,14 @@ std::vector<std::tuple<std::string, std::string>> fabrics() {
   return rows;
 }
 
+/// The online CPUs: number, package, core, NUMA domain, last-level cache.
+std::vector<std::tuple<int, int, int, int, int>> cpus() {
+  std::vector<std::tuple<int, int, int, int, int>> rows;
+  for (const tutti::Cpu& cpu : tutti::read_cpus())
+    rows.emplace_back(cpu.number, cpu.package, cpu.core, cpu.numa, cpu.cache);
+  return rows;
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -132,6 +141,7 @@ NB_MODULE(_core, module) {
   module.def("memory", &memory);
   module.def("memory_between_nodes", &memory_between_nodes);
   module.def("fabrics", &fabrics);
+  module.def("cpus", &cpus);
   module.def("algorithms", &algorithms);
   bind_simulation(module);
   bind_dedicated(module);

@@ -24,6 +24,7 @@
 #include "sim/job.hpp"
 #include "sim/messages.hpp"
 #include "team/inbox.hpp"
+#include "topo/topo.hpp"
 
 namespace nb = nanobind;
 
@@ -357,7 +358,8 @@ void refuse_host(const tutti::Forced& in_layers) {
 nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
                   int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
                   bool trace, double compute, const std::string& progress, double noise_period,
-                  double noise, double skew, std::uint64_t seed, const std::string& in_layers) {
+                  double noise, double skew, std::uint64_t seed, const std::string& in_layers,
+                  bool scattered) {
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
   const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
@@ -365,6 +367,7 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
   spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
                 picoseconds(skew, "skew"), seed};
   spec.trace = trace;
+  spec.scattered = scattered;
   spec.policy.forced = parse_forced(in_layers);
   refuse_host(spec.policy.forced);
   ManyCalls calls(choice, bytes, ranks_of(nodes, ranks_per_node), root);
@@ -424,6 +427,15 @@ nb::dict exchange(const std::string& protocol, const std::string& profile, std::
   return result;
 }
 
+/// Into which parts of the profile's node its ranks are divided: "2 packages, 16 last-level caches".
+std::string divisions_of(const std::string& profile, int ranks, bool scattered) {
+  const Network network = load_profile(profile);
+  const tutti::sim::Lines lines(network.node, ranks, scattered);
+  std::vector<tutti::Locality> places;
+  for (int rank = 0; rank < ranks; ++rank) places.push_back(lines.locality_of(rank));
+  return tutti::divisions(places);
+}
+
 nb::dict measure_host() {
   tutti::model::HostCosts costs;
   std::string message;
@@ -447,7 +459,8 @@ void bind_simulation(nb::module_& module) {
   module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1,
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
-             "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "");
+             "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "", "scattered"_a = false);
+  module.def("divisions", &divisions_of, "profile"_a, "ranks"_a, "scattered"_a = false);
   module.def("restriction", &restriction, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a,
              "bytes"_a);
   module.def("exchange", &exchange, "protocol"_a, "profile"_a, "bytes"_a, "sender_computes"_a = 0.0,

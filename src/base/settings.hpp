@@ -63,6 +63,7 @@ struct Settings {
   int multicast_receives = 5;            // TUTTI_MULTICAST_RECEIVES: that each group pre-posts
   std::string libfabric;                 // TUTTI_LIBFABRIC: the library, where the MPI brings none
   std::string node;                      // TUTTI_NODE: name of the node of this rank, for tests
+  std::string topology;                  // TUTTI_TOPOLOGY: a made-up machine, for tests
   std::string fault;         // TUTTI_FAULT: fault injection, see src/fabric/wrap/fault.hpp
   std::string trace;         // TUTTI_TRACE: file for a trace of fabric operations
   Check check = Check::off;  // TUTTI_CHECK

@@ -12,7 +12,8 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexce
   co_return Status::success();
 }
 
-Task Cells::wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_t bytes) noexcept {
+Task Cells::wait_free(Team& team, std::uint64_t epoch, const CellTree& tree,
+                      std::size_t bytes) noexcept {
   const std::uint64_t cells = team.cells_for(bytes);
   const std::uint64_t needed = epoch - cells + 1;
   // Before its own part of that epoch is over, this rank does not know for whom it will publish.
@@ -21,10 +22,9 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_
     co_await team.wait_done(needed);
   } else {
     for (int i = 0; tree.neighbour(i) >= 0; ++i) {
-      const int member = tree.neighbour(i);
-      co_await team.reached(team.board(member)->done, needed + cells / 2, member);
+      co_await team.wait_done_of(tree.neighbour(i), needed + cells / 2);
     }
-    if (team.tree_degree_ == tree.degree())
+    if (team.tree_ == &tree)
       team.neighbours_floor_ = std::max(team.neighbours_floor_, needed + cells / 2);
   }
   co_return Status::success();

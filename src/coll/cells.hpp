@@ -7,7 +7,7 @@
 
 #include "base/copy_shared.hpp"
 #include "base/task.hpp"
-#include "coll/pattern/cell_tree.hpp"
+#include "team/cell_tree.hpp"
 #include "team/copy_small.hpp"
 #include "team/team.hpp"
 
@@ -80,7 +80,7 @@ class Cells {
 
   /// As free(), for the neighbours alone.
   bool free(const CellTree& tree, std::size_t bytes) const noexcept {
-    if (team_.tree_degree_ != tree.degree()) change_tree(tree.degree());
+    if (team_.tree_ != &tree) change_tree(tree);
     const std::uint64_t cells = team_.cells_for(bytes);
     if (epoch_ < cells) return true;
     const std::uint64_t needed = epoch_ - cells + 1;
@@ -90,6 +90,7 @@ class Cells {
     std::uint64_t floor = ~std::uint64_t{0};
     for (int i = 0; tree.neighbour(i) >= 0; ++i) {
       const Word& done = team_.board(tree.neighbour(i))->done;
+      team_.fabric().look(&done, sizeof done);
       floor = std::min(floor, done.load(std::memory_order_acquire));
     }
     team_.neighbours_floor_ = floor;
@@ -137,10 +138,10 @@ class Cells {
   }
   /// The cells of all collectives that have their place were or will be published for neighbours in
   /// another tree: anybody may read them.
-  void change_tree(int degree) const noexcept {
-    if (team_.tree_degree_ != 0)
+  void change_tree(const CellTree& tree) const noexcept {
+    if (team_.tree_ != nullptr)
       team_.read_by_all_until_ = std::max(team_.read_by_all_until_, team_.next_epoch_);
-    team_.tree_degree_ = degree;
+    team_.tree_ = &tree;
     team_.neighbours_floor_ = 0;
   }
   /// Larger ones are asked for when they are written.
@@ -161,7 +162,8 @@ class Cells {
         &team_.cell_of(*team_.board(publisher), ahead, bytes).flag);
   }
   static Task wait_free(Team& team, std::uint64_t epoch, std::size_t bytes) noexcept;
-  static Task wait_free(Team& team, std::uint64_t epoch, CellTree tree, std::size_t bytes) noexcept;
+  static Task wait_free(Team& team, std::uint64_t epoch, const CellTree& tree,
+                        std::size_t bytes) noexcept;
 
   Team& team_;
   const std::uint64_t epoch_;

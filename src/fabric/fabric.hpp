@@ -24,6 +24,7 @@
 
 #include "base/status.hpp"
 #include "base/task.hpp"
+#include "topo/locality.hpp"
 
 namespace tutti {
 
@@ -246,6 +247,13 @@ class Fabric {
   virtual std::int32_t node_of(std::int32_t peer) const noexcept {
     static_cast<void>(peer);
     return 0;
+  }
+
+  /// Where `peer`, a rank of this node, runs: what it has said of itself when the job began, so that
+  /// all ranks of the node know the same. Nothing where that is not told.
+  virtual Locality locality_of(std::int32_t peer) const noexcept {
+    static_cast<void>(peer);
+    return {};
   }
 
   // ---- data --------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ struct JobSpec {
   /// kernel permits cross-memory attach.
   bool scarce = false;
   bool user_memory = true;
+  bool scattered = false;  // WorldSpec::scattered
 };
 
 /// How a program uses a collective in each iteration.

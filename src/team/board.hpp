@@ -49,6 +49,9 @@ struct alignas(2 * kCacheLine) Board {
   Word drained;                   // all stream items below this have been read here
   Word inbox;                     // 1 + offset of the inbox in the owner's arena; 0: none yet
   Word starved;                   // 1 while the owner waits for memory for its next stream item
+  // Members that wait for `done`, and may sleep: added by each before it arms, so that the owner,
+  // who has increased `done`, sees it whenever it sees a sleeper.
+  std::atomic<std::uint32_t> watchers;
   StreamLine stream[kStreamLines];
 
   SmallCell& small_cell(const CellCounts& counts, std::uint64_t epoch) noexcept {

@@ -142,6 +142,28 @@ const NodeMap& Team::node_map() {
   return *own_node_map_;
 }
 
+const CellTree& Team::cell_tree(int degree, bool placed, bool ordered) {
+  const CellTree& tree = known_tree(degree, !placed);
+  return ordered && !tree.in_rank_order() ? known_tree(degree, true) : tree;
+}
+
+const CellTree& Team::known_tree(int degree, bool by_rank) {
+  for (const KnownTree& known : cell_trees_) {
+    if (known.degree == degree && known.by_rank == by_rank) return *known.tree;
+  }
+  PlacedMembers all;
+  if (by_rank) {
+    all = PlacedMembers::by_rank(size_);
+  } else {
+    std::vector<Locality> places;
+    for (int member = 0; member < size_; ++member)
+      places.push_back(fabric_.locality_of(job_rank(member)));
+    all = PlacedMembers::by_locality(std::move(places));
+  }
+  cell_trees_.push_back({degree, by_rank, std::make_unique<CellTree>(rank_, degree, all)});
+  return *cell_trees_.back().tree;
+}
+
 NodeSegment& Team::segment() {
   if (!segment_) segment_ = std::make_unique<NodeSegment>(*this);
   return *segment_;
@@ -246,10 +268,15 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
   return true;
 }
 
+Task Team::wait_done_of(int member, std::uint64_t epoch) noexcept {
+  const DoneWatch watch(*board(member));
+  co_await reached(board(member)->done, epoch, member);
+  co_return Status::success();
+}
+
 Task Team::wait_done(std::uint64_t epoch) noexcept {
   for (int member = 0; member < size_; ++member) {
-    if (member == rank_) continue;
-    co_await reached(board(member)->done, epoch, member);
+    if (member != rank_) co_await wait_done_of(member, epoch);
   }
   done_floor_ = std::max(done_floor_, epoch);
   co_return Status::success();

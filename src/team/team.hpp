@@ -29,6 +29,7 @@
 #include "team/block_pool.hpp"
 #include "team/board.hpp"
 #include "team/cast_watch.hpp"
+#include "team/cell_tree.hpp"
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 #include "team/layers.hpp"
@@ -156,6 +157,11 @@ class Team : public InFramePool {
 
   static constexpr std::size_t kCellCapacity = kCellBytes - sizeof(Word);
 
+  /// The tree of cells of that degree: along the parts of the machine that the members run on if
+  /// `placed`, unless it is to be `ordered`, every subtree a range of ranks, and would not be. Made
+  /// when it is first asked for, by each member for itself; lives as long as the team.
+  const CellTree& cell_tree(int degree, bool placed, bool ordered);
+
   // ---- inbox: puts into a peer's block, the counter behind the data
 
   Inbox& inbox() noexcept { return inbox_; }
@@ -269,6 +275,22 @@ class Team : public InFramePool {
   Engine::Reached reached(const Word& word, std::uint64_t value, int member) noexcept {
     return engine_.reached(word, value, membership_, ranks_[member]);
   }
+  const CellTree& known_tree(int degree, bool by_rank);
+  /// While it lives, a member rings the others when it is through with a collective.
+  class DoneWatch {
+   public:
+    explicit DoneWatch(Board& board) noexcept : watchers_(board.watchers) {
+      watchers_.fetch_add(1, std::memory_order_acq_rel);
+    }
+    ~DoneWatch() { watchers_.fetch_sub(1, std::memory_order_acq_rel); }
+    DoneWatch(const DoneWatch&) = delete;
+    DoneWatch& operator=(const DoneWatch&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& watchers_;
+  };
+  /// Awaits that a member has finished all epochs below `epoch`.
+  Task wait_done_of(int member, std::uint64_t epoch) noexcept;
   /// Awaits that all members have finished all epochs below `epoch`.
   Task wait_done(std::uint64_t epoch) noexcept;
   bool all_done(std::uint64_t epoch) noexcept { return done_floor_ >= epoch || scan_done(epoch); }
@@ -291,7 +313,9 @@ class Team : public InFramePool {
     }
     if (mapped_) {
       fabric().signal(job_rank(rank_), own_board_->done, next_done_);
-      wake_members();
+      // Hardly ever does anybody wait for that.
+      if (fabric().sleepers() && own_board_->watchers.load(std::memory_order_acquire) != 0)
+        ring_all();
     }
     if (inbox_in_use_) inbox_.finished(next_done_);
     if (layers_) layers_turn_.store(next_done_, std::memory_order_release);
@@ -353,11 +377,17 @@ class Team : public InFramePool {
   std::uint64_t done_floor_ = 0;         // all members are known to have finished epochs below
   std::uint64_t neighbours_floor_ = 0;   // the same of the neighbours in the tree of cells
   std::uint64_t read_by_all_until_ = 0;  // own cells of epochs below may be read by any member
-  int tree_degree_ = 0;                  // of that tree; 0: none yet
+  const CellTree* tree_ = nullptr;       // that tree, the last one that was used
   std::uint64_t drained_floor_ = 0;      // all members are known to have drained items below
   Word stream_turn_{0};                  // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
+  struct KnownTree {
+    int degree;
+    bool by_rank;
+    std::unique_ptr<CellTree> tree;
+  };
+  std::vector<KnownTree> cell_trees_;  // those that were asked for, mostly one
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
   std::size_t segment_place_ = NodeSegment::kNone;  // of a symmetric team's, in every arena

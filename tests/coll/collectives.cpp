@@ -99,6 +99,10 @@ TEST_P(LargeNodes, MatchTheModel) {
       settings.algorithm += std::string(coll) + "=tree:degree=" + degree;
     }
     const bool all = settings.algorithm.empty();
+    // Trees by rank, along parts that follow each other, and along parts that ranks are dealt out to.
+    settings.topology = *degree == '3'   ? "package:2 numa:2 l3:2 core:3 scattered"
+                        : *degree == '7' ? "package:2 l3:3 core:5"
+                                         : "";
     test::run_threads(GetParam(), settings, [&](Rank& r) {
       for (int i = 0; i < kColls; ++i) {
         const auto coll = static_cast<Coll>(i);
@@ -113,6 +117,70 @@ TEST_P(LargeNodes, MatchTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeNodes, ::testing::Values(16, 33, 64),
                          ::testing::PrintToStringParamName());
+
+/// An operator that does not commute: ranges of ranks, and how many of them do not follow each
+/// other.
+struct Ranks {
+  std::int32_t first, last, broken;
+};
+
+void append(const void* left, const void* right, void* out, std::size_t count, const Reduction&) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Ranks a = static_cast<const Ranks*>(left)[i], b = static_cast<const Ranks*>(right)[i];
+    static_cast<Ranks*>(out)[i] = {a.first, b.last,
+                                   a.broken + b.broken + (a.last + 1 == b.first ? 0 : 1)};
+  }
+}
+
+Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, void* recv,
+             std::size_t bytes) {
+  Call call;
+  call.coll = coll;
+  call.root = root;
+  call.reduction = reduction;
+  call.send = send;
+  call.recv = recv;
+  call.bytes = bytes;
+  return call;
+}
+
+/// Of one team, trees by rank and along the machine's parts, and cells that all members read, take
+/// turns often enough for every cell to be used by each of them.
+TEST(LargeNodesMixed, TreesAndFlatsTakeTurns) {
+  Settings settings;
+  settings.topology = "package:2 l3:2 core:4 scattered";
+  settings.algorithm = "allreduce=tree,reduce=tree:degree=7,bcast=tree,barrier=tree:degree=1";
+  settings.deadline_s = 60;
+  Reduction sum, order;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &sum));
+  order.fold = &append;
+  order.element_bytes = sizeof(Ranks);
+  order.commutative = false;
+  test::run_threads(16, settings, [&](Rank& r) {
+    for (std::int32_t round = 0; round < 200; ++round) {
+      const int root = round % r.size, last = r.size - 1;
+      const Ranks mine{r.rank, r.rank, 0};
+      Ranks all{-1, -1, -1};
+      ASSERT_TRUE(
+          r.job.run(r.team, call_of(Coll::allreduce, 0, &order, &mine, &all, sizeof mine)).ok());
+      ASSERT_TRUE(all.first == 0 && all.last == last && all.broken == 0) << all.broken;
+      const std::int32_t one = round + r.rank;
+      std::int32_t total = -1, told = r.rank == root ? 7 * round : -1;
+      ASSERT_TRUE(r.job.run(r.team, call_of(Coll::allreduce, 0, &sum, &one, &total, 4)).ok());
+      ASSERT_EQ(total, round * r.size + last * r.size / 2);
+      ASSERT_TRUE(r.job.run(r.team, call_of(Coll::bcast, root, nullptr, &told, &told, 4)).ok());
+      ASSERT_EQ(told, 7 * round);
+      total = -1;
+      ASSERT_TRUE(r.job.run(r.team, call_of(Coll::reduce, root, &sum, &one, &total, 4)).ok());
+      ASSERT_TRUE(r.rank != root || total == round * r.size + last * r.size / 2);
+      std::vector<std::int32_t> gathered(static_cast<std::size_t>(r.size), -1);  // flat
+      ASSERT_TRUE(
+          r.job.run(r.team, call_of(Coll::allgather, 0, nullptr, &one, gathered.data(), 4)).ok());
+      ASSERT_EQ(gathered.back(), round + last);
+      if (round % 3 == 0) ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    }
+  });
+}
 
 /// Puts of rank 0 are accepted and fail later, for another reason than a lost peer.
 class FailedPuts : public ::testing::TestWithParam<const char*> {};

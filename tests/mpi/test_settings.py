@@ -17,7 +17,8 @@ OTHER = {
     "TUTTI_RENDEZVOUS": "write", "TUTTI_EAGER": "16K", "TUTTI_UNEXPECTED": "2M", "TUTTI_P2P": "1", "TUTTI_NET": "off",
     "TUTTI_NET_PROVIDER": "tcp", "TUTTI_NET_INTERFACE": "lo", "TUTTI_NET_TIMEOUT": "20", "TUTTI_MULTICAST": "off",
     "TUTTI_MULTICAST_RECEIVES": "50", "TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1", "TUTTI_DCP_CPUS": "0",
-    "TUTTI_LIBFABRIC": "{folder}/libfabric.so.1", "TUTTI_NODE": "elsewhere", "TUTTI_FAULT": "delay:op=put:us=1",
+    "TUTTI_LIBFABRIC": "{folder}/libfabric.so.1", "TUTTI_NODE": "elsewhere",
+    "TUTTI_TOPOLOGY": "package:2 core:1", "TUTTI_FAULT": "delay:op=put:us=1",
     "TUTTI_STALL": "30", "TUTTI_RECORDER": "off", "TUTTI_RECORDER_DIR": "{folder}/recorder",
     "TUTTI_TRACE": "{folder}/trace", "TUTTI_CHECK": "1"}
 # What tutti says of a value that only one rank has, where that is more than the name of the setting.
@@ -64,7 +65,7 @@ def test_one_rank_differs(program, libraries, tmp_path, mpi, name, nodes):
 @pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 @pytest.mark.parametrize("first", [{"TUTTI_DCP": "many"}, {"TUTTI_WAIT": "often"}, {"TUTTI_ALG": "allreduce=magic"},
-                                   {"TUTTI_CONFIG": "/nowhere"}, {"TUTTI_FAULT": "what"}, {"TUTTI_CHOICES": "/nowhere"}],
+                                   {"TUTTI_CONFIG": "/nowhere"}, {"TUTTI_FAULT": "what"}, {"TUTTI_TOPOLOGY": "core:none"}, {"TUTTI_CHOICES": "/nowhere"}],
                          ids=lambda first: next(iter(first)))
 def test_one_rank_has_a_bad_value(program, libraries, mpi, first):
     description = mpis.MPIS[mpi]

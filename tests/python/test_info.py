@@ -1,9 +1,10 @@
 """`tutti info`."""
 
 import json
+import os
 from pathlib import Path
 
-from tutti.host import machine
+from tutti.host import machine, topology
 
 
 def test_json(tutti, tmp_path):
@@ -67,3 +68,18 @@ def test_version(tutti):
 def test_cross_memory_attach_is_tried_not_guessed():
     permitted, reason = machine.cma_permitted()
     assert permitted == (reason == "")
+
+
+def test_topology_is_drawn_by_package_domain_and_cache():
+    cpus = [topology.Cpu(number, core // 4, core, core // 4, core // 2 * 2)
+            for number in range(16) for core in [number % 8]]
+    assert topology.draw(cpus) == ["package 0, NUMA domain 0: [0-1,8-9]  [2-3,10-11]",
+                                   "package 1, NUMA domain 1: [4-5,12-13]  [6-7,14-15]"]
+    assert topology.ranges([]) == "" and topology.ranges([3, 1, 2, 7]) == "1-3,7"
+
+
+def test_topology_of_this_machine_has_the_processors_that_we_may_use(tutti):
+    state = json.loads(tutti("info", "--json").out)
+    assert os.sched_getaffinity(0) <= {cpu["number"] for cpu in state["topology"]}
+    text = tutti("info").out
+    assert all(line.split(":")[0] in text for line in topology.draw([topology.Cpu(**cpu) for cpu in state["topology"]]))

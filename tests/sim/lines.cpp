@@ -60,23 +60,41 @@ TEST(Lines, FollowEachOther) {
   EXPECT_EQ(lines.copies(), 3u);
 }
 
+TEST(Lines, ScatteredRanksAreDealtOutToThePackages) {
+  const Lines lines(small_node(), 12, true);
+  EXPECT_EQ(lines.locality_of(0), (Locality{0, 0, 0}));
+  EXPECT_EQ(lines.locality_of(1), (Locality{1, 2, 8}));
+  EXPECT_EQ(lines.locality_of(11), (Locality{1, 3, 12}));
+  EXPECT_EQ(lines.distance(0, 1), 200u);
+  EXPECT_EQ(lines.distance(0, 2), 10u);
+}
+
 struct Moved {
-  double copies, busiest;  // a call
+  double copies, busiest, far;  // a call
   Time time;
 };
 
-/// What a call of 8 bytes moves on one node of so many ranks, the mean of many back to back.
-Moved moved(Coll coll, const std::string& algorithm, int ranks) {
+/// On what, and how it is asked for.
+struct Node {
+  int ranks;
+  bool scattered = false;
+  bool commutative = true;
+  const char* profile = "epyc9654";
+};
+
+/// What a call of 8 bytes moves on one node, the mean of many back to back. `algorithm`: as
+/// TUTTI_ALG has it; what the rules choose where it is empty.
+Moved moved(Coll coll, const std::string& algorithm, const Node& node) {
   constexpr int kCalls = 256;
   std::unique_ptr<SimJob> job;
   std::string message;
-  JobSpec spec{1, ranks, test::profile("epyc9654"), false};
+  JobSpec spec{1, node.ranks, test::profile(node.profile), false};
+  spec.scattered = node.scattered;
   EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
-  Forced forced;
-  EXPECT_TRUE(Forced::parse(std::string(name(coll)) + "=" + algorithm, &forced, &message).ok());
   Reduction reduction;
   EXPECT_TRUE(find_reduction(Op::sum, Type::f64, &reduction));
-  std::vector<double> in(static_cast<std::size_t>(ranks), 1.0), out(in);
+  reduction.commutative = node.commutative;
+  std::vector<double> in(static_cast<std::size_t>(node.ranks), 1.0), out(in);
   const auto call = [&](int rank) {
     Call one;
     one.coll = coll;
@@ -86,43 +104,73 @@ Moved moved(Coll coll, const std::string& algorithm, int ranks) {
     one.recv = &out[static_cast<std::size_t>(rank)];
     return one;
   };
-  const Choice& choice = *forced.of(coll);
+  Forced forced;
+  const std::string text = std::string(name(coll)) + "=" + algorithm;
+  EXPECT_TRUE(algorithm.empty() || Forced::parse(text, &forced, &message).ok()) << message;
+  job->dispatcher().choices(job->team(0));
+  const Choice choice =
+      algorithm.empty() ? Dispatcher::choice(job->team(0), call(0)) : *forced.of(coll);
   EXPECT_TRUE(job->run(choice, call, 1, &message).ok()) << message;  // they meet
   job->align();
   job->world().lines().forget_counts();
   EXPECT_TRUE(job->run(choice, call, kCalls, &message).ok()) << message;
+  EXPECT_TRUE(coll != Coll::allreduce || out.back() == node.ranks) << out.back();
   const Lines& lines = job->world().lines();
   return {static_cast<double>(lines.copies()) / kCalls,
-          static_cast<double>(lines.most_by_one()) / kCalls, job->duration() / kCalls};
+          static_cast<double>(lines.most_by_one()) / kCalls,
+          static_cast<double>(lines.far_copies()) / kCalls, job->duration() / kCalls};
 }
 
 class LargeNode : public ::testing::TestWithParam<Coll> {};
 
 TEST_P(LargeNode, NobodyMovesMoreThanAFewLinesPerStep) {
   for (const int ranks : {8, 32, 128, 192}) {
-    const Moved tree = moved(GetParam(), "tree:degree=3", ranks);
-    const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1)));
-    // Three children in each of log4 P steps and the parent, some of them also a moment too early.
-    EXPECT_LE(tree.busiest, 3 * steps) << ranks << " ranks";
-    EXPECT_LE(tree.copies, 3 * ranks) << ranks << " ranks";
+    for (const bool scattered : {false, true}) {
+      const Moved chosen = moved(GetParam(), "", {ranks, scattered});
+      const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+      // Three children in each of log4 P steps and the parent, some of them also a moment too early,
+      // and now and then whether they are through with their cells.
+      EXPECT_LE(chosen.busiest, 3 * steps) << ranks << " ranks";
+      EXPECT_LE(chosen.copies, ranks == 8 ? ranks * ranks : 3 * ranks) << ranks << " ranks";
+    }
   }
 }
 
 TEST_P(LargeNode, TimeGrowsWithTheDepth) {
-  const Time at_16 = moved(GetParam(), "tree:degree=3", 16).time;
-  const Time at_192 = moved(GetParam(), "tree:degree=3", 192).time;
+  const Time at_16 = moved(GetParam(), "tree:degree=3", {16}).time;
+  const Time at_192 = moved(GetParam(), "tree:degree=3", {192}).time;
   EXPECT_LT(at_192, 6 * at_16);  // twice the depth, half of it between packages; 12 times the ranks
+}
+
+TEST_P(LargeNode, LeavesAPackageOnce) {
+  for (const char* profile : {"epyc9654", "epyc7r13", "xeon8375c"}) {
+    const Node scattered{64, true, true, profile};
+    const Moved by_rank = moved(GetParam(), "tree:places=0", scattered);
+    const Moved by_part = moved(GetParam(), "tree", scattered);
+    EXPECT_GT(by_rank.far, 32) << profile;
+    // Up and down one edge, now and then a moment too early, and the counters of two members.
+    EXPECT_LE(by_part.far, 4) << profile;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Collectives, LargeNode,
                          ::testing::Values(Coll::barrier, Coll::bcast, Coll::allreduce),
                          [](const auto& coll) { return std::string(name(coll.param)); });
 
+TEST(LargeNodeOrder, IsKeptForOperatorsThatDoNotCommute) {
+  const Moved ordered = moved(Coll::allreduce, "tree", {64, true, false});
+  const Moved by_rank = moved(Coll::allreduce, "tree:places=0", {64, true});
+  EXPECT_EQ(ordered.time, by_rank.time);
+  // Where the ranks' order is that of the cores, they have the same tree.
+  EXPECT_EQ(moved(Coll::allreduce, "tree", {64, false, false}).time,
+            moved(Coll::allreduce, "tree", {64}).time);
+}
+
 TEST(LargeNodeFlat, EverybodyReadsEverybody) {
-  const Moved flat = moved(Coll::allreduce, "flat", 128);
+  const Moved flat = moved(Coll::allreduce, "flat", {128});
   EXPECT_GE(flat.busiest, 127);
   EXPECT_GE(flat.copies, 128 * 127);
-  EXPECT_GT(flat.time, 4 * moved(Coll::allreduce, "tree:degree=3", 128).time);
+  EXPECT_GT(flat.time, 4 * moved(Coll::allreduce, "tree:degree=3", {128}).time);
 }
 
 }  // namespace

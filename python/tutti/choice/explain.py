@@ -22,6 +22,8 @@ VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "c
 MOST_DATAGRAMS = 5_000_000  # that arrive: more are not simulated, since that takes longer than anybody waits
 MPI = "mpi"  # that whose calls they are
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
+IN_A_ROW = 16  # small messages within a node: the first one finds cold caches, and free cells
+SMALL = 1024
 
 
 def variants(name: str, parameter: str, default: int, within_a_node: bool = False) -> list[str]:
@@ -49,12 +51,14 @@ def too_many_datagrams(op: str, alg: str, size: int, members: int) -> str:
 def cost(row: dict[str, Any]) -> None:
     """Sets the row's `us`, `extrapolated` and `why`."""
     op, alg, net, size, nodes, ppn = (row[key] for key in ("op", "alg", "net", "bytes", "nodes", "ppn"))
+    scattered = row["scattered"]
     if alg == MPI:
         row["why"] = "the MPI's own, which nothing is known of here; tutti bench coll measures it"
         return
 
     def simulated(part: int) -> tuple[float, int]:
-        result = simulate(op, alg, net, nodes, ppn, part)
+        repeat = IN_A_ROW if nodes == 1 and part <= SMALL else 1
+        result = simulate(op, alg, net, nodes, ppn, part, repeat=repeat, scattered=scattered)
         return result["us"], result["events"]
 
     # The simulation runs any algorithm on ranks that share nodes, each by itself; a job does not.
@@ -83,11 +87,12 @@ def cost(row: dict[str, Any]) -> None:
 
 
 def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bool = True,
-               choices: str = "", progress: bool = True) -> list[dict[str, Any]]:
+               choices: str = "", progress: bool = True, scattered: bool = False) -> list[dict[str, Any]]:
     """A row for each algorithm and parameter: `us` simulated on the profile, or None and why it cannot run there;
     `extrapolated` says from what where the message is too large to be simulated as it is (empty elsewhere); `chosen`
     marks what selection takes (`reason` then says why), `cheapest` the least time. `choices`: a file as TUTTI_CHOICES
-    names, or "". `multicast`: it gets through between the nodes."""
+    names, or "". `multicast`: it gets through between the nodes. `scattered`: the processes of a node are dealt out to its
+    packages in turn."""
     core = native.core()
     profile = networks.path_of(net)
     if nodes < 1 or ppn < 1:
@@ -103,7 +108,7 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     rows = []
     for text in track(texts, "simulating", console=Console(stderr=True), transient=True, disable=not progress):
         row: dict[str, Any] = {"bench": "explain", "op": op, "alg": text, "bytes": size, "nodes": nodes, "ppn": ppn,
-                               "np": nodes * ppn, "net": net, "us": None, "why": "", "chosen": text == chosen,
+                               "np": nodes * ppn, "net": net, "scattered": scattered, "us": None, "why": "", "chosen": text == chosen,
                                "reason": reason if text == chosen else "", "cheapest": False, "extrapolated": ""}
         cost(row)
         rows.append(row)
@@ -139,6 +144,10 @@ def command(
     ppn: Annotated[int, typer.Option(help="Processes of a node.")] = 1,
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml (tutti tune makes one "
                                      "for this machine).")] = "infiniband",
+    node: Annotated[Optional[str], typer.Option(metavar="PROFILE", help="One node with these caches, instead of --net: "
+                                                "epyc9654, ...")] = None,
+    scattered: Annotated[bool, typer.Option("--scattered", help="The processes of a node are dealt out to its packages in turn, "
+                                            "instead of filling one core after the other.")] = False,
     multicast: Annotated[bool, typer.Option(help="Multicast gets through between the nodes.")] = True,
     choices: Annotated[Optional[Path], typer.Option(metavar="FILE", help="A site's choices, as TUTTI_CHOICES names "
                                                     "them; by default those of TUTTI_CHOICES.")] = None,
@@ -150,8 +159,11 @@ def command(
         value = native.core().bytes_of(size)
     if value < 0:
         raise UserError(f"--bytes takes a size such as 8 or 64K, not '{size}'")
+    if node is not None and nodes != 1:
+        raise UserError("--node is about one node; several are connected by a network: --net")
+    net = node or net
     file = str(choices) if choices is not None else os.environ.get("TUTTI_CHOICES", "")
-    rows = candidates(op, value, nodes, ppn, net, multicast, file)
+    rows = candidates(op, value, nodes, ppn, net, multicast, file, scattered=scattered)
     table = Table("", "algorithm", "us (simulated)", "", title=f"{op}, {value} B, {nodes} x {ppn} on {net}",
                   title_justify="left")
     for row in sorted(rows, key=lambda row: (row["us"] is None, row["us"] or 0)):
@@ -161,5 +173,7 @@ def command(
             notes, "cheapest" if row["cheapest"] else "", row["why"], row["extrapolated"]))))
     Console().print(table)
     print(verdict(rows))
+    if hierarchy := native.core().divisions(networks.path_of(net), ppn, scattered) if nodes == 1 else "":
+        print(f"The ranks run in {hierarchy}; a tree of cells joins those of each before it leaves it.")
     if json_path is not None:
         write_json(json_path, rows)

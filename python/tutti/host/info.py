@@ -14,7 +14,7 @@ from rich.text import Text
 
 import tutti
 from tutti import library_folder, native
-from tutti.host import machine, mpis
+from tutti.host import machine, mpis, topology
 from tutti.launch.mpi_library import Abi
 from tutti.launch.plan import LIBRARY
 from tutti.report.waiting import waiting
@@ -35,6 +35,7 @@ def collect() -> dict[str, Any]:
         "fabrics": _fabrics(),
         "algorithms": native.algorithms(),
         "cpus": {**asdict(cpus), "usable": cpus.usable},
+        "topology": [asdict(cpu) for cpu in topology.cpus()],
         "cma": {"permitted": permitted, "reason": reason},
         "multicast": asdict(machine.multicast(_setting("TUTTI_NET_INTERFACE"))),
         "memory_lock_bytes": machine.memory_lock_limit(),
@@ -87,6 +88,7 @@ def _machine_table(state: dict[str, Any]) -> Table:
     quota = f", {cpus['quota']:g} by control group" if cpus["quota"] else ""
     table.add_row("processors", f"{cpus['model']}: {cpus['online']} online, {cpus['allowed']} allowed{quota}; "
                   f"{cpus['cores']} cores, {cpus['sockets']} sockets, {cpus['numa_nodes']} NUMA nodes")
+    table.add_row("last-level caches", Text("\n".join(topology.draw([topology.Cpu(**cpu) for cpu in state["topology"]]))))
     table.add_row("cross-memory attach", "permitted" if cma["permitted"] else f"not permitted: {cma['reason']}")
     cast = state["multicast"]
     table.add_row("multicast", f"not possible: {cast['reason']}; broadcasts between nodes use trees" if cast["reason"] else

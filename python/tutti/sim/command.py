@@ -30,6 +30,8 @@ def command(
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
     layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a hierarchical algorithm takes on the "
                                            "nodes and between their leaders, where it can run there.")] = "",
+    scattered: Annotated[bool, typer.Option("--scattered", help="Deal the processes of a node out to its packages in turn, "
+                                            "instead of filling one core after the other.")] = False,
     root: Annotated[int, typer.Option(min=0, help="Of a rooted collective.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back; their average is given.")] = 1,
     compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 0.0,
@@ -65,11 +67,12 @@ def command(
         begun = time.perf_counter()
         # With several points there is a bar.
         with waiting(f"simulating {n * ppn:,} ranks") if len(points) < 3 else contextlib.nullcontext():
-            result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg)
+            result = simulate(op, a, net, n, ppn, b, root, repeat, trace=trace, around=around, in_layers=layer_alg,
+                              scattered=scattered)
         rows.append({"bench": "sim", "op": op, "alg": a, "net": net, "bytes": b, "np": n * ppn, "nodes": n,
                      "ppn": ppn, "us": result["us"], "events": result["events"],
                      "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,
-                     "layer_alg": layer_alg, "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
+                     "layer_alg": layer_alg, "scattered": scattered, "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
     table = Table("algorithm", "nodes", "ranks", "bytes", "us", "events", "seconds", title=f"{op} on {net}",
                   title_justify="left")
     for row in rows:

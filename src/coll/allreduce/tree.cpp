@@ -6,7 +6,7 @@
 namespace tutti {
 
 Task allreduce_tree(Collective& c, TreeOfCells p) {
-  const CellTree tree = cell_tree(c, p);
+  const CellTree& tree = cell_tree(c, p);
   co_await fold_up_cells(c, tree, c.call.recv);
   co_await pass_down_cells(c, tree, c.call.recv);
   c.finish();

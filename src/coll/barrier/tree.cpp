@@ -7,7 +7,7 @@
 namespace tutti {
 
 Task barrier_tree(Collective& c, TreeOfCells p) {
-  const CellTree tree = cell_tree(c, p);
+  const CellTree& tree = cell_tree(c, p);
   co_await fold_up_cells(c, tree, nullptr);
   co_await pass_down_cells(c, tree, nullptr);
   c.finish();

@@ -6,7 +6,7 @@
 namespace tutti {
 
 Task bcast_tree(Collective& c, TreeOfCells p) {
-  const CellTree tree = cell_tree(c, p);
+  const CellTree& tree = cell_tree(c, p);
   const std::size_t bytes = c.call.bytes;
   const int source = tree.towards(c.call.root);
   const bool passes = tree.neighbour(source < 0 ? 0 : 1) >= 0;

@@ -7,19 +7,23 @@
 #include "base/task.hpp"
 #include "coll/algorithm.hpp"
 #include "coll/collective.hpp"
-#include "coll/pattern/cell_tree.hpp"
+#include "team/cell_tree.hpp"
 
 namespace tutti {
 
 /// Parameters of the algorithms.
 struct TreeOfCells {
   std::int64_t degree = 3;
+  std::int64_t places = 1;  // 0: by rank, wherever the members run
 };
 inline constexpr auto kTreeOfCells = parameters_of<TreeOfCells>(
-    {{&TreeOfCells::degree, "degree", "children a step", 1, 63, "degree: 1 to 63"}});
+    {{&TreeOfCells::degree, "degree", "children a step", 1, 63, "degree: 1 to 63"},
+     {&TreeOfCells::places, "places", "switch", 0, 1, "places: 0 or 1"}});
 
-inline CellTree cell_tree(const Collective& c, TreeOfCells p) noexcept {
-  return CellTree(c.rank(), c.size(), static_cast<int>(p.degree));
+/// An operator that does not commute needs the ranks' order.
+inline const CellTree& cell_tree(const Collective& c, TreeOfCells p) {
+  const bool ordered = c.call.reduction != nullptr && !c.call.reduction->commutative;
+  return c.team.cell_tree(static_cast<int>(p.degree), p.places != 0, ordered);
 }
 
 /// Folds the vectors of the own subtree in rank order: at rank 0 into `result`, elsewhere into the

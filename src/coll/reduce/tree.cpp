@@ -7,7 +7,7 @@
 namespace tutti {
 
 Task reduce_tree(Collective& c, TreeOfCells p) {
-  const CellTree tree = cell_tree(c, p);
+  const CellTree& tree = cell_tree(c, p);
   const std::size_t bytes = c.call.bytes;
   const int root = c.call.root;
   const bool result_here = root == 0 && c.rank() == 0;

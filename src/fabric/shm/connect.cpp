@@ -16,6 +16,7 @@
 #include "fabric/agree.hpp"
 #include "fabric/shm/meeting.hpp"
 #include "fabric/shm/shm.hpp"
+#include "topo/topo.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -80,6 +81,7 @@ Introduction introduce(const Settings& settings, int core_limit) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
     std::memcpy(me.cpus, &set, std::min(sizeof me.cpus, sizeof set));
+    me.locality = read_locality(set_of(set));
   }
   return me;
 }
@@ -218,6 +220,18 @@ std::int32_t ShmFabric::find_separated(const std::vector<Introduction>& all,
   return -1;
 }
 
+/// Where the neighbours run: as each of them has said, so that all of the node know the same.
+Status ShmFabric::find_localities(const Settings& settings, const std::vector<Introduction>& all) {
+  MadeUpMachine made_up;  // of a text that is the same on all ranks
+  TUTTI_TRY(MadeUpMachine::parse(settings.topology, &made_up));
+  for (std::size_t local = 0; local < neighbours_.size(); ++local) {
+    const auto peer = static_cast<std::size_t>(neighbours_[local]);
+    localities_.push_back(settings.topology.empty() ? all[peer].locality
+                                                : made_up.locality_of(static_cast<int>(local)));
+  }
+  return Status::success();
+}
+
 /// Who is on this node, and on this machine, and what the ranks of this node can do together.
 Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const Settings& settings,
                                   const std::vector<Introduction>& all) {
@@ -239,6 +253,7 @@ Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const 
     traits_.user_memory = traits_.user_memory && trials[peer].cma == Code::ok;
   }
   use_barrier(all_registered);
+  TUTTI_TRY(find_localities(settings, all));
   node_cores_ = cores_of(all, machine);
   machine_ranks_ = static_cast<int>(machine.size());
   losses_.separated = find_separated(all, leaders, &losses_.from);
@@ -270,6 +285,8 @@ Status ShmFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   Meeting meeting(bootstrap.rank());
   std::vector<Introduction> all;
   const std::uint64_t probe = probe_of(static_cast<std::size_t>(bootstrap.rank()));
+  MadeUpMachine made_up;
+  if (ready.ok()) ready = MadeUpMachine::parse(settings.topology, &made_up);
   TUTTI_TRY(introduce_all(bootstrap, settings, &probe, meeting, ready, &all));
   fabric->secret_ = all.front().secret;  // of all ranks, the first one's
   meeting.adopt(fabric->secret_);

@@ -18,6 +18,7 @@
 #include "base/cores.hpp"
 #include "base/log.hpp"
 #include "fabric/key.hpp"
+#include "topo/topo.hpp"
 
 namespace tutti::shm {
 namespace {
@@ -93,6 +94,8 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
 
 Status ShmFabric::create_threads(int ranks, const Settings& settings,
                                  std::vector<std::unique_ptr<ShmFabric>>* out) {
+  MadeUpMachine made_up;
+  TUTTI_TRY(MadeUpMachine::parse(settings.topology, &made_up));
   std::unique_ptr<Segment> created;
   std::string message;
   const Status status =
@@ -111,6 +114,7 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
     fabric->machine_ranks_ = ranks;
     for (int peer = 0; peer < ranks; ++peer) {
       fabric->neighbours_.push_back(peer);
+      fabric->localities_.push_back(settings.topology.empty() ? Locality{} : made_up.locality_of(peer));
       fabric->local_of_.push_back(peer);
     }
     fabric->attach_segment(segment, rank);

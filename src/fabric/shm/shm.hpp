@@ -16,6 +16,7 @@
 #include "fabric/secret/secret.hpp"
 #include "fabric/shm/meeting.hpp"
 #include "fabric/shm/segment.hpp"
+#include "topo/locality.hpp"
 
 namespace tutti::shm {
 
@@ -34,6 +35,7 @@ struct Introduction {
   std::uint64_t arena_bytes;
   std::uint64_t probe;       // address of a word for the trial of cross-memory attach
   std::uint64_t cpus[16];    // affinity mask
+  Locality locality;              // what that says of where it runs
   std::uint32_t core_limit;  // by cgroup and affinity
   std::int32_t pid;
   Secret secret;  // the first rank's is the job's
@@ -131,6 +133,10 @@ class ShmFabric final : public Fabric {
   Status reserve(std::size_t offset, std::size_t bytes) noexcept override;
   Status attach(std::int32_t peer, const Key& key, Remote* out) noexcept override;
   bool maps(std::int32_t peer) const noexcept override { return local_index(peer) >= 0; }
+  Locality locality_of(std::int32_t peer) const noexcept override {
+    const int local = local_index(peer);
+    return local >= 0 ? localities_[static_cast<std::size_t>(local)] : Locality{};
+  }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;
@@ -160,6 +166,7 @@ class ShmFabric final : public Fabric {
                                      std::int32_t* other) noexcept;
   Status find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const Settings& settings,
                          const std::vector<Introduction>& all);
+  Status find_localities(const Settings& settings, const std::vector<Introduction>& all);
   Status join_segment(const Settings& settings, Meeting& meeting);
   void note_lost_cma(const std::vector<Introduction>& all, std::size_t rank) noexcept;
   int local_index(std::int32_t peer) const noexcept {
@@ -183,6 +190,7 @@ class ShmFabric final : public Fabric {
   std::vector<std::int32_t> local_of_;  // by job rank: index on this node, or -1
   Region arena_;
   NodeSlot* slot_ = nullptr;
+  std::vector<Locality> localities_;                   // by local index
   std::vector<int> doorbells_;                  // by local index
   std::vector<std::uint8_t> shares_processes_;  // by local index
   Secret secret_;

@@ -2,8 +2,23 @@
 
 namespace tutti::sim {
 
+int Lines::core_of(int rank) const noexcept {
+  const int local = rank % each_;
+  if (!scattered_) return local;
+  const int packages = std::max(2, (each_ + node_.package - 1) / node_.package);
+  return local % packages * node_.package + local / packages;
+}
+
+Locality Lines::locality_of(int rank) const noexcept {
+  if (!modelled()) return {};
+  const int core = core_of(rank);
+  return {static_cast<std::int16_t>(core / node_.package),
+          static_cast<std::int16_t>(core / node_.numa),
+          static_cast<std::int16_t>(core / node_.l3 * node_.l3)};
+}
+
 Time Lines::distance(int a, int b) const noexcept {
-  const int one = a % each_, other = b % each_;
+  const int one = core_of(a), other = core_of(b);
   if (one == other) return 0;
   if (one / node_.l3 == other / node_.l3) return node_.line_l3;
   if (one / node_.numa == other / node_.numa) return node_.line_numa;
@@ -62,6 +77,8 @@ Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
   const Time takes = line.writer < 0 ? node_.line_numa : distance(line.writer, reader);
   line.copies.push_back({reader, begin, begin + takes, false});
   ++copies_;
+  if (line.writer >= 0 && core_of(line.writer) / node_.package != core_of(reader) / node_.package)
+    ++far_copies_;
   ++of_rank(reads_, reader);
   return &line.copies.back();
 }

@@ -14,14 +14,16 @@
 #include <vector>
 
 #include "fabric/sim/network.hpp"
+#include "topo/locality.hpp"
 
 namespace tutti::sim {
 
-/// Rank r of a node runs on core r.
 class Lines {
  public:
-  /// `ranks_per_node`: of all nodes.
-  Lines(const CoherentNode& node, int ranks_per_node) : node_(node), each_(ranks_per_node) {}
+  /// `ranks_per_node`: of all nodes. Rank r of a node runs on core r; `scattered`: ranks are dealt
+  /// out to the packages in turn, of which there are two at least.
+  Lines(const CoherentNode& node, int ranks_per_node, bool scattered = false)
+      : node_(node), each_(ranks_per_node), scattered_(scattered) {}
 
   bool modelled() const noexcept { return node_.l3 != 0; }
 
@@ -41,15 +43,18 @@ class Lines {
 
   /// Copies that were asked for so far: by all, and by the rank that asked for most.
   std::uint64_t copies() const noexcept { return copies_; }
+  /// Of them, those that came from another package.
+  std::uint64_t far_copies() const noexcept { return far_copies_; }
   std::uint64_t most_by_one() const noexcept {
     return reads_.empty() ? 0 : *std::max_element(reads_.begin(), reads_.end());
   }
   void forget_counts() noexcept {
-    copies_ = 0;
+    copies_ = far_copies_ = 0;
     reads_.clear();
   }
   /// What a copy takes between the cores of two ranks.
   Time distance(int a, int b) const noexcept;
+  Locality locality_of(int rank) const noexcept;
 
  private:
   struct Copy {
@@ -65,6 +70,7 @@ class Lines {
     Time busy = 0, free = 0;
     std::vector<Copy> copies;
   };
+  int core_of(int rank) const noexcept;
   /// nullptr: the reader has written it itself.
   Copy* copy_for(Line& line, int reader, Time time);
   Line& line_of(const void* address) {
@@ -74,8 +80,9 @@ class Lines {
   static constexpr std::uintptr_t kLine = 64;
   const CoherentNode node_;
   const int each_;
+  const bool scattered_;
   std::unordered_map<std::uintptr_t, Line> lines_;
-  std::uint64_t copies_ = 0;
+  std::uint64_t copies_ = 0, far_copies_ = 0;
   std::vector<std::uint64_t> reads_;  // by rank
   std::vector<Time> last_;            // by rank: when its last store is visible
 };

@@ -27,6 +27,9 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
   bool maps(std::int32_t peer) const noexcept override;
   bool reaches(std::int32_t peer) const noexcept override { return peer >= 0 && peer < size_; }
   std::int32_t node_of(std::int32_t peer) const noexcept override { return world_.node_of(peer); }
+  Locality locality_of(std::int32_t peer) const noexcept override {
+    return world_.lines().locality_of(peer);
+  }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion,

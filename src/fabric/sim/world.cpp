@@ -24,7 +24,7 @@ constexpr Time kNoticed =
 World::World(const WorldSpec& spec)
     : spec_(spec),
       ranks_(spec.nodes * spec.ranks_per_node),
-      lines_(spec.network.node, spec.ranks_per_node) {}
+      lines_(spec.network.node, spec.ranks_per_node, spec.scattered) {}
 
 World::~World() {
   for (int rank = 0; rank < constructed_; ++rank) std::destroy_at(fabrics_ + rank);

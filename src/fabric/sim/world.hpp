@@ -47,6 +47,7 @@ struct WorldSpec {
   /// keys are, where `elided` would leave them out too.
   std::size_t most_carried = ~std::size_t{0};
   bool scarce = false, user_memory = true;  // Traits, which change no time
+  bool scattered = false;  // the ranks of a node over its packages, where the profile has some
 };
 
 /// What has passed the link between a node and its switch, as transmitted.

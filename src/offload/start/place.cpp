@@ -39,12 +39,6 @@ bool is_apart(const Place& place) {
   return CPU_COUNT(&both) == 0;
 }
 
-CpuSet set_of(const cpu_set_t& cpus) {
-  CpuSet set;
-  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) set[cpu] = CPU_ISSET(cpu, &cpus);
-  return set;
-}
-
 /// A CPU that the program's processes leave to this helper, or -1. They leave one where they are
 /// bound elsewhere, or where there are more CPUs than processes of both kinds. All helpers of the
 /// machine come to the same list.
