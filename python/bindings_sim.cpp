@@ -105,10 +105,17 @@ std::string text_of(const tutti::Choice& choice) {
   return text;
 }
 
+std::vector<tutti::Locality> places_of(const Network& network, int ranks, bool scattered) {
+  const tutti::sim::Lines lines(network.node, ranks, scattered);
+  std::vector<tutti::Locality> places;
+  for (int rank = 0; rank < ranks; ++rank) places.push_back(lines.locality_of(rank));
+  return places;
+}
+
 /// Of a sum of 32-bit integers, or of bytes, in a real job. `profile`: the network's, or "" for one
 /// of sockets.
 tutti::Shape real_shape(const std::string& op, std::size_t bytes, int nodes, int ranks_per_node,
-                        bool multicast, const std::string& profile) {
+                        bool multicast, const std::string& profile, bool scattered = false) {
   tutti::Traits traits;
   constexpr std::size_t kDatagram = 1460;  // of a network with packets of 1500 bytes
   traits.datagram_bytes = multicast ? kDatagram : 0;
@@ -119,6 +126,10 @@ tutti::Shape real_shape(const std::string& op, std::size_t bytes, int nodes, int
   shape.bytes = shape.longest_block = bytes;
   shape.element_bytes = 4;
   shape.hosted = true;
+  if (nodes == 1 && !profile.empty()) {
+    auto places = places_of(load_profile(profile), ranks_per_node, scattered);
+    shape.add_levels({0, tutti::PlacedMembers::by_locality(std::move(places))});
+  }
   return shape;
 }
 
@@ -140,8 +151,10 @@ std::string layer_restriction(const std::string& algorithm, std::size_t bytes, i
 /// "".
 std::pair<std::string, std::string> chosen(const std::string& op, std::size_t bytes, int nodes,
                                            int ranks_per_node, bool multicast,
-                                           const std::string& choices, const std::string& profile) {
-  const tutti::Shape shape = real_shape(op, bytes, nodes, ranks_per_node, multicast, profile);
+                                           const std::string& choices, const std::string& profile,
+                                           bool scattered) {
+  const tutti::Shape shape =
+      real_shape(op, bytes, nodes, ranks_per_node, multicast, profile, scattered);
   tutti::Rules rules;
   std::string message;
   if (!choices.empty()) require(tutti::Rules::load(choices, &rules, &message), message);
@@ -427,13 +440,10 @@ nb::dict exchange(const std::string& protocol, const std::string& profile, std::
   return result;
 }
 
-/// Into which parts of the profile's node its ranks are divided: "2 packages, 16 last-level caches".
+/// Into which parts of the profile's node its ranks are divided: "2 packages, 16 last-level
+/// caches".
 std::string divisions_of(const std::string& profile, int ranks, bool scattered) {
-  const Network network = load_profile(profile);
-  const tutti::sim::Lines lines(network.node, ranks, scattered);
-  std::vector<tutti::Locality> places;
-  for (int rank = 0; rank < ranks; ++rank) places.push_back(lines.locality_of(rank));
-  return tutti::divisions(places);
+  return tutti::divisions(places_of(load_profile(profile), ranks, scattered));
 }
 
 nb::dict measure_host() {
@@ -482,7 +492,7 @@ void bind_simulation(nb::module_& module) {
     return tutti::model::allgather_shared_buffer(load_profile(path), nodes, ppn, m, overlap);
   });
   module.def("chosen", &chosen, "op"_a, "bytes"_a, "nodes"_a, "ranks_per_node"_a,
-             "multicast"_a = false, "choices"_a = "", "profile"_a = "");
+             "multicast"_a = false, "choices"_a = "", "profile"_a = "", "scattered"_a = false);
   module.def("layer_restriction", &layer_restriction, "algorithm"_a, "bytes"_a, "nodes"_a,
              "ranks_per_node"_a);
   module.def("candidates", &candidates, "op"_a);

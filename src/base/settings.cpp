@@ -140,8 +140,9 @@ constexpr std::array kRows = {
         "name of this rank's node: ranks with different names communicate over the network even on "
         "one machine; for tests"},
     Row{"TOPOLOGY", &Settings::topology, Scope::equal,
-        "a made-up machine that the ranks of a node are taken to run on, such as \"package:2 numa:1 "
-        "l3:4 core:8\", one rank on each core, or dealt out to the packages (scattered); for tests"},
+        "a made-up machine that the ranks of a node are taken to run on, such as "
+        "\"package:2 numa:1 l3:4 core:8\", one rank on each core, or dealt out to the packages "
+        "(scattered); for tests"},
     Row{"FAULT", &Settings::fault, Scope::any,
         "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
     Row{"TRACE", &Settings::trace, Scope::any,

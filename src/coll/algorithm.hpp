@@ -111,7 +111,9 @@ struct Shape {
   int size = 1;                   // members
   bool mapped = true;             // members map each other's memory
   bool hierarchical = false;      // several nodes, some with several members
-  int lanes = 0;          // then: members of each node, 0 where they are not as many on each
+  int lanes = 0;                // then: members of each node, 0 where they are not as many on each
+  int levels = 1;               // of the machine, that divide the members of a node evenly
+  bool levels_in_order = true;  // ... and in the order of their ranks
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)
   bool scarce = false;    // processors are (Traits::scarce): messages cost more than latencies
@@ -133,6 +135,8 @@ struct Shape {
   static Shape of(const Team& team, bool fixed_order) noexcept;
   /// Of a team that a real job would make of such members, over a fabric of these traits.
   static Shape of(const EvenLayout& layout, const Traits& traits, std::size_t block_bytes) noexcept;
+  /// What the members of a node know of where each of them runs.
+  void add_levels(const MachineLevels& machine) noexcept;
   /// Of one call of theirs.
   Shape with(const Call& call) const noexcept;
   bool operator==(const Shape&) const noexcept = default;

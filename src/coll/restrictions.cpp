@@ -69,6 +69,14 @@ static const char* wants_no_tree(const Shape& s) {
   return s.fixed_order ? kTree : nullptr;
 }
 
+const char* nests_along_the_machine(const Shape& s) {
+  if (const char* why = reduces_through_shared_blocks(s)) return why;
+  if (const char* why = wants_no_tree(s)) return why;
+  if (s.levels < 2) return "members are not divided evenly among parts of the machine";
+  if (s.commutative || s.levels_in_order) return nullptr;
+  return "the operator does not commute";
+}
+
 const char* folds_in_cells(const Shape& s) {
   if (const char* why = fits_cell(s)) return why;
   return wants_no_tree(s);
@@ -250,6 +258,10 @@ std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p) {
 }
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p) {
   return 2 * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
+}
+std::uint64_t nested_items(const Shape& s, SharedBlocks p) {
+  const auto levels = static_cast<std::uint64_t>(s.levels);
+  return 2 * levels * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
 std::uint64_t whole_items(const Shape& s, SharedBlocks p) {
   return fold_whole_items(published_bytes(s), p.bytes(s.block_bytes), s.size);

@@ -14,6 +14,7 @@ const char* through_shared_blocks(const Shape& s);
 const char* reduces_through_shared_blocks(const Shape& s);
 const char* passes_through_shared_blocks(const Shape& s);  // from rank to rank
 const char* whole_vectors(const Shape& s);
+const char* nests_along_the_machine(const Shape& s);
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
 /// A message in blocks of so many bytes.
@@ -52,6 +53,7 @@ std::uint64_t element_block_items(const Shape& s, SharedBlocks p);
 std::uint64_t others_block_items(const Shape& s, SharedBlocks p);
 std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p);
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p);
+std::uint64_t nested_items(const Shape& s, SharedBlocks p);
 std::uint64_t whole_items(const Shape& s, SharedBlocks p);
 std::uint64_t longest_block_items(const Shape& s, SharedBlocks p);
 

@@ -37,6 +37,7 @@ Shape Shape::of(const Team& team, bool fixed_order) noexcept {
   shape.hierarchical = team.layers() != nullptr;
   shape.lanes = shape.hierarchical ? team.layers()->each() : 0;
   add_means(shape, team.fabric().traits());
+  if (shape.mapped) shape.add_levels(MachineLevels(team.rank(), team.placed_members()));
   shape.alone = on_nodes_of_their_own(team);
   shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
   shape.dedicated = team.port != nullptr;
@@ -57,6 +58,11 @@ Shape Shape::of(const EvenLayout& layout, const Traits& traits, std::size_t bloc
   shape.segments = shape.hierarchical || shape.mail;
   shape.block_bytes = block_bytes;
   return shape;
+}
+
+void Shape::add_levels(const MachineLevels& machine) noexcept {
+  levels = machine.count();
+  levels_in_order = machine.in_rank_order();
 }
 
 Shape Shape::with(const Call& call) const noexcept {

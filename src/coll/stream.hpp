@@ -43,6 +43,13 @@ class Stream {
     team_.fabric().look(block, line.bytes);
     return block;
   }
+  /// `bytes` of that block, from `begin` on: for those that read no more of it.
+  const std::byte* part(std::uint64_t item, int member, std::size_t begin,
+                        std::size_t bytes) const noexcept {
+    const std::byte* const part = team_.arena(member) + line_of(item, member).offset + begin;
+    team_.fabric().look(part, bytes);
+    return part;
+  }
   /// Where a block of the own arena is, for those that do not learn it from a line; and a block of
   /// `member`, which they may write to where the algorithm says so.
   std::uint64_t offset(const std::byte* block) const noexcept {

@@ -249,8 +249,8 @@ class Fabric {
     return 0;
   }
 
-  /// Where `peer`, a rank of this node, runs: what it has said of itself when the job began, so that
-  /// all ranks of the node know the same. Nothing where that is not told.
+  /// Where `peer`, a rank of this node, runs: what it has said of itself when the job began, so
+  /// that all ranks of the node know the same. Nothing where that is not told.
   virtual Locality locality_of(std::int32_t peer) const noexcept {
     static_cast<void>(peer);
     return {};

@@ -109,8 +109,8 @@ Status SimJob::create(const JobSpec& spec, std::unique_ptr<SimJob>* out, std::st
     return Status::error(Code::no_memory, "memory");
   }
   std::unique_ptr<SimJob> job(new SimJob(spec.policy));
-  WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network, spec.elided,
-                  kPayloadArena, spec.noise,          spec.trace,   spec.most_carried,
+  WorldSpec world{spec.nodes,    spec.ranks_per_node, spec.network,  spec.elided,
+                  kPayloadArena, spec.noise,          spec.trace,    spec.most_carried,
                   spec.scarce,   spec.user_memory,    spec.scattered};
   if (spec.elided && !mapped)
     world.arena_bytes = ArenaHeap::rounded(Inbox::bytes(size, true, true)) + 128;

@@ -11,7 +11,7 @@ namespace {
 
 /// What members of one part of the machine have alike, from the smallest parts to the largest.
 using Part = std::array<std::int16_t, 3>;
-constexpr int kLevels = 4;  // cache, NUMA domain, package, node
+constexpr int kLevels = PlacedMembers::kLevels;
 
 Part part_of(const Locality& place, int level) noexcept {
   Part part{place.package, place.numa, place.cache};
@@ -54,6 +54,11 @@ PlacedMembers PlacedMembers::by_locality(std::vector<Locality> places) {
   return all;
 }
 
+bool PlacedMembers::same_part(int a, int b, int level) const noexcept {
+  return part_of(places[static_cast<std::size_t>(a)], level) ==
+         part_of(places[static_cast<std::size_t>(b)], level);
+}
+
 CellTree::CellTree(int rank, int degree, const PlacedMembers& all) : rank_(rank) {
   const auto size = static_cast<int>(all.members.size());
   position_ = static_cast<int>(std::find(all.members.begin(), all.members.end(), rank) -
@@ -66,13 +71,11 @@ CellTree::CellTree(int rank, int degree, const PlacedMembers& all) : rank_(rank)
   std::vector<int> groups(all.members.size());  // where each begins: at first every member is one
   std::iota(groups.begin(), groups.end(), 0);
   for (int level = 0; level < kLevels; ++level) {
-    const auto part = [&](int position) {
-      return part_of(all.places[static_cast<std::size_t>(position)], level);
-    };
     std::vector<int> joined;
     for (auto group = groups.begin(); group != groups.end();) {
-      const auto next = std::find_if(
-          group, groups.end(), [&](int position) { return part(position) != part(*group); });
+      const auto next = std::find_if(group, groups.end(), [&](int position) {
+        return !all.same_part(*group, position, level);
+      });
       joined.push_back(*group);
       join({group, next}, next == groups.end() ? size : *next, degree, all);
       group = next;

@@ -13,9 +13,14 @@ namespace tutti {
 
 /// In which order a team's members stand in a tree, and where each of them runs.
 struct PlacedMembers {
-  std::vector<int> members;   // by position; rank 0 is the first one
+  std::vector<int> members;      // by position; rank 0 is the first one
   std::vector<Locality> places;  // by position
   bool in_rank_order = true;
+
+  /// The parts of a machine, from the smallest: caches, NUMA domains, packages, and the node.
+  static constexpr int kLevels = 4;
+  /// These two, by position, run in one part of a level.
+  bool same_part(int a, int b, int level) const noexcept;
 
   /// Members of one package follow each other, in it those of one NUMA domain, and in that those of
   /// one last-level cache: each of these parts where its first member is, within it by rank. Pure.

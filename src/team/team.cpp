@@ -151,17 +151,23 @@ const CellTree& Team::known_tree(int degree, bool by_rank) {
   for (const KnownTree& known : cell_trees_) {
     if (known.degree == degree && known.by_rank == by_rank) return *known.tree;
   }
-  PlacedMembers all;
-  if (by_rank) {
-    all = PlacedMembers::by_rank(size_);
-  } else {
-    std::vector<Locality> places;
-    for (int member = 0; member < size_; ++member)
-      places.push_back(fabric_.locality_of(job_rank(member)));
-    all = PlacedMembers::by_locality(std::move(places));
-  }
+  const PlacedMembers all = by_rank ? PlacedMembers::by_rank(size_) : placed_members();
   cell_trees_.push_back({degree, by_rank, std::make_unique<CellTree>(rank_, degree, all)});
   return *cell_trees_.back().tree;
+}
+
+PlacedMembers Team::placed_members() const {
+  std::vector<Locality> places;
+  for (int member = 0; member < size_; ++member)
+    places.push_back(fabric_.locality_of(job_rank(member)));
+  const bool one_place =
+      std::ranges::all_of(places, [&](Locality one) { return one == places[0]; });
+  return one_place ? PlacedMembers::by_rank(size_) : PlacedMembers::by_locality(std::move(places));
+}
+
+const MachineLevels& Team::machine_levels() {
+  if (!machine_levels_) machine_levels_ = std::make_unique<MachineLevels>(rank_, placed_members());
+  return *machine_levels_;
 }
 
 NodeSegment& Team::segment() {

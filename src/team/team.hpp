@@ -33,6 +33,7 @@
 #include "team/directory.hpp"
 #include "team/inbox.hpp"
 #include "team/layers.hpp"
+#include "team/machine_levels.hpp"
 #include "team/multicast.hpp"
 #include "team/node_map.hpp"
 #include "team/node_segment.hpp"
@@ -161,6 +162,10 @@ class Team : public InFramePool {
   /// `placed`, unless it is to be `ordered`, every subtree a range of ranks, and would not be. Made
   /// when it is first asked for, by each member for itself; lives as long as the team.
   const CellTree& cell_tree(int degree, bool placed, bool ordered);
+  /// How the members are divided along the machine. Likewise.
+  const MachineLevels& machine_levels();
+  /// The members, of whom each maps the others' memory, where each of them runs.
+  PlacedMembers placed_members() const;
 
   // ---- inbox: puts into a peer's block, the counter behind the data
 
@@ -388,6 +393,7 @@ class Team : public InFramePool {
     std::unique_ptr<CellTree> tree;
   };
   std::vector<KnownTree> cell_trees_;  // those that were asked for, mostly one
+  std::unique_ptr<MachineLevels> machine_levels_;
   std::unique_ptr<NodeMap> own_node_map_;
   std::unique_ptr<NodeSegment> segment_;
   std::size_t segment_place_ = NodeSegment::kNone;  // of a symmetric team's, in every arena

@@ -51,8 +51,8 @@ struct MadeUpMachine {
   int packages = 1, domains = 1, caches = 1, cores = 1;
   bool scattered = false;
 
-  /// Parses "package:2 numa:1 l3:4 core:8" (the words of hwloc's synthetic descriptions; each may be
-  /// left out), and "scattered". On failure nothing is set.
+  /// Parses "package:2 numa:1 l3:4 core:8" (the words of hwloc's synthetic descriptions; each may
+  /// be left out), and "scattered". On failure nothing is set.
   static Status parse(const std::string& text, MadeUpMachine* out);
   /// The core that rank `local` of a node is bound to.
   int core_of(int local) const noexcept;

@@ -2,8 +2,10 @@
 // around each threshold, 1 to 9 ranks, every root, in place and not.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/collective_model.hpp"
@@ -99,7 +101,8 @@ TEST_P(LargeNodes, MatchTheModel) {
       settings.algorithm += std::string(coll) + "=tree:degree=" + degree;
     }
     const bool all = settings.algorithm.empty();
-    // Trees by rank, along parts that follow each other, and along parts that ranks are dealt out to.
+    // Trees by rank, along parts that follow each other, and along parts that ranks are dealt out
+    // to.
     settings.topology = *degree == '3'   ? "package:2 numa:2 l3:2 core:3 scattered"
                         : *degree == '7' ? "package:2 l3:3 core:5"
                                          : "";
@@ -117,6 +120,38 @@ TEST_P(LargeNodes, MatchTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeNodes, ::testing::Values(16, 33, 64),
                          ::testing::PrintToStringParamName());
+
+/// Allreduce along a machine: of one to four levels, with parts that hold many members or one, of
+/// elements that fill blocks or do not, in place and not.
+class Nested : public ::testing::TestWithParam<std::pair<int, const char*>> {};
+
+TEST_P(Nested, MatchesTheModel) {
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  const auto [ranks, machine] = GetParam();
+  if (reduced() && ranks > 16) GTEST_SKIP() << "TEST_LEVEL=0: 16 ranks only";
+  Settings settings;
+  settings.algorithm = "allreduce=nested";
+  settings.topology = machine;
+  settings.block = std::size_t{8} << 10;  // so that there are many chunks
+  settings.deadline_s = 60;
+  const std::vector<std::size_t> counts =
+      reduced() || ranks > 16 ? std::vector<std::size_t>{1, 300, 5000}
+                              : std::vector<std::size_t>{0, 1, 15, 300, 2047, 2048, 2049, 40000};
+  test::run_threads(ranks, settings,
+                    [&](Rank& r) { run_cases(r, Coll::allreduce, reduction, counts); });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Machines, Nested,
+    ::testing::Values(std::pair{16, "package:2 numa:2 l3:2 core:2"},
+                      std::pair{16, "package:2 numa:2 l3:2 core:2 scattered"},
+                      std::pair{12, "package:2 l3:3 core:2"},
+                      std::pair{6, "package:2 core:3 scattered"},
+                      std::pair{4, "package:2 l3:2 core:1"},
+                      std::pair{12, "package:4 core:4"},  // 4, 4 and 4: the last package is empty
+                      std::pair{33, "l3:3 core:11"}, std::pair{64, "package:2 l3:4 core:8"}),
+    [](const auto& pair) { return "n" + std::to_string(pair.index); });
 
 /// An operator that does not commute: ranges of ranks, and how many of them do not follow each
 /// other.
@@ -146,8 +181,11 @@ Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, 
 
 /// Of one team, trees by rank and along the machine's parts, and cells that all members read, take
 /// turns often enough for every cell to be used by each of them.
-TEST(LargeNodesMixed, TreesAndFlatsTakeTurns) {
+class LargeNodesMixed : public ::testing::TestWithParam<WaitMode> {};
+
+TEST_P(LargeNodesMixed, TreesAndFlatsTakeTurns) {
   Settings settings;
+  settings.wait = GetParam();
   settings.topology = "package:2 l3:2 core:4 scattered";
   settings.algorithm = "allreduce=tree,reduce=tree:degree=7,bcast=tree,barrier=tree:degree=1";
   settings.deadline_s = 60;
@@ -177,9 +215,42 @@ TEST(LargeNodesMixed, TreesAndFlatsTakeTurns) {
       ASSERT_TRUE(
           r.job.run(r.team, call_of(Coll::allgather, 0, nullptr, &one, gathered.data(), 4)).ok());
       ASSERT_EQ(gathered.back(), round + last);
-      if (round % 3 == 0) ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+      const std::vector<Ranks> many(round % 8 == 0 ? 700 : 1, mine);
+      std::vector<Ranks> folded(many.size());
+      ASSERT_TRUE(r.job
+                      .run(r.team, call_of(Coll::allreduce, 0, &order, many.data(), folded.data(),
+                                           many.size() * sizeof mine))
+                      .ok());
+      ASSERT_TRUE(folded.back().last == last && folded.back().broken == 0);
+      ASSERT_TRUE(round % 3 != 0 || r.job.run(r.team, Call{}).ok());
     }
   });
+}
+
+INSTANTIATE_TEST_SUITE_P(Waits, LargeNodesMixed,
+                         ::testing::Values(WaitMode::automatic, WaitMode::sleep),
+                         [](const auto& mode) {
+                           return mode.param == WaitMode::sleep ? "sleep" : "automatic";
+                         });
+
+/// Who runs ahead by all its cells sleeps until the others are through with them.
+TEST(Ahead, RootsWaitForReadersAsleep) {
+  Settings settings;
+  settings.wait = WaitMode::sleep;
+  settings.deadline_s = 60;
+  for (const char* algorithm : {"bcast=flat", "bcast=tree"}) {
+    settings.algorithm = algorithm;
+    test::run_threads(5, settings, [](Rank& r) {
+      for (std::int32_t round = 0; round < 1000; ++round) {
+        // The readers come late, when the root has used all its cells.
+        if (r.rank != 0 && round % 200 == 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(2 * r.rank));
+        std::int32_t told = r.rank == 0 ? round : -1;
+        ASSERT_TRUE(r.job.run(r.team, call_of(Coll::bcast, 0, nullptr, &told, &told, 4)).ok());
+        ASSERT_EQ(told, round);
+      }
+    });
+  }
 }
 
 /// Puts of rank 0 are accepted and fail later, for another reason than a lost peer.

@@ -108,18 +108,22 @@ def test_transposition_and_sample_sort(program, libraries, mpi):
         assert (f"MPI_{name}", "blocks") in result.rows()
 
 
-TREES = "barrier=tree,bcast=tree,reduce=tree,allreduce=tree"
+TREES = "barrier=tree,bcast=tree,reduce=tree,allreduce=tree"  # of which the last one ends at 1 KiB
 
 
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("ranks,algorithms", [(16, ""), (16, TREES), pytest.param(33, TREES, marks=pytest.mark.long)],
-                         ids=["16", "16-trees", "33-trees"])
+@pytest.mark.parametrize("ranks,machine,algorithms,most", [
+    (16, "", "", 300), (16, "package:2 l3:2 core:4 scattered", TREES, 300), (33, "package:2 l3:3 core:8", TREES, 1),
+    (64, "package:2 numa:2 l3:2 core:8 scattered", TREES, 1),
+    pytest.param(128, "package:2 l3:8 core:8", TREES, 1, marks=pytest.mark.long)],
+    ids=["16", "16-trees", "33-trees", "64-trees", "128-trees"])
 @pytest.mark.parametrize("mpi", mpis.first("openmpi"))
-def test_collectives_of_a_large_node(program, libraries, mpi, ranks, algorithms):
-    """Trees of cells are what ranks with processors of their own take; here they share them."""
-    settings = {"TUTTI_ALG": algorithms} if algorithms else {}
-    result = check(program, libraries, mpi, ranks, "collectives.c", ["300"], True, settings)
+def test_collectives_of_a_large_node(program, libraries, mpi, ranks, machine, algorithms, most):
+    """Trees of cells and reductions along the machine are what ranks with processors of their own take; here they share
+    them, and the machine is made up."""
+    settings = {"TUTTI_ALG": algorithms, "TUTTI_TOPOLOGY": machine} if algorithms else {}
+    result = check(program, libraries, mpi, ranks, "collectives.c", [str(most)], True, settings)
     if algorithms:
         assert {("MPI_Barrier", "tree"), ("MPI_Bcast", "tree"), ("MPI_Iallreduce", "tree")} <= set(result.rows())
 

@@ -65,7 +65,8 @@ def test_one_rank_differs(program, libraries, tmp_path, mpi, name, nodes):
 @pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 @pytest.mark.parametrize("first", [{"TUTTI_DCP": "many"}, {"TUTTI_WAIT": "often"}, {"TUTTI_ALG": "allreduce=magic"},
-                                   {"TUTTI_CONFIG": "/nowhere"}, {"TUTTI_FAULT": "what"}, {"TUTTI_TOPOLOGY": "core:none"}, {"TUTTI_CHOICES": "/nowhere"}],
+                                   {"TUTTI_CONFIG": "/nowhere"}, {"TUTTI_FAULT": "what"}, {"TUTTI_TOPOLOGY": "core:none"},
+                                   {"TUTTI_CHOICES": "/nowhere"}],
                          ids=lambda first: next(iter(first)))
 def test_one_rank_has_a_bad_value(program, libraries, mpi, first):
     description = mpis.MPIS[mpi]

@@ -55,8 +55,8 @@ def test_what_explain_says_is_cheaper_is_cheaper():
 @pytest.mark.parametrize("node", ["epyc9654", "epyc7r13", "xeon8375c"])
 def test_explain_compares_algorithms_on_a_node(capsys, tmp_path, node):
     out = tmp_path / "rows.json"
-    code, text, _ = run(["explain", "allreduce", "--bytes", "8", "--ppn", "64", "--node", node, "--scattered", "--json", str(out)],
-                        capsys)
+    code, text, _ = run(["explain", "allreduce", "--bytes", "8", "--ppn", "64", "--node", node, "--scattered", "--json",
+                         str(out)], capsys)
     rows = {row["alg"]: row for row in json.loads(out.read_text())}
     assert code == 0 and rows["tree:degree=3"]["chosen"] and rows["tree:degree=3"]["net"] == node
     assert rows["flat"]["us"] > 2 * rows["tree:degree=3"]["us"] and "The ranks run in 2 packages" in text

@@ -128,8 +128,8 @@ TEST_P(LargeNode, NobodyMovesMoreThanAFewLinesPerStep) {
     for (const bool scattered : {false, true}) {
       const Moved chosen = moved(GetParam(), "", {ranks, scattered});
       const auto steps = static_cast<double>(std::bit_width(static_cast<unsigned>(ranks - 1)));
-      // Three children in each of log4 P steps and the parent, some of them also a moment too early,
-      // and now and then whether they are through with their cells.
+      // Three children in each of log4 P steps and the parent, some of them also a moment too
+      // early, and now and then whether they are through with their cells.
       EXPECT_LE(chosen.busiest, 3 * steps) << ranks << " ranks";
       EXPECT_LE(chosen.copies, ranks == 8 ? ranks * ranks : 3 * ranks) << ranks << " ranks";
     }
@@ -164,6 +164,59 @@ TEST(LargeNodeOrder, IsKeptForOperatorsThatDoNotCommute) {
   // Where the ranks' order is that of the cores, they have the same tree.
   EXPECT_EQ(moved(Coll::allreduce, "tree", {64, false, false}).time,
             moved(Coll::allreduce, "tree", {64}).time);
+}
+
+/// An allreduce of `count` doubles: the lines that cross between packages, and the time.
+std::pair<std::uint64_t, Time> divided(const std::string& algorithm, const Node& node,
+                                       std::size_t count) {
+  std::unique_ptr<SimJob> job;
+  std::string message;
+  JobSpec spec{1, node.ranks, test::profile(node.profile), false};
+  spec.scattered = node.scattered;
+  EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
+  Forced forced;
+  EXPECT_TRUE(Forced::parse("allreduce=" + algorithm, &forced, &message).ok()) << message;
+  Reduction reduction;
+  EXPECT_TRUE(find_reduction(Op::sum, Type::f64, &reduction));
+  std::vector<std::vector<double>> in, out;
+  for (int rank = 0; rank < node.ranks; ++rank) {
+    in.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) in.back()[i] = static_cast<double>(i) + rank;
+    out.emplace_back(count);
+  }
+  const auto call = [&](int rank) {
+    Call one;
+    one.coll = Coll::allreduce;
+    one.bytes = count * sizeof(double);
+    one.reduction = &reduction;
+    one.send = in[static_cast<std::size_t>(rank)].data();
+    one.recv = out[static_cast<std::size_t>(rank)].data();
+    return one;
+  };
+  EXPECT_TRUE(job->run(*forced.of(Coll::allreduce), call, 1, &message).ok()) << message;
+  for (const std::vector<double>& result : out) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const double expected =
+          static_cast<double>(i) * node.ranks + node.ranks * (node.ranks - 1) / 2;
+      if (result[i] != expected) ADD_FAILURE() << "element " << i << " is " << result[i];
+      if (result[i] != expected) return {};
+    }
+  }
+  return {job->world().lines().far_copies(), job->duration()};
+}
+
+TEST(LargeNodeDivided, BytesCrossBetweenPackagesOnce) {
+  constexpr std::size_t kCount = 8192;  // 1,024 lines
+  for (const bool scattered : {false, true}) {
+    const Node node{scattered ? 64 : 192, scattered};
+    const auto [far, time] = divided("nested", node, kCount);
+    const auto [far_before, time_before] = divided("reduce_scatter_allgather", node, kCount);
+    // Each package gets half of the sums of the other, and then the other half of the result; each
+    // rank asks for a part of a line more, and for two flags.
+    EXPECT_LE(far, 2 * 1024u + 4 * static_cast<unsigned>(node.ranks)) << node.ranks;
+    EXPECT_GE(far_before, 16 * far) << node.ranks;
+    EXPECT_LT(2 * time, time_before) << node.ranks;
+  }
 }
 
 TEST(LargeNodeFlat, EverybodyReadsEverybody) {

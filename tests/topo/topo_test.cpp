@@ -1,5 +1,5 @@
-// What the kernel says of a machine, where a process runs on it, and where helpers are put: one to a
-// core, in equal shares over the packages, whole cores first.
+// What the kernel says of a machine, where a process runs on it, and where helpers are put: one to
+// a core, in equal shares over the packages, whole cores first.
 #include "topo/topo.hpp"
 
 #include <gtest/gtest.h>
@@ -208,9 +208,9 @@ TEST(MadeUp, BindsRanksToCoresInTheirOrder) {
 
 TEST(MadeUp, RefusesOtherTexts) {
   MadeUpMachine machine;
-  for (const char* text : {"core", "core:", "core:0", "core:-1", "core:2000", "core:2x", "cores:2",
-                           "core:2 package:2", "core:2 core:2", "package:1024 core:1024",
-                           "scattered scattered"}) {
+  for (const char* text :
+       {"core", "core:", "core:0", "core:-1", "core:2000", "core:2x", "cores:2", "core:2 package:2",
+        "core:2 core:2", "package:1024 core:1024", "scattered scattered"}) {
     const Status status = MadeUpMachine::parse(text, &machine);
     EXPECT_EQ(status.code, Code::invalid_argument) << text;
   }

@@ -15,7 +15,7 @@ from rich.table import Table
 from tutti import native
 from tutti.errors import UserError
 from tutti.report.files import write_json
-from tutti.sim import extrapolate, networks
+from tutti.sim import dedicated, extrapolate, networks
 from tutti.sim.run import simulate
 
 VARIANTS = {"degree": (1, 3, 7, 15), "block": (1024, 2048, 3072, 4096, 5120), "chords": (1, 32)}
@@ -54,6 +54,9 @@ def cost(row: dict[str, Any]) -> None:
     scattered = row["scattered"]
     if alg == MPI:
         row["why"] = "the MPI's own, which nothing is known of here; tutti bench coll measures it"
+        return
+    if scattered and dedicated.is_dedicated(alg):
+        row["why"] = "dedicated processors are simulated on nodes that are filled in order"
         return
 
     def simulated(part: int) -> tuple[float, int]:
@@ -98,7 +101,7 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     if nodes < 1 or ppn < 1:
         raise UserError("--nodes and --ppn are whole numbers from 1")
     try:
-        lines, (chosen, reason) = listed(op), core.chosen(op, size, nodes, ppn, multicast, choices, str(profile))
+        lines, (chosen, reason) = listed(op), core.chosen(op, size, nodes, ppn, multicast, choices, str(profile), scattered)
     except ValueError as error:
         raise UserError(str(error)) from None
     texts = [text for name, parameter, default, _ in lines for text in variants(name, parameter, default)]
@@ -108,8 +111,9 @@ def candidates(op: str, size: int, nodes: int, ppn: int, net: str, multicast: bo
     rows = []
     for text in track(texts, "simulating", console=Console(stderr=True), transient=True, disable=not progress):
         row: dict[str, Any] = {"bench": "explain", "op": op, "alg": text, "bytes": size, "nodes": nodes, "ppn": ppn,
-                               "np": nodes * ppn, "net": net, "scattered": scattered, "us": None, "why": "", "chosen": text == chosen,
-                               "reason": reason if text == chosen else "", "cheapest": False, "extrapolated": ""}
+                               "np": nodes * ppn, "net": net, "scattered": scattered, "us": None, "why": "",
+                               "chosen": text == chosen, "reason": reason if text == chosen else "", "cheapest": False,
+                               "extrapolated": ""}
         cost(row)
         rows.append(row)
     runnable = [row for row in rows if row["us"] is not None]

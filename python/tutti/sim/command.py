@@ -72,7 +72,8 @@ def command(
         rows.append({"bench": "sim", "op": op, "alg": a, "net": net, "bytes": b, "np": n * ppn, "nodes": n,
                      "ppn": ppn, "us": result["us"], "events": result["events"],
                      "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,
-                     "layer_alg": layer_alg, "scattered": scattered, "noise_period_us": period, "noise_us": duration, "skew_us": skew, "seed": seed})
+                     "layer_alg": layer_alg, "scattered": scattered, "noise_period_us": period, "noise_us": duration,
+                     "skew_us": skew, "seed": seed})
     table = Table("algorithm", "nodes", "ranks", "bytes", "us", "events", "seconds", title=f"{op} on {net}",
                   title_justify="left")
     for row in rows:

@@ -54,7 +54,8 @@ Task fold_part(Collective& c, const Chunk& chunk, std::uint64_t item, std::byte*
   const bool aside = c.call.send == c.call.recv && c.rank() > 1 && !c.at_once();
   const auto part_of = [&](int member) -> const std::byte* {
     if (member == c.rank()) return at(c.call.send, chunk.offset + begin);
-    return c.stream().block(item, member) + place_in_contribution(chunk.parts, member, c.rank());
+    const std::size_t place = place_in_contribution(chunk.parts, member, c.rank());
+    return c.stream().part(item, member, place, bytes);
   };
   Folder fold(c, aside ? block : result, bytes);
   for (int member = 0; member < c.size(); ++member) {

@@ -64,7 +64,9 @@ class NodesFabric final : public Fabric {
   std::int32_t node_of(std::int32_t peer) const noexcept override {
     return node_of_[static_cast<std::size_t>(peer)];
   }
-  Locality locality_of(std::int32_t peer) const noexcept override { return shm_->locality_of(peer); }
+  Locality locality_of(std::int32_t peer) const noexcept override {
+    return shm_->locality_of(peer);
+  }
 
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;

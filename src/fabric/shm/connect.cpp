@@ -227,7 +227,7 @@ Status ShmFabric::find_localities(const Settings& settings, const std::vector<In
   for (std::size_t local = 0; local < neighbours_.size(); ++local) {
     const auto peer = static_cast<std::size_t>(neighbours_[local]);
     localities_.push_back(settings.topology.empty() ? all[peer].locality
-                                                : made_up.locality_of(static_cast<int>(local)));
+                                                    : made_up.locality_of(static_cast<int>(local)));
   }
   return Status::success();
 }

@@ -114,7 +114,8 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
     fabric->machine_ranks_ = ranks;
     for (int peer = 0; peer < ranks; ++peer) {
       fabric->neighbours_.push_back(peer);
-      fabric->localities_.push_back(settings.topology.empty() ? Locality{} : made_up.locality_of(peer));
+      fabric->localities_.push_back(settings.topology.empty() ? Locality{}
+                                                              : made_up.locality_of(peer));
       fabric->local_of_.push_back(peer);
     }
     fabric->attach_segment(segment, rank);

@@ -35,7 +35,7 @@ struct Introduction {
   std::uint64_t arena_bytes;
   std::uint64_t probe;       // address of a word for the trial of cross-memory attach
   std::uint64_t cpus[16];    // affinity mask
-  Locality locality;              // what that says of where it runs
+  Locality locality;         // what that says of where it runs
   std::uint32_t core_limit;  // by cgroup and affinity
   std::int32_t pid;
   Secret secret;  // the first rank's is the job's
@@ -190,7 +190,7 @@ class ShmFabric final : public Fabric {
   std::vector<std::int32_t> local_of_;  // by job rank: index on this node, or -1
   Region arena_;
   NodeSlot* slot_ = nullptr;
-  std::vector<Locality> localities_;                   // by local index
+  std::vector<Locality> localities_;            // by local index
   std::vector<int> doorbells_;                  // by local index
   std::vector<std::uint8_t> shares_processes_;  // by local index
   Secret secret_;

@@ -34,7 +34,9 @@ class Forward : public Fabric {
   bool maps(std::int32_t peer) const noexcept override { return inner_->maps(peer); }
   bool reaches(std::int32_t peer) const noexcept override { return inner_->reaches(peer); }
   std::int32_t node_of(std::int32_t peer) const noexcept override { return inner_->node_of(peer); }
-  Locality locality_of(std::int32_t peer) const noexcept override { return inner_->locality_of(peer); }
+  Locality locality_of(std::int32_t peer) const noexcept override {
+    return inner_->locality_of(peer);
+  }
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override {
     return inner_->put(target, offset, source, bytes, tail, completion, event);
