@@ -81,6 +81,9 @@ def cost(row: dict[str, Any]) -> None:
         prediction = extrapolate.predict(simulated, op, alg, size, nodes, ppn)
     except UserError as error:
         message = str(error)
+        if nodes == 1 and dedicated.is_dedicated(alg) and "describes one node" in message:
+            row["why"] = "the dedicated processors are on a second node, to which this profile has no network"
+            return
         if "cannot run here: " not in message:
             raise  # not about this algorithm: the profile, or the memory
         row["why"] = message.split("cannot run here: ", 1)[1]
