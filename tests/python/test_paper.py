@@ -259,11 +259,14 @@ def test_every_claim_is_evaluated(tmp_path, capsys, monkeypatch):
     solver one reading each: the others differ in sizes."""
     monkeypatch.setattr(rendezvous, "HPL", dict(list(rendezvous.HPL.items())[1:2]))
     monkeypatch.setattr(cdcp, "solvers", lambda solvers=cdcp.solvers: solvers()[:1])
+    monkeypatch.setenv("COLUMNS", "80")
     out = tmp_path / "paper.json"
     code, text, _ = run(["paper", "--json", str(out)], capsys)
     rows = json.loads(out.read_text())
     assert code == 1 and [row["id"] for row in rows] == [claim["id"] for claim in claims()]
     parts = [part for row in rows for part in row["parts"]]
+    table = text[:text.rindex("└")]
+    assert all(row["id"] in table for row in rows) and "holds" in table, "cut off where a terminal has 80 columns"
     assert all(part["why"] for part in parts if part["verdict"] != "yes")
     assert all(part["readings"] for part in parts if part["verdict"] != "open")
     assert {reading["evidence"] for part in parts for reading in part["readings"]} == {

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from rich.table import Column, Table
 
 from tutti.paper.claims import claim_of, claims, evaluate
 from tutti.paper.verdict import CALIBRATED, LAB, Part, Reading, Verdict
@@ -38,11 +38,13 @@ def command(
 
 
 def print_all(found: list[Verdict]) -> None:
-    table = Table("claim", "part", "paper", "ours", "evidence", "holds", title_justify="left")
+    widest = max(len(verdict.claim["id"]) for verdict in found)
+    table = Table(Column("claim and part", width=widest), "paper", "ours", "evidence", "holds", title_justify="left")
     for verdict in found:
         for number, part in enumerate(verdict.parts):
-            table.add_row(verdict.claim["id"] if number == 0 else "", part.what, part.paper, summary(part), part.evidence,
-                          coloured(part.verdict), end_section=number == len(verdict.parts) - 1)
+            what = f"[bold]{verdict.claim['id']}[/bold]\n  {part.what}" if number == 0 else f"  {part.what}"
+            table.add_row(what, part.paper, summary(part), part.evidence, coloured(part.verdict),
+                          end_section=number == len(verdict.parts) - 1)
     Console().print(table)
     print_reasons(found)
     print(counts(found))
