@@ -1,6 +1,6 @@
 // Every collective with every algorithm of the list that can run in the simulation, payload
 // carried, against the serial model: 1 to 300 ranks, on nodes of one and of several processes, and
-// all on one node.
+// all on one node, also one of several caches.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,11 +21,14 @@ using tutti::test::Model;
 struct Layout {
   int nodes;
   int ranks_per_node;
+  const char* profile = "via2003";
 };
 
 // Every number up to 9, then around powers of two and of the degrees' bases, and up to 300.
 const std::vector<int> kRanks = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 300};
 const std::vector<Layout> kClusters = {{2, 2}, {3, 2}, {5, 3}, {7, 4}, {30, 10}};
+// A node of several caches: an algorithm may follow them.
+const std::vector<Layout> kMachines = {{1, 16, "epyc9654"}, {1, 32, "epyc9654"}};
 const std::vector<std::size_t> kCounts = {0, 1, 254, 256, 1279, 1281};
 
 class Simulated : public ::testing::TestWithParam<Combination> {};
@@ -61,7 +64,7 @@ void run_case(SimJob& job, const Choice& choice, const Model& model, bool in_pla
 /// All sizes, some roots, in place and not, one after the other on one job, so that blocks are
 /// reused.
 int run_layout(const Layout& layout, const Choice& choice) {
-  JobSpec spec{layout.nodes, layout.ranks_per_node, test::profile("via2003"), false};
+  JobSpec spec{layout.nodes, layout.ranks_per_node, test::profile(layout.profile), false};
   spec.hierarchical = SimJob::needs_layers(choice, layout.nodes, layout.ranks_per_node);
   std::unique_ptr<SimJob> job;
   std::string message;
@@ -94,9 +97,11 @@ TEST_P(Simulated, MatchesTheModel) {
     if (!HasFatalFailure() && ranks <= 17) ran += run_layout({1, ranks}, choice);
     ASSERT_FALSE(HasFatalFailure()) << ranks << " ranks";
   }
-  for (const Layout& layout : kClusters) {
-    ran += run_layout(layout, choice);
-    ASSERT_FALSE(HasFatalFailure()) << layout.nodes << " nodes of " << layout.ranks_per_node;
+  for (const auto* layouts : {&kClusters, &kMachines}) {
+    for (const Layout& layout : *layouts) {
+      ran += run_layout(layout, choice);
+      ASSERT_FALSE(HasFatalFailure()) << layout.nodes << " nodes of " << layout.ranks_per_node;
+    }
   }
   EXPECT_GT(ran, 0) << "no case could run: nothing was tested";
 }
