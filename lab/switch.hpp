@@ -61,8 +61,8 @@ class Switch {
   std::vector<NodeHandle> nodes_;
   Network network_;
   Lateness lateness_;
-  std::uint64_t unknown_ = 0;  // frames for nobody
-  std::uint64_t refused_ = 0;  // frames that a node's device did not take
+  std::uint64_t unknown_ = 0;   // frames for nobody
+  std::uint64_t refused_ = 0;   // frames that a node's device did not take
   bool carries_groups_ = true;  // IP multicast
   bool over_ = false;
 };

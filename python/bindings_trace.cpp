@@ -23,9 +23,9 @@ using tutti::roll::Recorded;
 
 static_assert(tutti::shm::kRecordHeadBytes == TUTTI_RECORD_HEAD);
 static_assert(tutti::shm::kRecordBytes ==
-              TUTTI_RECORD_HEAD + sizeof(tutti_event) * (TUTTI_EVENTS_FIRST +
-                                                         (TUTTI_RECORD_LANES - 1) *
-                                                             TUTTI_EVENTS_OTHER));
+              TUTTI_RECORD_HEAD +
+                  sizeof(tutti_event) *
+                      (TUTTI_EVENTS_FIRST + (TUTTI_RECORD_LANES - 1) * TUTTI_EVENTS_OTHER));
 
 nb::object unless(bool none, std::int64_t value) { return none ? nb::none() : nb::cast(value); }
 

@@ -18,11 +18,11 @@
 namespace tutti {
 namespace {
 
-using Member = std::variant<bool Settings::*, int Settings::*, double Settings::*,
-                            std::size_t Settings::*, std::string Settings::*, LogLevel Settings::*,
-                            WaitMode Settings::*, Switch Settings::*, FixedOrder Settings::*,
-                            SegmentKind Settings::*, Rendezvous Settings::*, Check Settings::*,
-                            Recorder Settings::*>;
+using Member =
+    std::variant<bool Settings::*, int Settings::*, double Settings::*, std::size_t Settings::*,
+                 std::string Settings::*, LogLevel Settings::*, WaitMode Settings::*,
+                 Switch Settings::*, FixedOrder Settings::*, SegmentKind Settings::*,
+                 Rendezvous Settings::*, Check Settings::*, Recorder Settings::*>;
 
 /// One setting. Its default is the member's initialiser in Settings; its key in the file is the
 /// lower-case name.

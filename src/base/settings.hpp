@@ -35,12 +35,12 @@ struct Settings {
   std::string report_json;              // TUTTI_REPORT_JSON: path
   LogLevel log = LogLevel::warn;        // TUTTI_LOG
   WaitMode wait = WaitMode::automatic;  // TUTTI_WAIT
-  double spin_us = 0;              // TUTTI_SPIN_US: budget before yielding; 0: by available cores
-  double deadline_s = 0;           // TUTTI_DEADLINE: give up a wait after this; 0: never
+  double spin_us = 0;                // TUTTI_SPIN_US: budget before yielding; 0: by available cores
+  double deadline_s = 0;             // TUTTI_DEADLINE: give up a wait after this; 0: never
   Recorder recorder = Recorder::on;  // TUTTI_RECORDER: of the last calls
   std::string recorder_dir;          // TUTTI_RECORDER_DIR: where it is written
-  double stall_s = 60;             // TUTTI_STALL: say who waits for whom after this; 0: never
-  Switch cma = Switch::automatic;  // TUTTI_CMA: cross-memory attach
+  double stall_s = 60;               // TUTTI_STALL: say who waits for whom after this; 0: never
+  Switch cma = Switch::automatic;    // TUTTI_CMA: cross-memory attach
   SegmentKind segment = SegmentKind::memfd;    // TUTTI_SEGMENT
   std::size_t arena = std::size_t{1} << 30;    // TUTTI_ARENA: address space per rank, bytes
   std::size_t ring = std::size_t{1} << 20;     // TUTTI_RING: shared blocks per rank, bytes

@@ -7,13 +7,28 @@
 namespace tutti {
 
 const char* name(Coll coll) noexcept {
-  static constexpr const char* kNames[kColls] = {
-      "barrier",        "bcast",     "reduce",    "allreduce",
-      "allgather",      "allgatherv", "gather",   "scatter",
-      "reduce_scatter_block", "alltoall", "reduce_scatter", "scan",
-      "exscan",         "gatherv",   "scatterv",  "alltoallv",
-      "alltoallw",      "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
-      "neighbor_alltoallv", "neighbor_alltoallw"};
+  static constexpr const char* kNames[kColls] = {"barrier",
+                                                 "bcast",
+                                                 "reduce",
+                                                 "allreduce",
+                                                 "allgather",
+                                                 "allgatherv",
+                                                 "gather",
+                                                 "scatter",
+                                                 "reduce_scatter_block",
+                                                 "alltoall",
+                                                 "reduce_scatter",
+                                                 "scan",
+                                                 "exscan",
+                                                 "gatherv",
+                                                 "scatterv",
+                                                 "alltoallv",
+                                                 "alltoallw",
+                                                 "neighbor_allgather",
+                                                 "neighbor_allgatherv",
+                                                 "neighbor_alltoall",
+                                                 "neighbor_alltoallv",
+                                                 "neighbor_alltoallw"};
   const auto index = static_cast<int>(coll);
   return index < kColls ? kNames[index] : "?";
 }

@@ -18,12 +18,12 @@ namespace tutti {
 namespace p2p {
 class Messages;  // point-to-point messages of a job (src/p2p/messages.hpp)
 }
-class Team;        // a group of ranks with its own state (src/team/team.hpp)
-struct Choice;     // an algorithm with its parameters (src/select/select.hpp)
-struct TrialCell;  // what trials know of a kind of call (src/select/online.hpp)
-struct Learnt;     // what a trial has shown (src/select/kept.hpp)
+class Team;         // a group of ranks with its own state (src/team/team.hpp)
+struct Choice;      // an algorithm with its parameters (src/select/select.hpp)
+struct TrialCell;   // what trials know of a kind of call (src/select/online.hpp)
+struct Learnt;      // what a trial has shown (src/select/kept.hpp)
 struct CastTotals;  // of broadcasts by multicast (src/team/cast_watch.hpp)
-class Operation;   // a collective in flight, or a persistent one between two starts
+class Operation;    // a collective in flight, or a persistent one between two starts
 
 /// What the host runtime supplies. All functions are called on the thread that created the job,
 /// except `pump`, which is called by whichever application thread waits inside tutti. None is

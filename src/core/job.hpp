@@ -157,7 +157,7 @@ class JobImpl final : public Job {
   Settings settings_;
   std::vector<std::int32_t> processes_;  // by job rank
   Place place_;
-  Records records_;                      // as long as nobody has taken them
+  Records records_;  // as long as nobody has taken them
   Dispatcher dispatcher_;
   bool said_where_not_forced_ = false;  // once, for the first team
   std::unique_ptr<Fabric> fabric_;

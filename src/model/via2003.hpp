@@ -26,8 +26,8 @@ enum class Case { best, worst, uncontended };
 /// Degree-k RDMA allreduce, a degree-k reduce and a binomial broadcast of the whole vector. Best
 /// case: messages come in the order in which they are folded, and NIC processing overlaps DMA
 /// start-up. Worst case: the one that is folded first comes last, and they do not overlap.
-/// Uncontended: the best case on a network in which messages that are sent together arrive together,
-/// the other reading of the paper's "ideal network condition".
+/// Uncontended: the best case on a network in which messages that are sent together arrive
+/// together, the other reading of the paper's "ideal network condition".
 double allreduce(const sim::Network& n, int nodes, std::size_t bytes, int degree, Case which);
 
 /// The degree of `degrees` with the least best-case time.

@@ -34,9 +34,7 @@ class Matcher {
   /// more.
   Arrival* announced(const Peer& from, std::uint32_t transfer) noexcept;
   /// True when a receive waits that could be given a message from `source`.
-  bool expects(int source) noexcept {
-    return !lane(source).posted.empty() || !from_any_.empty();
-  }
+  bool expects(int source) noexcept { return !lane(source).posted.empty() || !from_any_.empty(); }
   Arrival* first_arrival() noexcept { return arrivals_.first(); }
 
  private:

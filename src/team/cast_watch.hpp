@@ -34,7 +34,7 @@ struct CastTotals {
 
 /// What a survey brings together: of all members the union, and the maximum.
 struct CastSurvey {
-  static constexpr int kNumberAt = 40;  // bit of the survey's number in its word
+  static constexpr int kNumberAt = 40;          // bit of the survey's number in its word
   static constexpr std::uint32_t kClasses = 8;  // roots, by their number modulo this
   std::uint32_t dear = 0;   // a bit for each class with a root whose broadcasts are dear
   std::uint32_t share = 0;  // of the worst root's broadcasts, of 255, that were dear ...
@@ -49,11 +49,11 @@ struct CastSurvey {
 /// Of one team, on one member. Broadcasts are numbered in the team's order, from 0.
 class CastWatch {
  public:
-  static constexpr std::uint64_t kPeriod = 256;        // broadcasts between two surveys, at last
-  static constexpr std::uint64_t kFirst = 32;          // before the first one
-  static constexpr std::uint64_t kTrial = 16;          // that are cast before one of a trial
+  static constexpr std::uint64_t kPeriod = 256;  // broadcasts between two surveys, at last
+  static constexpr std::uint64_t kFirst = 32;    // before the first one
+  static constexpr std::uint64_t kTrial = 16;    // that are cast before one of a trial
   static constexpr std::uint64_t kMostSurveys = std::uint64_t{1} << 22;  // then all stays as it is
-  static constexpr std::uint32_t kHalf = 128;          // of CastSurvey::share
+  static constexpr std::uint32_t kHalf = 128;                            // of CastSurvey::share
 
   /// `totals` outlives it.
   explicit CastWatch(CastTotals& totals) noexcept : totals_(totals) {}

@@ -190,8 +190,8 @@ Team::~Team() = default;
 
 Status Team::open_multicast() noexcept {
   if (multicast_) return Status::success();
-  multicast_.reset(
-      new (std::nothrow) Multicast(*this, resources_.multicast_receives, resources_.casts));
+  multicast_.reset(new (std::nothrow)
+                       Multicast(*this, resources_.multicast_receives, resources_.casts));
   return multicast_ ? Status::success() : Status::error(Code::no_memory, "out of memory");
 }
 

@@ -340,8 +340,7 @@ TEST(AtOnce, MessagesComeInTheirOrder) {
     EXPECT_EQ(receipt.source, 0);
     EXPECT_EQ(receipt.tag, 1);
     EXPECT_EQ(receipt.bytes, sizeof place);
-    ASSERT_TRUE(
-        messages.receive_now(r.team, &place, sizeof place, kAnySource, kAnyTag, &receipt));
+    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, kAnySource, kAnyTag, &receipt));
     EXPECT_EQ(place, 2);
     EXPECT_EQ(receipt.tag, 2);
     ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, 0, kAnyTag, &receipt));

@@ -98,7 +98,8 @@ class RollTest : public testing::Test {
     std::vector<const tutti_record*> records;
     for (const tutti_record& record : records_) records.push_back(&record);
     return tutti::roll::call_roll(
-        tutti::roll::read_records(records), [](const RankSeen&, std::uint64_t site) { return "app+" + std::to_string(site); });
+        tutti::roll::read_records(records),
+        [](const RankSeen&, std::uint64_t site) { return "app+" + std::to_string(site); });
   }
 
   std::vector<tutti_record> records_;
@@ -252,8 +253,8 @@ TEST(Past, IsToldFromOneOfWhichMoreWillBeSaid) {
   tutti_past past{};
   past.number = 5;
   constexpr std::uint64_t kNone = tutti::Reduction::kNoName;
-  past.what = static_cast<std::uint64_t>(Coll::bcast) | kNone << 8 | kNone << 16 |
-              std::uint64_t{3} << 32;
+  past.what =
+      static_cast<std::uint64_t>(Coll::bcast) | kNone << 8 | kNone << 16 | std::uint64_t{3} << 32;
   past.bytes = TUTTI_BYTES_LATER;
   const tutti::roll::Passed begun = tutti::roll::read_past(past, false);
   EXPECT_FALSE(begun.planned);

@@ -112,10 +112,9 @@ void read_loggp(Reader& r, const toml::table& t, Network* n) {
 
 void read_host(Reader& r, const toml::table& t, Network* n) {
   constexpr const char* kWhere = "[host]";
-  r.only(
-      t, kWhere,
-      {"Tc_per_byte", "To", "To_per_byte", "Ti", "handlers_elsewhere", "line", "call",
-       "counter_bytes", "copied_bytes"});
+  r.only(t, kWhere,
+         {"Tc_per_byte", "To", "To_per_byte", "Ti", "handlers_elsewhere", "line", "call",
+          "counter_bytes", "copied_bytes"});
   n->Tc = PerByte::microseconds(r.number(t, kWhere, "Tc_per_byte"));
   n->To = picoseconds(r.number(t, kWhere, "To"));
   n->To_byte = PerByte::microseconds(r.number(t, kWhere, "To_per_byte"));

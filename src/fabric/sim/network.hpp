@@ -55,23 +55,23 @@ struct Network {
   std::string source;  // where the figures come from
 
   // ---- messages between nodes (VIA-2003)
-  Time Tm = 0;      // library overhead
-  Time Td = 0;      // posting a descriptor
-  Time Ts = 0;      // starting a DMA
-  Time Tn = 0;      // processing in the NIC
-  Time Ta = 0;      // acknowledgement: the sending NIC's gap after a message
-  Time Tl = 0;      // wire and switch
-  Time Tg = 0;      // the receiving NIC's gap after a message
-  Time Tr = 0;      // what a two-sided packet costs the receiver: completion, matching, posting a
-                    // receive again
-  Time Ti = 0;      // interrupt
+  Time Tm = 0;  // library overhead
+  Time Td = 0;  // posting a descriptor
+  Time Ts = 0;  // starting a DMA
+  Time Tn = 0;  // processing in the NIC
+  Time Ta = 0;  // acknowledgement: the sending NIC's gap after a message
+  Time Tl = 0;  // wire and switch
+  Time Tg = 0;  // the receiving NIC's gap after a message
+  Time Tr = 0;  // what a two-sided packet costs the receiver: completion, matching, posting a
+                // receive again
+  Time Ti = 0;  // interrupt
   bool handlers_elsewhere = false;  // another processor of the node runs its handler
-  PerByte Tt;       // transmission
-  PerByte Tc;       // copy by the processor
-  Time To = 0;      // reduction: per call ...
-  PerByte To_byte;  // ... and per byte
-  std::size_t counter_bytes = 8;  // the counter behind the data, as transmitted
-  std::size_t copied_bytes = 0;   // puts from unregistered memory up to this size are copied first
+  PerByte Tt;                       // transmission
+  PerByte Tc;                       // copy by the processor
+  Time To = 0;                      // reduction: per call ...
+  PerByte To_byte;                  // ... and per byte
+  std::size_t counter_bytes = 8;    // the counter behind the data, as transmitted
+  std::size_t copied_bytes = 0;  // puts from unregistered memory up to this size are copied first
 
   // ---- within a node
   Time line = 0;  // a cache line from one core to another

@@ -23,8 +23,7 @@ void end_record() noexcept;
 const Records& node_records() noexcept;
 /// That of one of the node's ranks, which only that rank writes.
 inline tutti_record& record_of(const Records& node, std::int32_t local) noexcept {
-  return *reinterpret_cast<tutti_record*>(node.base +
-                                          node.bytes * static_cast<std::size_t>(local));
+  return *reinterpret_cast<tutti_record*>(node.base + node.bytes * static_cast<std::size_t>(local));
 }
 /// In a child of fork(), which is no rank.
 void leave_record() noexcept;

@@ -169,8 +169,8 @@ bool is_first_to_write(tutti_record& record) noexcept {
   const std::uint64_t now = tutti_clock(CLOCK_MONOTONIC);
   std::uint64_t before = __atomic_load_n(&record.origin.begun_ns, __ATOMIC_RELAXED);
   return (before == 0 || now > before + kSecond) &&
-         __atomic_compare_exchange_n(&record.origin.begun_ns, &before, now, false,
-                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+         __atomic_compare_exchange_n(&record.origin.begun_ns, &before, now, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED);
 }
 
 void write_one(const tutti_record& record) noexcept {

@@ -64,8 +64,7 @@ Event read_event(const tutti_record& head, const tutti_event& event, const RankS
   }
   if (rank.foreign) return out;
   add_collective(head, event, rank, &out);
-  if (!out.call.collective && is_message(out.call.name))
-    add_message(head, event, rank, &out.call);
+  if (!out.call.collective && is_message(out.call.name)) add_message(head, event, rank, &out.call);
   return out;
 }
 

@@ -46,10 +46,10 @@ bool read_recorded(const std::string& file, Recorded* out, std::string* why);
 /// A call as it was written down.
 struct Event {
   int lane = 0;
-  CallSeen call;            // `inside`: it had not ended
-  std::uint64_t begin = 0;  // CLOCK_MONOTONIC, ns; 0: not known
-  std::uint64_t end = 0;    // 0: it had not ended
-  bool waited = false;      // begin and end are exact
+  CallSeen call;                         // `inside`: it had not ended
+  std::uint64_t begin = 0;               // CLOCK_MONOTONIC, ns; 0: not known
+  std::uint64_t end = 0;                 // 0: it had not ended
+  bool waited = false;                   // begin and end are exact
   std::int32_t partner = TUTTI_NO_RANK;  // that it waited for longest; -1: for any
   std::uint32_t partner_us = 0;
 };

@@ -60,7 +60,7 @@ std::string algorithm_of(const Passed& passed) {
   if (passed.algorithm == kHost) return "mpi";
   const auto all = algorithms();
   return passed.algorithm != 0 && passed.algorithm <= all.size() ? all[passed.algorithm - 1]->name
-                                                                  : "";
+                                                                 : "";
 }
 
 std::string name_of(const Passed& passed) {

@@ -68,7 +68,7 @@ struct tutti_event {
   uint64_t count;    /* the lane's in it, odd; 0: none yet */
   uint64_t begin_ns; /* CLOCK_MONOTONIC; when it began to wait where it is told no better; 0: just
                         before its end */
-  uint64_t end_ns; /* the same as of the event before: somewhat later, at most a coarse tick */
+  uint64_t end_ns;   /* the same as of the event before: somewhat later, at most a coarse tick */
   uint64_t site;
   uint64_t bytes; /* as in tutti_past; of a message: the communicator's handle */
   uint64_t what;  /* as in tutti_past; of a message: peer | tag << 32 */
@@ -88,8 +88,8 @@ static inline uint64_t tutti_event_of(uint64_t function, uint64_t detail, uint64
 
 /* Where the rank runs: what its times and addresses mean. */
 struct tutti_origin {
-  uint64_t clock;                     /* equal where CLOCK_MONOTONIC is the same */
-  uint64_t monotonic_ns, realtime_ns; /* of one moment */
+  uint64_t clock;                      /* equal where CLOCK_MONOTONIC is the same */
+  uint64_t monotonic_ns, realtime_ns;  /* of one moment */
   uint64_t program_begin, program_end; /* the executable's addresses */
   /* When some rank last began to write it to a file, and which beginning has come to its end. */
   uint64_t begun_ns, written_ns;

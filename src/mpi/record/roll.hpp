@@ -26,7 +26,7 @@ struct Passed {
   Coll coll = Coll::barrier;
   std::uint8_t op = Reduction::kNoName, type = Reduction::kNoName;
   std::uint8_t algorithm = 0;  // as place_of() gives it
-  bool planned = true;  // false: its rank has just come to it, and will say more
+  bool planned = true;         // false: its rank has just come to it, and will say more
 };
 
 /// A communicator of a rank's.

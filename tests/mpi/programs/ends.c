@@ -2,7 +2,8 @@
  *   ends children   each rank starts children that end in every way, and goes on
  *   ends thread     exit() while another thread of the process is inside a collective
  *   ends exit       exit() without MPI_Finalize, after all collectives
- *   ends late       MPI_Finalize and what is before it in a handler of exit(), as destructors of C++ do it */
+ *   ends late       MPI_Finalize and what is before it in a handler of exit(), as
+ *                   destructors of C++ do it */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -81,8 +82,8 @@ static void* call_for_ever(void* comm) {
   return NULL;
 }
 
-/* exit() writes what is left in streams when all destructors of libraries have run: other threads go on
- * without these meanwhile. */
+/* exit() writes what is left in streams when all destructors of libraries have run: other threads
+ * go on without these meanwhile. */
 static ssize_t write_late(void* unused, const char* text, size_t bytes) {
   (void)unused, (void)text;
   usleep(300000);

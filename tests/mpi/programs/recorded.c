@@ -1,8 +1,8 @@
 /* Calls that are known in advance, and an end: recorded END [rounds].
  *
- * finalize: as it should be; killed: rank 1 is; abort: by MPI_Abort of rank 1; fault: rank 1 touches
- * memory that is not there; user: SIGUSR2 to itself, and on; wait: until standard input, or some
- * seconds (RECORDED_S, 20), are over; exit: without MPI_Finalize. */
+ * finalize: as it should be; killed: rank 1 is; abort: by MPI_Abort of rank 1; fault: rank 1
+ * touches memory that is not there; user: SIGUSR2 to itself, and on; wait: until standard input, or
+ * some seconds (RECORDED_S, 20), are over; exit: without MPI_Finalize. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdint.h>
