@@ -154,7 +154,8 @@ def test_nothing_below_needs_no_second_measurement(capsys):
 
 
 @pytest.mark.timeout(600)  # a start for each cell: a minute by itself
-@pytest.mark.parametrize("more", [[], pytest.param(["--cold", "--beside", "1"], marks=pytest.mark.slow)], ids=["warm", "cold"])
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["--cold", "--beside", "1"]], ids=["warm", "cold"])
 def test_against_itself(tutti, mpi, cache, tmp_path, more):
     answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--against", "own", "--op", "barrier,ibcast,allreduce_init",
                    "--sizes", "4,1K", "--rounds", "1", "--time-ms", "1", "--json", "rows.json", *more, env=cache,

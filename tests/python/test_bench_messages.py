@@ -47,6 +47,7 @@ def test_rows_of_messages(tutti, mpi, cache, tmp_path):
         assert row["messages_per_s"] == pytest.approx(1e6 / row["us"])
 
 
+@pytest.mark.slow
 def test_rows_of_overlap(tutti, mpi, cache, tmp_path):
     answer = tutti("bench", "overlap", "--mpi", f"{mpi.name}={mpi.prefix}", "--op", "isend,irecv,iallreduce", "--sizes",
                    "64K", "--rounds", "1", "--fractions", "0.5,1.25", "--json", "rows.json", env=cache)
@@ -63,6 +64,7 @@ def test_rows_of_overlap(tutti, mpi, cache, tmp_path):
         assert row["overlap"] == pytest.approx(overlap_of(row["comm_us"], row["compute_us"], row["us"]))
 
 
+@pytest.mark.slow
 def test_rows_of_progress(tutti, mpi, cache, tmp_path):
     answer = tutti("bench", "progress", "--mpi", f"{mpi.name}={mpi.prefix}", "--bytes", "1M", "--compute-ms", "2", "--rounds",
                    "1", "--json", "rows.json", env=cache)
