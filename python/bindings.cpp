@@ -23,6 +23,7 @@
 #include "core/core.hpp"
 #include "core/network.hpp"
 #include "fabric/nodes/nodes.hpp"
+#include "fabric/shm/segment.hpp"
 #include "select/select.hpp"
 #include "team/inbox.hpp"
 #include "topo/topo.hpp"
@@ -93,6 +94,7 @@ std::map<std::string, std::size_t> memory() {
   const tutti::MemoryUse use = job->memory();
   return {{"per_team", use.per_team},
           {"segment_used", use.segment_used},
+          {"record", tutti::shm::kRecordBytes},
           {"segment_reserved", use.segment_reserved}};
 }
 

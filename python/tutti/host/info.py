@@ -103,7 +103,8 @@ def _machine_table(state: dict[str, Any]) -> Table:
         table.add_row(f"fabric {fabric['name']}", fabric["reach"])
     # One team for blocking collectives, one for the others (docs/decisions/0018-two-orders.md).
     table.add_row("memory", f"{_size(2 * memory['per_team'])} per rank and communicator, "
-                  f"{_size(memory['segment_used'])} per rank at start, whatever the number of ranks")
+                  f"{_size(memory['segment_used'])} per rank at start and {_size(memory['record'])} for the record "
+                  "of its calls (TUTTI_RECORDER), whatever the number of ranks")
     return table
 
 
