@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/settings.hpp"
 #include "select/parse.hpp"
 
@@ -125,9 +126,9 @@ std::string read_entry(const std::string& entry, Rule* rule) {
 
 std::uint64_t mixed(std::uint64_t hash, std::string_view text) noexcept {
   for (const unsigned char c : text) {
-    if (c != ' ' && c != '\t' && c != '\r') hash = (hash ^ c) * 0x100000001b3u;
+    if (c != ' ' && c != '\t' && c != '\r') hash = hash_of(&c, 1, hash);
   }
-  return (hash ^ '\n') * 0x100000001b3u;
+  return hash_of("\n", 1, hash);
 }
 
 /// Reads line after line.
@@ -173,7 +174,7 @@ class Reader {
 
   Where where_;
   std::string section_why_;
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
+  std::uint64_t hash_ = kHashOfNothing;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/cores.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "fabric/agree.hpp"
 #include "fabric/shm/meeting.hpp"
@@ -21,46 +22,40 @@
 namespace tutti::shm {
 namespace {
 
-std::uint64_t fnv1a(const void* data, std::size_t bytes, std::uint64_t hash = 0xcbf29ce484222325) {
-  const auto* byte = static_cast<const unsigned char*>(data);
-  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ byte[i]) * 0x100000001b3;
-  return hash;
-}
-
 /// Which namespace of a kind this process is in; 0 where that cannot be seen.
 std::uint64_t namespace_of(const char* kind) noexcept {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
   struct stat info;
-  return stat(path, &info) == 0 ? fnv1a(&info.st_ino, sizeof info.st_ino) : 0;
+  return stat(path, &info) == 0 ? hash_of(&info.st_ino, sizeof info.st_ino) : 0;
 }
 
 }  // namespace
 
 std::uint64_t machine_identity() noexcept {
-  std::uint64_t hash = fnv1a("tutti", 5);
+  std::uint64_t hash = hash_of("tutti", 5);
   char text[128];
   if (std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
     const std::size_t length = std::fread(text, 1, sizeof text, file);
     std::fclose(file);
-    hash = fnv1a(text, length, hash);
+    hash = hash_of(text, length, hash);
   }
   return hash;
 }
 
 std::uint64_t node_identity(const std::string& name) noexcept {
-  const std::uint64_t hash = fnv1a(name.data(), name.size(), machine_identity());
+  const std::uint64_t hash = hash_of(name.data(), name.size(), machine_identity());
   // What the sockets over which ranks meet belong to. Namespaces of other kinds (user, pid, mount,
   // ipc, uts) do not keep a descriptor from being passed, so they separate nobody.
   const std::uint64_t network = namespace_of("net");
-  return fnv1a(&network, sizeof network, hash);
+  return hash_of(&network, sizeof network, hash);
 }
 
 namespace {
 
 std::uint64_t layout_version() {
   const std::size_t shape[] = {sizeof(NodeHeader), sizeof(NodeSlot), sizeof(Key)};
-  return fnv1a(shape, sizeof shape, fnv1a(TUTTI_VERSION, sizeof TUTTI_VERSION));
+  return hash_of(shape, sizeof shape, hash_of(TUTTI_VERSION, sizeof TUTTI_VERSION));
 }
 
 /// What a neighbour must find in the memory of a rank.
@@ -71,7 +66,7 @@ Introduction introduce(const Settings& settings, int core_limit) {
   me.version = layout_version();
   me.node = node_identity(settings.node);
   me.machine = machine_identity();
-  me.name = fnv1a(settings.node.data(), settings.node.size());
+  me.name = hash_of(settings.node.data(), settings.node.size());
   me.processes = namespace_of("pid");
   me.users = namespace_of("user");
   me.arena_bytes = settings.arena;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "mpi/plugin/agree.hpp"
 #include "mpi/plugin/comm.hpp"
@@ -34,12 +35,6 @@ namespace {
 
 int finalize_keyval = MPI_KEYVAL_INVALID;
 
-std::uint64_t hash(const std::string& text) {
-  std::uint64_t value = 0xcbf29ce484222325u;
-  for (const unsigned char c : text) value = (value ^ c) * 0x100000001b3u;
-  return value;
-}
-
 /// All processes in the order of the job's ranks. Only for MPI_Init: until that returns nobody else
 /// uses the world, whose collectives the MPI has set up already; Intel MPI takes 0.1 s to do that
 /// for another communicator.
@@ -62,7 +57,7 @@ bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE;
 bool same_settings() {
   const std::vector<SharedSetting> shared = shared_settings(state.settings);
   std::vector<std::uint64_t> values;
-  for (const SharedSetting& one : shared) values.push_back(hash(one.value));
+  for (const SharedSetting& one : shared) values.push_back(hash_of(one.value));
   const std::size_t different = first_difference(values);
   if (different == values.size()) return true;
   say_once(true, ("the ranks have different settings: " + shared[different].name +
@@ -71,7 +66,7 @@ bool same_settings() {
   return false;
 }
 
-std::uint64_t version() { return hash(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE; }
+std::uint64_t version() { return hash_of(TUTTI_VERSION) ^ TUTTI_MPI_TABLE_SIGNATURE; }
 
 // Whether nothing is wrong on any rank, in one exchange: with more ranks than cores each takes an
 // MPI milliseconds. `mine`: whether nothing is on this one.
@@ -79,7 +74,7 @@ bool all_is_well(bool mine) {
   std::string settings;
   for (const SharedSetting& one : shared_settings(state.settings)) settings += one.value + '\n';
   static_assert(3 * kIntsPerValue == TUTTI_FIRST_EXCHANGE_INTS);
-  return first_difference({mine, version(), hash(settings)}) == 3 && mine;
+  return first_difference({mine, version(), hash_of(settings)}) == 3 && mine;
 }
 
 // The second exchange of TUTTI_FIRST_EXCHANGE_INTS; who has no plugin has said why.

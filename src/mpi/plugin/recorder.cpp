@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/state.hpp"
@@ -47,10 +48,7 @@ std::uint64_t text_hash(const char* path) noexcept {
   if (file < 0) return 0;
   const ssize_t bytes = read(file, text, sizeof text);
   close(file);
-  std::uint64_t value = 0xcbf29ce484222325u;
-  for (ssize_t i = 0; i < bytes; ++i)
-    value = (value ^ static_cast<unsigned char>(text[i])) * 0x100000001b3u;
-  return value;
+  return hash_of(text, bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
 }
 
 /// Equal where the kernel is the same, and the offset that it gives a container's clocks.
