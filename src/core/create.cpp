@@ -130,9 +130,10 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
     return Status::error(Code::invalid_argument, "a setting is wrong");
   }
   std::unique_ptr<JobImpl> job;
-  TUTTI_TRY(JobImpl::create(settings, std::move(decorated), machine_ranks, cores,
-                            HostPump{host.self, host.pump, host.host_pending, host.host_serves},
-                            threads, &job));
+  TUTTI_TRY(JobImpl::create(
+      settings, std::move(decorated), machine_ranks, cores,
+      HostPump{host.self, host.pump, host.host_pending, host.host_serves, host.waits}, threads,
+      &job));
   TUTTI_TRY(check_forced(job->dispatcher().policy().forced, host));
   job->remember(host);
   job->know_place(std::move(place));

@@ -55,6 +55,9 @@ struct HostPump {
   bool (*pending)(void*) = nullptr;  // may be null
   /// Others wait for what only the pump moves: no sleep. May be null.
   bool (*serves)(void*) = nullptr;
+  /// A wait begins to spend its pauses: the first may be spent on what has to be done anyhow, if
+  /// that takes no longer. May be null.
+  void (*waits)(void*) = nullptr;
 };
 
 inline void cpu_pause() noexcept {
@@ -139,6 +142,7 @@ class Engine {
       fabric_.look(&word, sizeof word);
       return true;
     }
+    if (spins_ != 0 && host_.waits != nullptr) host_.waits(host_.self);
     for (std::uint32_t i = spins_; i != 0; --i) {
       cpu_pause();
       if (word.load(std::memory_order_acquire) >= value) return true;

@@ -28,6 +28,8 @@ struct tutti_preload {
   void (*keep_record)(struct tutti_record* record, void (*aborts)(void));
   /* The calling thread's lane of it. Never NULL. */
   struct tutti_lane* (*lane)(void);
+  /* The calling thread's call begins to wait: writes it down meanwhile, once for each call. */
+  void (*note_early)(struct tutti_lane* lane);
 };
 
 #define TUTTI_MPI_ATTACH "tutti_mpi_attach"

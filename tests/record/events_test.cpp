@@ -117,6 +117,22 @@ TEST_F(EventsTest, KeepsTheLastInOrder) {
     EXPECT_EQ(found[i].call.passed.number, 2 * kPlaces + 3 + i);
 }
 
+TEST_F(EventsTest, LeavesOutACallThatIsWrittenDownWhileItWaits) {
+  add_collective(1, 100);
+  add_collective(2, 110);
+  tutti_lane& lane = the_record().lanes[0];
+  lane.count -= 1;  // in the second one
+  lane.function = TUTTI_MPI_Bcast;
+  const std::vector<Event> inside = events();
+  ASSERT_EQ(inside.size(), 2u);
+  EXPECT_EQ(inside[0].end, 100u);
+  EXPECT_EQ(inside[1].end, 0u);  // by what the lane says
+  lane.count += 1;
+  const std::vector<Event> behind = events();
+  ASSERT_EQ(behind.size(), 2u);
+  EXPECT_EQ(behind[1].end, 110u);
+}
+
 TEST_F(EventsTest, LeavesOutWhatMayBeBeingWritten) {
   for (std::uint64_t number = 1; number <= kPlaces + 2; ++number)
     add_collective(number, 100 + number);

@@ -50,6 +50,8 @@ Status host_allgather(void*, const void* in, void* out, std::size_t bytes) {
 
 void host_pump(void*) { pump_host(); }
 
+void host_waits(void*) { state.note_early(lane_here()); }
+
 bool is_multiple(int thread_level) { return thread_level == MPI_THREAD_MULTIPLE; }
 
 // False on all ranks, after a line that names the setting, when one is not as it must be: every
@@ -160,6 +162,7 @@ bool create_job(const std::string& folder) {
   host.size = state.size;
   host.allgather = &host_allgather;
   host.pump = &host_pump;
+  host.waits = &host_waits;
   host.host_serves = &serves_others;
   host.has_collectives = true;
   host.version = library_version();
@@ -284,6 +287,8 @@ void give_world_back() {
 
 bool attach(const tutti_preload& preload, const char* missing) {
   state.handlers = preload.handlers;
+  state.lane = preload.lane;
+  state.note_early = preload.note_early;
   state.threads = is_multiple(preload.thread_level);
   state.world_group = MPI_GROUP_NULL;
   state.report_comm = MPI_COMM_NULL;

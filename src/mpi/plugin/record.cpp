@@ -94,7 +94,6 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
 }  // namespace
 
 void begin_record(const tutti_preload& preload) {
-  state.lane = preload.lane;
   if (!state.job) return;
   const std::uint64_t job = job_number();
   kept.node = state.job->take_records();

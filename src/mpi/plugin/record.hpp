@@ -96,6 +96,7 @@ void note_known(const Args& args, const Comm& comm, std::uint64_t bytes,
                 const Reduction* reduction) noexcept {
   const std::uint64_t number = comm.row->number;
   tutti_past* const past = past_of(comm.row, false, number);
+  tutti_forget_event(lane_here());
   write_past(past, number, past->site, bytes, with_root(args, what_of(Args::kColl, reduction)));
   if (state.settings.check == Check::calls) check_call(comm, false, number);
 }
@@ -104,6 +105,7 @@ void note_known(const Args& args, const Comm& comm, std::uint64_t bytes,
 inline void note_route(const Comm& comm, const Route& route) noexcept {
   tutti_past* const past = past_of(comm.row, false, comm.row->number);
   TUTTI_SET(past->what, with_algorithm(past->what, route));
+  tutti_forget_event(lane_here());
 }
 
 /// A non-blocking or persistent one is made.
@@ -123,8 +125,10 @@ void note_made(const Args& args, Comm& comm, Request* request) noexcept {
 
 /// The thread waits for a request.
 inline void note_wait(const Request& request) noexcept {
-  if (request.operation != nullptr)
-    note_detail(lane_here(), past_of(request.comm->row, true, request.number));
+  if (request.operation == nullptr) return;
+  tutti_lane* const lane = lane_here();
+  tutti_forget_event(lane);  // of another request, for which the same call has waited before
+  note_detail(lane, past_of(request.comm->row, true, request.number));
 }
 
 }  // namespace tutti::mpi

@@ -41,6 +41,7 @@ struct State {
   void** handlers = nullptr;
   tutti_record* record = &no_record;  // of this rank
   tutti_lane* (*lane)() = nullptr;    // of the calling thread in it; never gives null
+  void (*note_early)(tutti_lane*) = nullptr;
 };
 
 extern State state;

@@ -113,9 +113,14 @@ static void activate(int thread_level) {
     decline();
     return;
   }
-  struct tutti_preload preload = {
-      TUTTI_MPI_TABLE_SIGNATURE, thread_level,   path, tutti_find, tutti_handlers,
-      tutti_keep_record,         tutti_lane_here};
+  struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE,
+                                  thread_level,
+                                  path,
+                                  tutti_find,
+                                  tutti_handlers,
+                                  tutti_keep_record,
+                                  tutti_lane_here,
+                                  tutti_note_early};
   if (attach(&preload)) tell_at_exit(plugin);
 }
 

@@ -73,22 +73,42 @@ __attribute__((cold, noinline)) void tutti_note_begin(struct tutti_lane* lane) {
   tutti_stamp(lane, tutti_time(lane));
 }
 
-void tutti_note_event(struct tutti_lane* lane) {
-  const uint64_t count = lane->count;
+/* All but the times. Gives tutti_event::of. */
+static inline uint64_t note_call(const struct tutti_lane* lane, struct tutti_event* event) {
   __atomic_thread_fence(__ATOMIC_RELEASE); /* readers see that it is this call's turn first */
-  struct tutti_event* const event =
-      (struct tutti_event*)(void*)((char*)lane + lane->events) + (count / 2 & lane->mask);
-  uint64_t of = note_arguments(lane, event);
   TUTTI_SET(event->site, lane->site);
-  if (__builtin_expect(tutti_has_waited(lane), 0)) {
+  return note_arguments(lane, event);
+}
+
+static inline void note_times(struct tutti_lane* lane, struct tutti_event* event) {
+  TUTTI_SET(event->begin_ns, lane->since_count == lane->count ? lane->since_ns : 0);
+  TUTTI_SET(event->end_ns, tutti_time(lane));
+}
+
+void tutti_note_early(struct tutti_lane* lane) {
+  const uint64_t count = lane->count;
+  const int may = lane->events != 0 && !lane->exact && (count & 1) && lane->detail_count == count;
+  if (!may) return;
+  struct tutti_event* const event = tutti_event_here(lane);
+  if (event->count == count) return;
+  TUTTI_SET(event->of, note_call(lane, event));
+  note_times(lane, event);
+  TUTTI_SET(event->count, count);
+}
+
+void tutti_note_event(struct tutti_lane* lane) {
+  struct tutti_event* const event = tutti_event_here(lane);
+  const int waited = tutti_has_waited(lane);
+  if (event->count == lane->count && !waited) return; /* tutti_note_early() */
+  uint64_t of = note_call(lane, event);
+  if (__builtin_expect(waited, 0)) {
     of |= TUTTI_EVENT_WAITED;
     TUTTI_SET(event->end_ns, note_wait(lane, event));
   } else {
-    TUTTI_SET(event->begin_ns, lane->since_count == count ? lane->since_ns : 0);
-    TUTTI_SET(event->end_ns, tutti_time(lane));
+    note_times(lane, event);
   }
   TUTTI_SET(event->of, of);
-  TUTTI_SET(event->count, count);
+  TUTTI_SET(event->count, lane->count);
 }
 
 static void (*before_abort)(void);

@@ -91,6 +91,7 @@ bool take(const std::string& file, std::size_t* at, void* out, std::size_t bytes
 }  // namespace
 
 void copy_event(const tutti_lane& lane, std::uint32_t place, tutti_event* out) noexcept {
+  const std::uint64_t before = __atomic_load_n(&lane.count, __ATOMIC_ACQUIRE);
   const auto* const from = reinterpret_cast<const std::uint64_t*>(
       reinterpret_cast<const std::byte*>(&lane) + lane.events + place * sizeof *out);
   std::uint64_t words[sizeof *out / sizeof(std::uint64_t)];
@@ -98,10 +99,12 @@ void copy_event(const tutti_lane& lane, std::uint32_t place, tutti_event* out) n
     words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
   std::memcpy(out, words, sizeof *out);
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  // Since it was begun, its place has been written again, or is being so.
+  // Its call has not ended yet; or since it was begun, its place has been written again, or is
+  // being so.
   const std::uint64_t now = __atomic_load_n(&lane.count, __ATOMIC_RELAXED);
   const bool its_own = out->count / 2 % (std::uint64_t{lane.mask} + 1) == place;
-  if (!its_own || now >= out->count + 2 * (std::uint64_t{lane.mask} + 1)) out->count = 0;
+  const bool ended = out->count < before;
+  if (!its_own || !ended || now >= out->count + 2 * (std::uint64_t{lane.mask} + 1)) out->count = 0;
 }
 
 bool read_recorded(const tutti_record& record, Recorded* out) {

@@ -62,8 +62,9 @@ struct tutti_lane {
   int32_t awaited, longest;
 };
 
-/* A call that has ended. Its place is (count / 2) of its lane's ring. It is written over while the
-   lane's count is more by twice the ring's places: readers ask for that count behind it. */
+/* A call that has ended, or that its thread is in while the lane's count is the same. Its place is
+   (count / 2) of its lane's ring. It is written over while the lane's count is more by twice the
+   ring's places: readers ask for that count before and behind it. */
 struct tutti_event {
   uint64_t count;    /* the lane's in it, odd; 0: none yet */
   uint64_t begin_ns; /* CLOCK_MONOTONIC; when it began to wait where it is told no better; 0: just
@@ -194,6 +195,17 @@ static inline void tutti_turn_wait(struct tutti_lane* lane, int32_t awaited) {
   TUTTI_SET(lane->stamp, now);
   TUTTI_SET(lane->awaited_since, now);
   TUTTI_SET(lane->awaited, awaited);
+}
+
+/* Where the lane's present call is written down. */
+static inline struct tutti_event* tutti_event_here(struct tutti_lane* lane) {
+  return (struct tutti_event*)(void*)((char*)lane + lane->events) + (lane->count / 2 & lane->mask);
+}
+
+/* What has been written down of the present call is not true any more: it is written again when the
+ * call ends. */
+static inline void tutti_forget_event(struct tutti_lane* lane) {
+  if (lane->events != 0) TUTTI_SET(tutti_event_here(lane)->count, 0);
 }
 
 static inline int tutti_has_waited(const struct tutti_lane* lane) {
