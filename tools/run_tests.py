@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,12 @@ def show_tail(log: Path, lines: int = 30) -> None:
         say(f"      {line}")
 
 
+def processor_seconds() -> float:
+    """Of all that this program has run so far, as far as it has been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 # ---- suites --------------------------------------------------------------------------------------
 
 
@@ -133,32 +140,51 @@ def list_ctests(build: Path) -> list[tuple[str, set[str]]]:
 
 
 def run_ctests(suite: str, build: Path, without: str | None, environment: dict[str, str]) -> Outcome:
-    """Every test of a build tree, one after the other: they use all cores themselves. Programs made
-    with GoogleTest are counted case by case."""
-    total = Outcome()
+    """Every test of a build tree, one after the other: they use all cores themselves. Those that mostly
+    sleep (label `waits`) run beside the others. Programs made with GoogleTest are counted case by case."""
+    outcomes: list[Outcome] = []
     tests = [(name, labels) for name, labels in list_ctests(build) if without not in labels]
-    for number, (name, _) in enumerate(tests, 1):
-        folder = RESULTS / suite / re.sub(r"\W+", "-", name)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        cases, summary, log = folder / "cases.xml", folder / "ctest.xml", folder / "output.txt"
-        started = time.monotonic()
-        problem = run_limited(
-            ["ctest", "--test-dir", str(build), "-R", f"^{re.escape(name)}$", "--output-junit", str(summary),
-             "--no-tests=error", "--timeout", str(TEST_LIMIT_S), "--verbose"],
-            log, TEST_LIMIT_S * 4, {**os.environ, **environment, "GTEST_OUTPUT": f"xml:{cases}"})
-        outcome = _outcome_of(suite, name, cases if cases.exists() else summary, problem)
+    busy = [name for name, labels in tests if "waits" not in labels]
+    waiting = [name for name, labels in tests if "waits" in labels]
+
+    def run_each(names: list[str]) -> None:
+        for name in names:
+            outcomes.append(run_ctest(suite, build, name, environment))
+
+    beside = threading.Thread(target=run_each, args=(waiting,), daemon=True)
+    beside.start()
+    run_each(busy)
+    beside.join()
+    total = Outcome()
+    for outcome in outcomes:
         total.add(outcome)
-        counts = f"{outcome.passed} passed" + (f", {len(outcome.skips)} skipped" if outcome.skips else "")
-        verdict = "ok    " if not outcome.failures else "FAILED"
-        say(f"  {verdict} {suite} {number}/{len(tests)} {name}: {counts} ({time.monotonic() - started:.1f} s)")
-        if outcome.failures:
-            for failure in outcome.failures:
-                say(f"      {failure}")
-            show_tail(log)
     if not tests:
         total.failures.append(f"{suite}: the build in {build} has no tests")
+    elif len(outcomes) != len(tests):
+        total.failures.append(f"{suite}: only {len(outcomes)} of {len(tests)} tests were run")
     return total
+
+
+def run_ctest(suite: str, build: Path, name: str, environment: dict[str, str]) -> Outcome:
+    """One test of a build tree, and the line that tells of it."""
+    folder = RESULTS / suite / re.sub(r"\W+", "-", name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cases, summary, log = folder / "cases.xml", folder / "ctest.xml", folder / "output.txt"
+    started = time.monotonic()
+    problem = run_limited(
+        ["ctest", "--test-dir", str(build), "-R", f"^{re.escape(name)}$", "--output-junit", str(summary),
+         "--no-tests=error", "--timeout", str(TEST_LIMIT_S), "--verbose"],
+        log, TEST_LIMIT_S * 4, {**os.environ, **environment, "GTEST_OUTPUT": f"xml:{cases}"})
+    outcome = _outcome_of(suite, name, cases if cases.exists() else summary, problem)
+    counts = f"{outcome.passed} passed" + (f", {len(outcome.skips)} skipped" if outcome.skips else "")
+    verdict = "ok    " if not outcome.failures else "FAILED"
+    say(f"  {verdict} {suite} {name}: {counts} ({time.monotonic() - started:.1f} s)")
+    for failure in outcome.failures:
+        say(f"      {failure}")
+    if outcome.failures:
+        show_tail(log)
+    return outcome
 
 
 def _outcome_of(suite: str, name: str, results: Path, problem: str | None) -> Outcome:
@@ -213,7 +239,9 @@ def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str
 
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py"),
+    # Two tests at a time: one alone keeps less than one processor busy, since most of it is starting and ending.
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", "-n", "2", "--dist",
+                                      "worksteal"),
     "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else ""),
     "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, ""),
     "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, "", "--timeout=1700"),
@@ -240,11 +268,12 @@ def main() -> int:
     try:
         for name in names:
             say(f"suite {name}")
-            suite_started = time.monotonic()
+            suite_started, used = time.monotonic(), processor_seconds()
             outcome = SUITES[name](quick)
             total.add(outcome)
+            seconds, used = time.monotonic() - suite_started, processor_seconds() - used
             say(f"suite {name}: {outcome.passed} passed, {len(outcome.failures)} failed, "
-                f"{len(outcome.skips)} skipped ({time.monotonic() - suite_started:.0f} s)\n")
+                f"{len(outcome.skips)} skipped ({seconds:.0f} s, {used / seconds:.1f} processors busy)\n")
     except KeyboardInterrupt:
         kill_all()
         say("interrupted")

