@@ -37,8 +37,8 @@ struct Host {
   Status (*allgather)(void* self, const void* in, void* out, std::size_t bytes) = nullptr;
   /// Progresses the host MPI once, without blocking. May be null.
   void (*pump)(void* self) = nullptr;
-  /// A thread of the program's begins to wait, for some ten nanoseconds or for long: the time for
-  /// what the host has to do anyhow and can do as fast. Called often. May be null.
+  /// A thread of the program's begins to wait in run(), for some ten nanoseconds or for long: the
+  /// time for what the host has to do anyhow and can do as fast. May be null.
   void (*waits)(void* self) = nullptr;
   /// Of the job's ranks, the first `apps` are the program's; the rest are dedicated processors,
   /// which serve() them. 0: all are the program's. The same on all ranks.

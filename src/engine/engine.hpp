@@ -55,8 +55,9 @@ struct HostPump {
   bool (*pending)(void*) = nullptr;  // may be null
   /// Others wait for what only the pump moves: no sleep. May be null.
   bool (*serves)(void*) = nullptr;
-  /// A wait begins to spend its pauses: the first may be spent on what has to be done anyhow, if
-  /// that takes no longer. May be null.
+  /// A blocking operation has sent what it has and looks for the first time whether others have:
+  /// time for what has to be done anyhow and takes no longer than a word to them and back. May be
+  /// null.
   void (*waits)(void*) = nullptr;
 };
 
@@ -125,6 +126,7 @@ class Engine {
   template <class Make>
   Status run(Make make, Guard& guard) noexcept {
     spins_ = policy_.spins;
+    tells_host_ = spins_ != 0 && host_.waits != nullptr;
     Task task = make();
     if (!task.done()) {
       task.start();
@@ -132,17 +134,21 @@ class Engine {
       if (!task.done()) wait_until([&task] { return task.done(); }, guard);
     }
     spins_ = 0;
+    tells_host_ = false;
     return task.result();
   }
 
   /// True when `word` has reached `value`, now or within the pauses that a blocking caller may
   /// spend. What a function asks before it makes a coroutine of itself.
-  bool soon(const Word& word, std::uint64_t value) const noexcept {
+  bool soon(const Word& word, std::uint64_t value) noexcept {
+    if (tells_host_) {
+      tells_host_ = false;
+      host_.waits(host_.self);
+    }
     if (word.load(std::memory_order_acquire) >= value) {
       fabric_.look(&word, sizeof word);
       return true;
     }
-    if (spins_ != 0 && host_.waits != nullptr) host_.waits(host_.self);
     for (std::uint32_t i = spins_; i != 0; --i) {
       cpu_pause();
       if (word.load(std::memory_order_acquire) >= value) return true;
@@ -288,6 +294,7 @@ class Engine {
   const bool threads_;  // the application has several threads inside
   const bool virtual_time_;
   std::uint32_t spins_ = 0;  // pauses that an await may spend: policy_.spins while driving, else 0
+  bool tells_host_ = false;  // that a blocking operation is about to wait
   Waiter waiters_;           // head of the circular list of suspended tasks
   Word clock_{0};            // local; written only while timed_ != 0
   std::uint32_t timed_ = 0;  // waiters on the clock

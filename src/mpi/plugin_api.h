@@ -28,7 +28,8 @@ struct tutti_preload {
   void (*keep_record)(struct tutti_record* record, void (*aborts)(void));
   /* The calling thread's lane of it. Never NULL. */
   struct tutti_lane* (*lane)(void);
-  /* The calling thread's call begins to wait: writes it down meanwhile, once for each call. */
+  /* The calling thread's call has sent what it has: writes it down meanwhile, once for each call.
+   */
   void (*note_early)(struct tutti_lane* lane);
 };
 

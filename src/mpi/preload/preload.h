@@ -146,8 +146,8 @@ struct tutti_lane* tutti_lane_here(void);
 void tutti_keep_record(struct tutti_record* record, void (*aborts)(void));
 /* Writes down the call that this thread's lane is in: it ends. */
 void tutti_note_event(struct tutti_lane* lane);
-/* For the plugin: the call in a collective of tutti's begins to wait, perhaps for less than it
- * takes to write it down, which is then done with. Its time is that of now, unless it waits longer.
+/* For the plugin: a collective of tutti's has sent what it has, and looks whether others have. So
+ * it is written down while words are on their way. Its time is that of now, unless it waits longer.
  */
 void tutti_note_early(struct tutti_lane* lane);
 /* Where exact times are wanted: the call begins. */
