@@ -25,7 +25,8 @@ from tutti.trace import command as trace_command
 from tutti.tune import command as tune_command
 from tutti.where import command as where_command
 
-ORDER = ("run", "info", "report", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
+# Of the list in the help.
+ORDER = ("run", "info", "report", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab")
 RESEARCH = "For researchers, and for trying algorithms"
 
 
