@@ -19,11 +19,12 @@ namespace {
 constexpr std::size_t kRoom = std::size_t{1} << 21, kMost = std::size_t{1} << 15, kLeast = 256;
 constexpr int kTag = 2;
 
-/// Made by begin_profile(); its parts guarded by `mutex`.
+/// Made by begin_profile(), and there to the end; its parts guarded by `mutex`.
 struct Profiling {
   std::mutex mutex;
   report::Profile profile{std::clamp(kRoom / static_cast<std::size_t>(state.size), kLeast, kMost)};
   std::uint64_t next[TUTTI_RECORD_LANES];  // the number, as tutti_lane::count has it, that is next
+  bool over = false;                       // the profile has gone to rank 0
   std::vector<report::ClockPoint> clocks;
 };
 std::unique_ptr<Profiling> profiling;
@@ -51,6 +52,7 @@ void count_lane(tutti_record& record, int index) {
 void count_lanes(int first, int last) noexcept {
   if (!profiling) return;
   const std::lock_guard lock(profiling->mutex);
+  if (profiling->over) return;
   try {
     for (int index = first; index < last; ++index) count_lane(*state.record, index);
   } catch (const std::bad_alloc&) {  // then these are missing
@@ -60,6 +62,13 @@ void count_lanes(int first, int last) noexcept {
 void describe_sites(report::RankProfile* profile) {
   for (report::Site& site : profile->sites)
     site.text = describe_site(reinterpret_cast<const void*>(site.key.site));
+}
+
+/// What is called from now on is not counted.
+report::RankProfile take_profile() {
+  const std::lock_guard lock(profiling->mutex);
+  profiling->over = true;
+  return std::move(profiling->profile.profile());
 }
 
 void send_profile(const std::string& bytes) {
@@ -99,7 +108,7 @@ std::vector<report::RankProfile> gather_profiles() {
   if (!profiling) return all;
   count_all_calls();
   for (const report::ClockPoint& point : measure_clocks()) profiling->clocks.push_back(point);
-  report::RankProfile& mine = profiling->profile.profile();
+  report::RankProfile mine = take_profile();
   mine.rank = state.rank;
   mine.clock = state.record->origin.clock;
   describe_sites(&mine);
@@ -115,7 +124,6 @@ std::vector<report::RankProfile> gather_profiles() {
       report::align(profiling->clocks, &one);
     }
   }
-  profiling.reset();
   return all;
 }
 

@@ -9,8 +9,8 @@
 
 namespace tutti::mpi {
 
-/// Before the first call is recorded: measures the clocks of other nodes. Collective over the
-/// program's world. Thread of MPI_Init.
+/// Behind begin_record(): counts what is recorded from now on, and measures the clocks of other
+/// nodes. Collective over the program's world, also where a rank has no record. Thread of MPI_Init.
 void begin_profile();
 /// Adds up the calls of a lane that have ended. By its own thread, as the preload asks.
 void count_calls(tutti_lane* lane) noexcept;

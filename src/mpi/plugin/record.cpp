@@ -118,7 +118,6 @@ void begin_record(const tutti_preload& preload) {
   begin_recorder(kept.node);
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
-  if (state.report) begin_profile();
   kept.keep(&own, &write_recorders, state.report ? &count_calls : nullptr);
   begin_watch(kept.node);
 }

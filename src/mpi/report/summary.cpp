@@ -167,7 +167,7 @@ double Summary::saved() const noexcept {
 }
 
 bool Summary::exact() const noexcept {
-  return missed == 0 && std::ranges::all_of(comms, [](const CommRow& comm) {
+  return missed == 0 && recorded == size && std::ranges::all_of(comms, [](const CommRow& comm) {
            return comm.compared == comm.collectives;
          });
 }

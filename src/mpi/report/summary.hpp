@@ -60,7 +60,7 @@ struct Summary {
   double transfer() const noexcept;
   double other() const noexcept;
   double saved() const noexcept;
-  /// Every collective has been compared.
+  /// Every collective has been compared, and no call is missing.
   bool exact() const noexcept;
 };
 
