@@ -15,7 +15,7 @@
 namespace tutti::mpi {
 namespace {
 
-// Arrivals that rank 0 gets in all (100 MB), and that one rank keeps of these.
+// Arrivals that rank 0 gets in all (84 MB), and that one rank keeps of these.
 constexpr std::size_t kRoom = std::size_t{1} << 21, kMost = std::size_t{1} << 15, kLeast = 256;
 constexpr int kTag = 2;
 
