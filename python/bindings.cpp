@@ -151,4 +151,5 @@ NB_MODULE(_core, module) {
   bind_models(module);
   bind_where(module);
   bind_trace(module);
+  bind_report(module);
 }

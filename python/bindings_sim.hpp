@@ -29,3 +29,4 @@ void bind_dedicated(nanobind::module_& module);
 void bind_models(nanobind::module_& module);
 void bind_where(nanobind::module_& module);
 void bind_trace(nanobind::module_& module);
+void bind_report(nanobind::module_& module);

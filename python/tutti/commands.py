@@ -18,13 +18,15 @@ from tutti.lab import command as lab_command
 from tutti.launch.options import REPORT_HERE, Options, settings_of
 from tutti.paper import command as paper_command
 from tutti.paper import model
+from tutti.report import command as report_command
 from tutti.sim import command as sim_command
 from tutti.sim import jitter
 from tutti.trace import command as trace_command
 from tutti.tune import command as tune_command
 from tutti.where import command as where_command
 
-ORDER = ("run", "info", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab")  # of the list in the help
+# Of the list in the help.
+ORDER = ("run", "info", "report", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab")
 RESEARCH = "For researchers, and for trying algorithms"
 
 
@@ -47,6 +49,7 @@ app.command("explain", rich_help_panel=RESEARCH)(explain.command)
 app.command("tune")(tune_command.command)
 app.command("where")(where_command.command)
 app.command("trace")(trace_command.command)
+app.command("report")(report_command.command)
 bench_app.command("jitter")(jitter.command)
 bench_app.command("dcp")(bench_dcp.command)
 bench_app.command("p2p")(p2p.command)
@@ -75,8 +78,8 @@ def run(
     launcher: Annotated[list[str], typer.Argument(
         metavar="LAUNCHER ...", help="The command line to run: mpiexec -n 4 ./app")],
     report: Annotated[Optional[str], typer.Option(
-        metavar="[=FILE]", help="At the end, a table of what was taken over and what was not: on standard "
-        "error, or in a file with --report=FILE.")] = None,
+        metavar="[=FILE]", help="At the end, tables of what was taken over, where the time went and who was late: on standard "
+        "error, or in a file with --report=FILE (FILE.html: as a page for browsers; FILE.json: as JSON).")] = None,
     report_json: Annotated[Optional[Path], typer.Option(
         metavar="FILE", help="The same as JSON.")] = None,
     alg: Annotated[Optional[list[str]], typer.Option(

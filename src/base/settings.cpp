@@ -57,7 +57,9 @@ constexpr std::array kRows = {
         "program show; static: no trials; the path of a file, with a /: online, and what was "
         "learnt is kept there for the next run"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
-        "print at the end what was taken over: 1 for standard error, or a path"},
+        "report at the end what was taken over, where the time went and who was late: 1 for "
+        "standard "
+        "error, or a path; as JSON where it ends in .json, as a page for browsers where in .html"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,
         "write the report as JSON to this path"},
     Row{"LOG", &Settings::log, Scope::any, "what is said on standard error"},

@@ -24,8 +24,11 @@ struct tutti_preload {
   void** handlers;
   /* Keeps a record of the calls in progress, in memory that stays; NULL: no more. What has been
      given before must still be there then: a thread may be on its way out of a call. In a child of
-     fork(): by its one thread. `aborts` is called first when the program calls MPI_Abort. */
-  void (*keep_record)(struct tutti_record* record, void (*aborts)(void));
+     fork(): by its one thread. `aborts` is called first when the program calls MPI_Abort.
+     `counts`, which may be NULL: where lanes are `exact`, each thread calls it with its own before
+     every TUTTI_EVENTS_COUNTED-th call. */
+  void (*keep_record)(struct tutti_record* record, void (*aborts)(void),
+                      void (*counts)(struct tutti_lane* lane));
   /* The calling thread's lane of it. Never NULL. */
   struct tutti_lane* (*lane)(void);
   /* The calling thread's call has sent what it has: writes it down meanwhile, once for each call.

@@ -23,7 +23,7 @@ print("done")
 def test_help_has_what_most_people_need_first(tutti):
     text = tutti("--help", env={"COLUMNS": "120"}).out
     names = re.findall(r"^│ ([a-z]+)  ", text, re.MULTILINE)
-    assert names == ["run", "info", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab"]
+    assert names == ["run", "info", "report", "where", "trace", "bench", "tune", "sim", "model", "paper", "explain", "lab"]
     researchers = text.index("For researchers")
     assert text.index("│ tune ") < researchers < text.index("│ sim ")
 

@@ -18,6 +18,7 @@
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
+#include "mpi/plugin/profiling.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
@@ -318,6 +319,7 @@ bool attach(const tutti_preload& preload, const char* missing) {
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
   if (state.job && state.settings.p2p) state.messages = &state.job->messages();
   begin_record(preload);
+  if (state.report) begin_profile();
   create_world();
   watch_revocations(true);
   watch_spaces();

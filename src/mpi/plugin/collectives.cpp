@@ -56,6 +56,7 @@ int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
     status = state.job->took(*comm.team, ns_since(begin));
   if (state.report && status.code != Code::left_to_host)
     count_taken(call, algorithm, plan.bytes(), now() - begin);
+  if (state.report && has_parcels(plan.call.coll)) note_bytes(comm, plan.bytes());
   if (!status.ok()) return end_badly(call, comm, status);
   return plan.staging && plan.staging->user ? plan.staging->user->error : MPI_SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/profiling.hpp"
 #include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/stall.hpp"
 #include "mpi/record/roll.hpp"
@@ -27,7 +28,7 @@ namespace {
 struct Kept {
   Records node;  // all ranks of this node
   tutti_record* own = nullptr;
-  void (*keep)(tutti_record*, void (*)()) = nullptr;
+  void (*keep)(tutti_record*, void (*)(), void (*)(tutti_lane*)) = nullptr;
 };
 Kept kept;
 std::mutex rows;  // which of them are taken
@@ -117,7 +118,7 @@ void begin_record(const tutti_preload& preload) {
   begin_recorder(kept.node);
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
-  kept.keep(&own, &write_recorders);
+  kept.keep(&own, &write_recorders, state.report ? &count_calls : nullptr);
   begin_watch(kept.node);
 }
 
@@ -130,7 +131,7 @@ void note_finalize() noexcept {
 
 void end_record() noexcept {
   if (kept.own == nullptr) return;
-  kept.keep(nullptr, nullptr);
+  kept.keep(nullptr, nullptr, nullptr);
   state.record = &no_record;
   const std::size_t bytes = kept.node.bytes * static_cast<std::size_t>(kept.node.ranks);
   // In its place, at once. The file's memory, which is the whole job's, is free then.
@@ -144,7 +145,7 @@ const Records& node_records() noexcept { return kept.node; }
 
 void leave_record() noexcept {
   if (kept.own == nullptr) return;
-  kept.keep(nullptr, nullptr);
+  kept.keep(nullptr, nullptr, nullptr);
   state.record = &no_record;
 }
 
@@ -172,6 +173,7 @@ void add_row(Comm& comm) noexcept {
 
 void remove_row(Comm& comm) noexcept {
   if (comm.row == &comm.own_row) return;
+  if (state.report) count_all_calls();  // while it is known whose they were
   const std::lock_guard lock(rows);
   TUTTI_SET(comm.row->id, 0);
   __atomic_thread_fence(__ATOMIC_RELEASE);  // before it is another one's

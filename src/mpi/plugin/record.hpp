@@ -108,6 +108,11 @@ inline void note_route(const Comm& comm, const Route& route) noexcept {
   tutti_forget_event(lane_here());
 }
 
+/// What this rank moves in a collective of which each rank knows but its own counts.
+inline void note_bytes(const Comm& comm, std::uint64_t bytes) noexcept {
+  TUTTI_SET(past_of(comm.row, false, comm.row->number)->bytes, bytes);
+}
+
 /// A non-blocking or persistent one is made.
 template <class Args>
 void note_made(const Args& args, Comm& comm, Request* request) noexcept {

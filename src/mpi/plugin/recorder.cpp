@@ -89,7 +89,7 @@ void give_rings(tutti_record* record) noexcept {
     const bool first = &lane == record->lanes;
     const std::size_t events = first ? TUTTI_EVENTS_FIRST : TUTTI_EVENTS_OTHER;
     lane.mask = static_cast<std::uint16_t>(events - 1);
-    lane.exact = state.settings.recorder == tutti::Recorder::exact;
+    lane.exact = state.settings.recorder == tutti::Recorder::exact || state.report;
     lane.events = static_cast<std::uint32_t>(at - offsetof(tutti_record, lanes) -
                                              sizeof(tutti_lane) * (&lane - record->lanes));
     at += events * sizeof(tutti_event);

@@ -15,8 +15,10 @@
 
 #include "base/log.hpp"
 #include "mpi/plugin/call_site.hpp"
+#include "mpi/plugin/profiling.hpp"
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
+#include "mpi/report/summary.hpp"
 #include "select/kept.hpp"
 #include "team/cast_watch.hpp"
 
@@ -322,8 +324,16 @@ std::string trials_json() {
   return text + "]";
 }
 
-std::string table(const Totals& totals, const std::vector<ProcessorCounts>& processors,
-                  const CastTotals& casts) {
+/// What all ranks have counted, on rank 0.
+struct Gathered {
+  Totals totals;
+  std::vector<ProcessorCounts> processors;
+  CastTotals casts;
+  report::Summary summary;
+};
+
+std::string table(const Gathered& all) {
+  const Totals& totals = all.totals;
   char line[256];
   std::snprintf(line, sizeof line,
                 "tutti %s on %s, %d ranks: calls and bytes of all ranks, time of the slowest\n",
@@ -340,26 +350,19 @@ std::string table(const Totals& totals, const std::vector<ProcessorCounts>& proc
     text += line;
   }
   if (totals.empty()) text += "no collective was called\n";
-  return text + trials_table() + casts_table(casts) + wait_table(totals) +
-         processors_table(totals, processors);
+  return text + trials_table() + casts_table(all.casts) + wait_table(totals) +
+         processors_table(totals, all.processors) + report::text_of(all.summary);
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) result += c;
-  }
-  return result + '"';
-}
-
-// The schema is described in docs/mpi.md.
-std::string json(const Totals& totals, const std::vector<ProcessorCounts>& processors,
-                 const CastTotals& casts) {
+// The schema is described in docs/report.md.
+std::string json(const Gathered& all) {
+  using report::quoted;
+  const Totals& totals = all.totals;
   std::string text = "{\"tutti\": " + quoted(TUTTI_VERSION) +
                      ", \"mpi\": " + quoted(library_version()) +
+                     ", \"program\": " + quoted(program_invocation_short_name) +
                      ", \"ranks\": " + std::to_string(state.size) +
-                     ", \"seconds\": " + std::to_string(now() - state.began) + ", \"rows\": [";
+                     ", \"seconds\": " + std::to_string(all.summary.run) + ", \"rows\": [";
   const char* separator = "\n  ";
   char line[256];
   for (const auto& [key, total] : totals) {
@@ -388,9 +391,17 @@ std::string json(const Totals& totals, const std::vector<ProcessorCounts>& proce
   }
   text += "]";
   text += trials_json();
-  text += casts_json(casts);
-  if (!processors.empty()) text += processors_json(processors);
+  text += casts_json(all.casts);
+  if (!all.processors.empty()) text += processors_json(all.processors);
+  text += ", \"profile\": " +
+          (all.summary.recorded > 0 ? report::json_of(all.summary) : std::string("null"));
   return text + "}\n";
+}
+
+/// As the name of its file wants it.
+std::string in_form_of(std::string_view path, const Gathered& all) {
+  if (path.ends_with(".html")) return report::page_of(json(all));
+  return path.ends_with(".json") ? json(all) : table(all);
 }
 
 // "on 2 nodes (network tcp)".
@@ -479,19 +490,20 @@ void leave_note() noexcept {
 }
 
 void write_report() noexcept {
-  const Totals totals = gather();
-  const std::vector<ProcessorCounts> processors = gather_processors();
-  const CastTotals casts = gather_casts();
+  const double run = now() - state.began;
+  const std::vector<report::RankProfile> profiles = gather_profiles();
+  Gathered all{gather(), gather_processors(), gather_casts(), {}};
   if (state.rank != 0) return;
+  static const std::vector<Learnt> none;
+  all.summary = report::summarise(profiles, state.job ? state.job->learnt() : none, run);
   const std::string& where = state.settings.report;
   if (where == "1") {
-    const std::string text = table(totals, processors, casts);
+    const std::string text = table(all);
     std::fwrite(text.data(), 1, text.size(), stderr);
   } else if (!where.empty() && where != "0") {
-    write_file(where, table(totals, processors, casts));
+    write_file(where, in_form_of(where, all));
   }
-  if (!state.settings.report_json.empty())
-    write_file(state.settings.report_json, json(totals, processors, casts));
+  if (!state.settings.report_json.empty()) write_file(state.settings.report_json, json(all));
 }
 
 }  // namespace tutti::mpi

@@ -143,7 +143,8 @@ struct tutti_lane* tutti_take_lane(void);
 /* For the plugin, while it keeps a record. Never NULL. */
 struct tutti_lane* tutti_lane_here(void);
 /* Keeps a record from now on; NULL: none any more. */
-void tutti_keep_record(struct tutti_record* record, void (*aborts)(void));
+void tutti_keep_record(struct tutti_record* record, void (*aborts)(void),
+                       void (*counts)(struct tutti_lane* lane));
 /* Writes down the call that this thread's lane is in: it ends. */
 void tutti_note_event(struct tutti_lane* lane);
 /* For the plugin: a collective of tutti's has sent what it has, and looks whether others have. So

@@ -69,7 +69,10 @@ static __attribute__((noinline)) uint64_t note_wait(struct tutti_lane* lane,
   return lane->awaited_since;
 }
 
+static void (*count_calls)(struct tutti_lane* lane);
+
 __attribute__((cold, noinline)) void tutti_note_begin(struct tutti_lane* lane) {
+  if ((lane->count / 2 & (TUTTI_EVENTS_COUNTED - 1)) == 0 && count_calls != NULL) count_calls(lane);
   tutti_stamp(lane, tutti_time(lane));
 }
 
@@ -113,8 +116,10 @@ void tutti_note_event(struct tutti_lane* lane) {
 
 static void (*before_abort)(void);
 
-void tutti_keep_record(struct tutti_record* record, void (*aborts)(void)) {
+void tutti_keep_record(struct tutti_record* record, void (*aborts)(void),
+                       void (*counts)(struct tutti_lane* lane)) {
   before_abort = aborts;
+  count_calls = counts;
   __atomic_store_n(&tutti_record, record, __ATOMIC_RELEASE);
   tutti_lane = NULL;
 }

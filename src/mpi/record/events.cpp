@@ -6,23 +6,12 @@
 namespace tutti::roll {
 namespace {
 
-/// The row of a tutti_past that lies so far into a record; -1: none. `*nonblocking`: which kind.
-int row_of(std::uint64_t detail, bool* nonblocking) noexcept {
-  const std::uint64_t rows = offsetof(tutti_record, comms);
-  const std::uint64_t end = rows + TUTTI_RECORD_COMMS * sizeof(tutti_comm_row);
-  if (detail < rows || detail >= end) return -1;
-  const std::uint64_t place = (detail - rows) % sizeof(tutti_comm_row);
-  if (place < offsetof(tutti_comm_row, past)) return -1;
-  *nonblocking = place >= offsetof(tutti_comm_row, made);
-  return static_cast<int>((detail - rows) / sizeof(tutti_comm_row));
-}
-
 void add_collective(const tutti_record& head, const tutti_event& event, const RankSeen& rank,
                     Event* out) {
   bool nonblocking = false;
-  const int index = row_of((event.of >> 16 & 0x7fff) * 8, &nonblocking);
+  const int index = row_of(event, &nonblocking);
   const std::uint64_t number = event.of >> 32;
-  if (index < 0 || static_cast<std::uint8_t>(event.what) >= kColls || number == 0) return;
+  if (index < 0) return;
   const tutti_comm_row& row = head.comms[index];
   CallSeen& call = out->call;
   call.collective = true;
@@ -89,6 +78,18 @@ bool take(const std::string& file, std::size_t* at, void* out, std::size_t bytes
 }
 
 }  // namespace
+
+int row_of(const tutti_event& event, bool* nonblocking) noexcept {
+  const std::uint64_t detail = (event.of >> 16 & 0x7fff) * 8;  // so far into the record
+  const std::uint64_t rows = offsetof(tutti_record, comms);
+  const std::uint64_t end = rows + TUTTI_RECORD_COMMS * sizeof(tutti_comm_row);
+  const bool known = static_cast<std::uint8_t>(event.what) < kColls && event.of >> 32 != 0;
+  if (detail < rows || detail >= end || !known) return -1;
+  const std::uint64_t place = (detail - rows) % sizeof(tutti_comm_row);
+  if (place < offsetof(tutti_comm_row, past)) return -1;
+  *nonblocking = place >= offsetof(tutti_comm_row, made);
+  return static_cast<int>((detail - rows) / sizeof(tutti_comm_row));
+}
 
 void copy_event(const tutti_lane& lane, std::uint32_t place, tutti_event* out) noexcept {
   const std::uint64_t before = __atomic_load_n(&lane.count, __ATOMIC_ACQUIRE);

@@ -31,6 +31,10 @@ inline std::uint32_t used_events(const tutti_lane& lane) noexcept {
 /// signal's handler.
 void copy_event(const tutti_lane& lane, std::uint32_t place, tutti_event* out) noexcept;
 
+/// The row of the communicator whose collective an event is, or has waited for; -1: of none.
+/// `*nonblocking`: which kind.
+int row_of(const tutti_event& event, bool* nonblocking) noexcept;
+
 /// A record and its events.
 struct Recorded {
   tutti_record head;

@@ -32,6 +32,7 @@ enum {
   /* Events of the first lane and of each other; powers of two. They follow the head. */
   TUTTI_EVENTS_FIRST = 4096,
   TUTTI_EVENTS_OTHER = 256,
+  TUTTI_EVENTS_COUNTED = 64, /* with a report they are counted at least so often; a power of two */
   TUTTI_NO_RANK = -1000000,
 };
 #define TUTTI_NO_BYTES UINT64_MAX
