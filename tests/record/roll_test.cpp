@@ -213,6 +213,31 @@ TEST_F(RollTest, FindsTwoCommunicatorsInTheWrongOrder) {
   EXPECT_EQ(roll.findings[2], "in a circle: rank 0 waits for rank 2, which waits for rank 0");
 }
 
+/// A wait for a message of another call, on the communicator of the even ranks.
+TEST_F(RollTest, FindsACircleOfMessagesThatAreAwaited) {
+  for (const int rank : {0, 2}) {
+    tutti_lane& lane = enter(rank, TUTTI_MPI_Waitall);
+    lane.peer = 1 - rank / 2;
+    lane.tag = 6;
+    lane.comm = kHandle + kOther;
+    lane.detail = rank == 0 ? TUTTI_DETAIL_RECEIVE : TUTTI_DETAIL_SEND;
+    lane.detail_count = lane.count;
+  }
+  const Roll roll = call();
+  EXPECT_EQ(ranks_of(roll, "in MPI_Waitall for a message from 1 (tag 6) on even"), Ranks{0});
+  EXPECT_EQ(ranks_of(roll, "in MPI_Waitall for a message to 0 (tag 6) on even"), Ranks{2});
+  ASSERT_EQ(roll.findings.size(), 1u);
+  EXPECT_EQ(roll.findings[0], "in a circle: rank 0 waits for rank 2, which waits for rank 0");
+}
+
+TEST_F(RollTest, SaysToWhomAMessageIsSent) {
+  tutti_lane& lane = enter(1, TUTTI_MPI_Send);
+  lane.peer = 3;
+  lane.tag = 5;
+  lane.comm = kHandle + kWorld;
+  EXPECT_EQ(ranks_of(call(), "in MPI_Send to 3 (tag 5) on MPI_COMM_WORLD"), Ranks{1});
+}
+
 TEST_F(RollTest, NamesNoCircleWhereSomebodyIsFree) {
   receive(0, 1);
   receive(1, 2);

@@ -170,6 +170,18 @@ void add_row(Comm& comm) noexcept {
   }
 }
 
+void note_message_wait(const Request& request, bool receives) noexcept {
+  tutti_lane* const lane = lane_here();
+  if ((lane->count & 1) == 0 || kept.own == nullptr) return;
+  add_row(*request.comm);
+  tutti_forget_event(lane);  // of another request, for which the same call has waited before
+  TUTTI_SET(lane->peer, request.peer);
+  TUTTI_SET(lane->tag, request.tag);
+  TUTTI_SET(lane->comm, key(request.comm->handle));
+  TUTTI_SET(lane->detail, receives ? TUTTI_DETAIL_RECEIVE : TUTTI_DETAIL_SEND);
+  __atomic_store_n(&lane->detail_count, lane->count, __ATOMIC_RELEASE);
+}
+
 void remove_row(Comm& comm) noexcept {
   if (comm.row == &comm.own_row) return;
   const std::lock_guard lock(rows);

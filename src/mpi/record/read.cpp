@@ -95,8 +95,20 @@ void add_message(const tutti_record& record, const tutti_lane& lane,
   call->peer = lane.peer == record.any_source ? -1 : lane.peer;
   call->tag = lane.tag == record.any_tag ? -1 : lane.tag;
   for (const CommSeen& comm : comms) {
-    if (comm.handle == lane.comm) call->comm = comm.name;
+    if (comm.handle != lane.comm) continue;
+    call->comm = comm.name;
+    if (comm.stride > 0 && call->peer >= 0)
+      call->peer_in_world = comm.first + call->peer * comm.stride;
   }
+}
+
+/// The call waits for a message that another one has begun.
+void add_awaited_message(const tutti_record& record, const tutti_lane& lane,
+                         const std::vector<CommSeen>& comms, CallSeen* call) {
+  call->wait = call->name;
+  call->name = "a message";
+  call->sends = lane.detail == TUTTI_DETAIL_SEND;
+  add_message(record, lane, comms, call);
 }
 
 CallSeen call_of(const tutti_record& record, const tutti_lane& lane,
@@ -108,8 +120,15 @@ CallSeen call_of(const tutti_record& record, const tutti_lane& lane,
   call.site = lane.site;
   const std::uint64_t number = call.inside ? lane.count : lane.count - 1;
   if (lane.since_count == number) call.since_ns = lane.since_ns;
-  if (known && lane.detail_count == number) add_detail(record, lane, comms, &call);
-  if (!call.collective && is_message(call.name)) add_message(record, lane, comms, &call);
+  const bool detailed = known && lane.detail_count == number;
+  if (detailed && (lane.detail == TUTTI_DETAIL_RECEIVE || lane.detail == TUTTI_DETAIL_SEND)) {
+    add_awaited_message(record, lane, comms, &call);
+    return call;
+  }
+  if (detailed) add_detail(record, lane, comms, &call);
+  if (call.collective || !is_message(call.name)) return call;
+  call.sends = is_send(call.name);
+  add_message(record, lane, comms, &call);
   return call;
 }
 
@@ -174,6 +193,10 @@ std::string function_name(std::uint32_t function) {
   std::string name = function < TUTTI_MPI_FUNCTION_COUNT ? kFunctions[function] : "an MPI call";
   if (name.ends_with("_c")) name.resize(name.size() - 2);
   return name;
+}
+
+bool is_send(const std::string& name) {
+  return name.find("end") != std::string::npos && !name.starts_with("MPI_Sendrecv");
 }
 
 bool is_message(const std::string& name) {

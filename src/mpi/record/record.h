@@ -33,6 +33,10 @@ enum {
   TUTTI_EVENTS_FIRST = 4096,
   TUTTI_EVENTS_OTHER = 256,
   TUTTI_NO_RANK = -1000000,
+  /* Values of tutti_lane::detail, behind all collectives: the call waits for a message, of which
+     the lane has peer, tag and communicator. */
+  TUTTI_DETAIL_RECEIVE = TUTTI_RECORD_HEAD,
+  TUTTI_DETAIL_SEND = TUTTI_RECORD_HEAD + 8,
 };
 #define TUTTI_NO_BYTES UINT64_MAX
 #define TUTTI_BYTES_LATER (UINT64_MAX - 1)
@@ -47,7 +51,8 @@ struct tutti_lane {
   int32_t peer, tag; /* of a message; TUTTI_NO_RANK: there is none */
   uint64_t comm;     /* handle, of a call that has one and is no collective of tutti's */
   uint64_t since_count, since_ns; /* CLOCK_MONOTONIC at which call since_count was waiting */
-  /* What call detail_count is, or waits for: the tutti_past that lies so far into the record. */
+  /* What call detail_count is, or waits for: the tutti_past that lies so far into the record, or a
+     message. */
   uint64_t detail_count, detail;
   /* The last calls that have ended: `mask` + 1 events, so many bytes behind the lane; 0: they are
      not kept. exact: the clock is read for each. */
