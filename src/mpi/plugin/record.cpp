@@ -114,7 +114,8 @@ void begin_record(const tutti_preload& preload) {
   own.any_source = MPI_ANY_SOURCE;
   own.any_tag = MPI_ANY_TAG;
   copy_name(own.program, program_invocation_short_name);
-  begin_recorder(kept.node);
+  const std::string plugin = preload.plugin_path;
+  begin_recorder(kept.node, plugin.substr(0, plugin.rfind('/')));
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
   kept.keep(&own, &write_recorders);

@@ -38,6 +38,7 @@ enum {
   TUTTI_DETAIL_RECEIVE = TUTTI_RECORD_HEAD,
   TUTTI_DETAIL_SEND = TUTTI_RECORD_HEAD + 8,
 };
+#define TUTTI_WRITTEN_AT_END UINT64_MAX /* a value of tutti_origin::written_calls */
 #define TUTTI_NO_BYTES UINT64_MAX
 #define TUTTI_BYTES_LATER (UINT64_MAX - 1)
 
@@ -100,6 +101,8 @@ struct tutti_origin {
   /* When some rank last began to write it to a file, and which beginning has come to its end. */
   uint64_t begun_ns, written_ns;
   char node[TUTTI_RECORD_NAME];
+  /* How far its calls were (tutti_calls) when it was last written to a file; 0: it never was. */
+  uint64_t written_calls;
 };
 
 /* What the rank has passed to a collective. While it is written its number is 0. */
@@ -148,6 +151,14 @@ struct tutti_record {
   struct tutti_comm_row comms[TUTTI_RECORD_COMMS];
   struct tutti_origin origin;
 };
+
+/* Grows with each call that begins or ends in any thread; never 0. */
+static inline uint64_t tutti_calls(const struct tutti_record* record) {
+  uint64_t calls = 1;
+  for (int i = 0; i < TUTTI_RECORD_LANES; i++)
+    calls += __atomic_load_n(&record->lanes[i].count, __ATOMIC_RELAXED);
+  return calls;
+}
 
 #ifdef __cplusplus
 static_assert(
