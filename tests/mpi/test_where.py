@@ -19,7 +19,7 @@ import mpis
 import pytest
 from test_nodes import on_nodes
 from tutti.where import processes
-from tutti.where.command import look
+from tutti.where.rolls import look
 
 RANKS = 4
 THREE = ["mpich", "openmpi", "impi"]
@@ -276,6 +276,25 @@ def test_where_names_the_ranks_of_a_job_that_hangs(program, libraries):
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("program_is", ["busy", "missing"])
+def test_where_sees_64_ranks(program, libraries, program_is):
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), program_is], {"TUTTI_STALL": "0"}, 64) as job:
+        job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == 64)
+        if program_is == "missing":
+            expected = [r"job \w{8}: .*, 64 ranks$", r"ranks 0, 1, 3-63 \(63 of 64\): in MPI_Allreduce no\. 12 ",
+                        r"-> MPI_Allreduce no\. 12 on MPI_COMM_WORLD waits for rank 2$"]
+            def is_named() -> bool:
+                said = where(str(job.process.pid)).stdout
+                return all(re.search(pattern, said, re.MULTILINE) for pattern in expected)
+            job.wait_for(is_named)
+        else:
+            before = job_of(job)["ranks"]
+            job.wait_for(lambda: all(later["calls"] > one["calls"]
+                                     for one, later in zip(before, job_of(job)["ranks"], strict=True)))
+
+
+@pytest.mark.mpi
 def test_nothing_is_left_behind(program, libraries):
     with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "loop"], {"TUTTI_STALL": "0"}) as job:
         job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == RANKS)
@@ -294,3 +313,5 @@ def test_where_says_what_would_be_right():
     assert answer.returncode == 1 and "neither a job with tutti on this machine" in answer.stderr
     answer = where("--json", "--watch", "1")
     assert answer.returncode == 2 and "--json prints once" in answer.stderr
+    answer = where("--here", "--nodes", "n1")
+    assert answer.returncode == 2 and "--here and --nodes are opposites" in answer.stderr

@@ -1,7 +1,6 @@
 #include "mpi/plugin/record.hpp"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/node_list.hpp"
 #include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/stall.hpp"
 #include "mpi/record/roll.hpp"
@@ -32,14 +32,14 @@ struct Kept {
 Kept kept;
 std::mutex rows;  // which of them are taken
 
-/// Equal for the ranks of a job, and no other's: its first rank has drawn it. (The numbers of its
-/// processes would do, but for containers, in which they are the same again and again.)
-std::uint64_t job_number() noexcept {
-  std::uint64_t number = 0;
-  if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
-    number = mix(static_cast<std::uint64_t>(getpid()) ^ roll::started_of(getpid()) << 32);
-  native.Bcast(&number, sizeof number, MPI_BYTE, 0, world_handle);
-  return number;
+/// Of all ranks. Their first one's number is the job's, equal for its ranks and no other's. (The
+/// numbers of its processes would do, but for containers, in which they are the same again and
+/// again.)
+std::vector<Introduced> introduce_ranks() {
+  const Introduced own = introduce_record();
+  std::vector<Introduced> ranks(static_cast<std::size_t>(state.size));
+  native.Allgather(&own, sizeof own, MPI_BYTE, ranks.data(), sizeof own, MPI_BYTE, world_handle);
+  return ranks;
 }
 
 std::uint64_t pid_namespace() noexcept {
@@ -95,7 +95,8 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
 
 void begin_record(const tutti_preload& preload) {
   if (!state.job) return;
-  const std::uint64_t job = job_number();
+  const std::vector<Introduced> ranks = introduce_ranks();
+  const std::uint64_t job = ranks.front().number;
   kept.node = state.job->take_records();
   if (kept.node.base == nullptr) {
     log(LogLevel::warn, "no record of calls is kept: the shared segment cannot be mapped again");
@@ -119,6 +120,7 @@ void begin_record(const tutti_preload& preload) {
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
   kept.keep(&own, &write_recorders);
+  if (kept.node.own == 0) hold_node_list(job, ranks);
   begin_watch(kept.node);
 }
 
@@ -131,6 +133,7 @@ void note_finalize() noexcept {
 
 void end_record() noexcept {
   if (kept.own == nullptr) return;
+  drop_node_list();
   kept.keep(nullptr, nullptr);
   state.record = &no_record;
   const std::size_t bytes = kept.node.bytes * static_cast<std::size_t>(kept.node.ranks);

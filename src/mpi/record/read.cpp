@@ -174,6 +174,16 @@ char process_of(const tutti_record& record, std::int32_t pid) {
   return state;
 }
 
+/// Leaves out of the copies what has been written to since they were begun.
+template <std::size_t Count>
+void drop_written(const tutti_past (&shared)[Count], tutti_past (&copies)[Count]) noexcept {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  for (std::size_t i = 0; i < Count; ++i) {
+    if (__atomic_load_n(&shared[i].number, __ATOMIC_RELAXED) != copies[i].number)
+      copies[i].number = 0;
+  }
+}
+
 /// When all have been read. A collective that the rank has come to since counts.
 void look_again(const tutti_record& record, RankSeen* seen) noexcept {
   for (CallSeen& call : seen->calls)
@@ -256,6 +266,30 @@ std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& recor
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) look_again(*read[i], &ranks[i]);
   return ranks;
+}
+
+void copy_record(const tutti_record& record, tutti_record* out) noexcept {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t calls = tutti_calls(&record);
+    copy(record, out);
+    for (int lane = 0; lane < TUTTI_RECORD_LANES; ++lane)
+      out->lanes[lane] = copy_lane(record.lanes[lane]);
+    // Lanes point to what lies in the rows: copied of the same calls.
+    if (calls == tutti_calls(&record)) break;
+  }
+  for (int row = 0; row < TUTTI_RECORD_COMMS; ++row) {
+    const tutti_comm_row& from = record.comms[row];
+    drop_written(from.past, out->comms[row].past);
+    drop_written(from.made, out->comms[row].made);
+  }
+}
+
+bool read_copies(const tutti_record& first, const tutti_record& second, RankSeen* out) {
+  const auto nowhere = [](std::uint64_t, std::int32_t) { return 0; };
+  if (!read_record(first, out, nowhere)) return false;
+  look_again(second, out);
+  return true;
 }
 
 std::uint64_t started_of(std::int32_t pid) {

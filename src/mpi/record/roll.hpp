@@ -99,6 +99,13 @@ bool read_record(const tutti_record& record, RankSeen* out,
 std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& records,
                                    const ProcessHere& process = process_here);
 
+/// A copy of a record that is being written, to be read elsewhere: what is in it belongs together,
+/// but of a thread that calls all the time.
+void copy_record(const tutti_record& record, tutti_record* out) noexcept;
+/// What two copies of one record show, the second taken later: after all ranks' first ones. As
+/// read_records(); the process is not looked at. False where there is no record yet.
+bool read_copies(const tutti_record& first, const tutti_record& second, RankSeen* out);
+
 /// When a process started, as its record has it; 0 where that is not to be seen.
 std::uint64_t started_of(std::int32_t pid);
 
