@@ -62,12 +62,14 @@ FINDINGS = {
               + " sends was changed before it was completed at " + SITE,
     "reused": r"\[rank 1\] what MPI_Isend to 0 \(tag 9\) on MPI_COMM_WORLD at " + SITE
               + " sends was changed before it was completed at " + SITE,
+    "unmapped": r"\[rank 1\] what MPI_Isend to 0 \(tag 12\) on MPI_COMM_WORLD at " + SITE
+                + " sends was given back before it was completed at " + SITE,
     "overlap": r"\[rank 1\] the buffers of two pending calls overlap: MPI_Isend to 0 \(tag 10\) on MPI_COMM_WORLD at " + SITE
                + r" reads what MPI_Irecv from 0 \(tag 10\) on MPI_COMM_WORLD at " + SITE + " writes",
 }
-DIFFER = re.compile(r"differ: |have met: |was changed |overlap: ")
+DIFFER = re.compile(r"differ: |have met: |was changed |given back |overlap: ")
 # Seen where messages are tutti's.
-MESSAGES = {defect: {"TUTTI_P2P": "1"} for defect in ("requests", "reused", "overlap")}
+MESSAGES = {defect: {"TUTTI_P2P": "1"} for defect in ("requests", "reused", "unmapped", "overlap")}
 TUTTI = [sys.executable, "-m", "tutti"]
 
 

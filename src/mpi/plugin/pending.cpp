@@ -1,5 +1,6 @@
 #include "mpi/plugin/pending.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,26 @@ std::uint64_t sum_of(const std::byte* at, std::size_t bytes) noexcept {
     sum ^= sum >> 32;
   }
   return hash_of(at, bytes, sum);
+}
+
+/// What has become of the memory that a call reads.
+enum class Fate : std::uint8_t { same, changed, gone };
+
+/// Asks the kernel first: a program that has given the memory back would die of it here.
+Fate fate_of(const Range& range) noexcept {
+  static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(range.begin) / kPage * kPage;
+  const auto end = reinterpret_cast<std::uintptr_t>(range.begin) + range.bytes;
+  // Writes nothing: only what is mapped can be synchronised.
+  if (msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) != 0) return Fate::gone;
+  return sum_of(range.begin, range.bytes) == range.sum ? Fate::same : Fate::changed;
+}
+
+Fate fate_of(const Ranges& ranges) noexcept {
+  for (const Range& range : ranges) {
+    if (const Fate fate = fate_of(range); fate != Fate::same) return fate;
+  }
+  return Fate::same;
 }
 
 void add(const void* begin, std::size_t bytes, Ranges* out) {
@@ -186,14 +207,11 @@ void watch_buffers(Request& request) noexcept try {
 }
 
 void check_buffers(Request& request) noexcept try {
-  const auto changed = [](const Range& range) {
-    return sum_of(range.begin, range.bytes) != range.sum;
-  };
-  if (std::ranges::any_of(request.pending->read, changed)) {
+  if (const Fate fate = fate_of(request.pending->read); fate != Fate::same) {
     const std::lock_guard lock(mutex);
     if (is_first_to_tell(request.pending->site))
-      log(LogLevel::error, "what %s sends was changed before it was completed%s",
-          described(request).c_str(),
+      log(LogLevel::error, "what %s sends was %s before it was completed%s",
+          described(request).c_str(), fate == Fate::gone ? "given back" : "changed",
           at_site(reinterpret_cast<std::uint64_t>(call_site())).c_str());
   }
   forget_buffers(request);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int rank, size, right;
@@ -134,6 +135,20 @@ static void reused(void) {
   if (rank == 1 && !right) values[MANY / 2] = 1;
   if (rank == 0) MPI_Recv(values, MANY, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The memory of a message is given back too early. */
+static void unmapped(void) {
+  static int values[MANY];
+  MPI_Request request = MPI_REQUEST_NULL;
+  const size_t bytes = sizeof values;
+  int* sent = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (rank == 1) MPI_Isend(sent, MANY, MPI_INT, 0, 12, MPI_COMM_WORLD, &request);
+  if (rank == 0) MPI_Recv(values, MANY, MPI_INT, 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD); /* it has come, but rank 1 has not asked */
+  if (!right) munmap(sent, bytes);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (right) munmap(sent, bytes);
 }
 
 /* A message is received into the memory that another one is sent from. */
@@ -262,6 +277,7 @@ static const struct {
                 {"nonblocking", nonblocking},
                 {"buffer", buffer},
                 {"reused", reused},
+                {"unmapped", unmapped},
                 {"overlap", overlap},
                 {"requests", requests},
                 {"exits", exits},
