@@ -1,11 +1,12 @@
-// The roll call of jobs that run on this machine, for the module tutti._core.
+// The roll call of running jobs, for the module tutti._core.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,54 +65,97 @@ nb::dict dict_of(const RankSeen& rank) {
   return row;
 }
 
-/// What the ranks of each job in these segments (descriptors in /proc) are doing: a dict for each
-/// job. `process_here(processes, pid)`: the number here of a process of that pid namespace, 0: not
-/// known. `site_text(pid, process, address)` says where a call comes from. `now`: CLOCK_MONOTONIC,
-/// ns.
-std::vector<nb::dict> call_rolls(const std::vector<std::string>& paths,
-                                 const nb::callable& process_here, const nb::callable& site_text,
-                                 std::uint64_t now) {
+/// A copy of a rank's record, with what the system says of its process now.
+nb::dict copy_of(const tutti_record& record, const RankSeen& seen) {
+  auto copy = std::make_unique<tutti_record>();
+  tutti::roll::copy_record(record, copy.get());
+  RankSeen copied;
+  std::vector<std::uint64_t> sites;  // of the calls that its threads are in
+  tutti::roll::read_copies(*copy, *copy, &copied);
+  for (const CallSeen& call : copied.calls) sites.push_back(call.site);
+  char name[17];
+  std::snprintf(name, sizeof name, "%08llx", static_cast<unsigned long long>(seen.job >> 32));
+  nb::dict row;
+  row["job"] = std::string(name);
+  row["rank"] = seen.rank;
+  row["size"] = seen.size;
+  row["pid"] = seen.pid;
+  row["process"] = std::string(1, seen.process);
+  row["record"] = nb::bytes(reinterpret_cast<const char*>(copy.get()), sizeof *copy);
+  row["sites"] = sites;
+  return row;
+}
+
+/// The ranks that have records in these segments (descriptors in /proc): a dict for each.
+/// `process_here(processes, pid)`: the number here of a process of that pid namespace, 0: not
+/// known.
+std::vector<nb::dict> copy_records(const std::vector<std::string>& paths,
+                                   const nb::callable& process_here) {
   const auto process = [&process_here](std::uint64_t processes, std::int32_t pid) {
     return nb::cast<std::int32_t>(process_here(processes, pid));
   };
-  std::vector<std::unique_ptr<tutti::shm::RecordsFromOutside>> nodes;
-  std::vector<const tutti_record*> records;
-  for (const std::string& path : paths) {
-    auto node = tutti::shm::RecordsFromOutside::open(path.c_str());
-    for (std::uint32_t local = 0; node && local < node->ranks(); ++local)
-      records.push_back(reinterpret_cast<const tutti_record*>(node->record(local)));
-    nodes.push_back(std::move(node));
-  }
-  std::map<std::uint64_t, std::vector<RankSeen>> jobs;
-  for (RankSeen& seen : tutti::roll::read_records(records, process))
-    jobs[seen.job].push_back(std::move(seen));
   std::vector<nb::dict> out;
-  for (auto& [job, ranks] : jobs) {
-    std::ranges::sort(ranks, {}, &RankSeen::rank);
-    const auto text = [&site_text](const RankSeen& rank, std::uint64_t site) {
-      return nb::cast<std::string>(site_text(rank.pid, std::string(1, rank.process), site));
-    };
-    const tutti::roll::Roll roll = tutti::roll::call_roll(ranks, text);
-    const RankSeen& first = ranks.front();
-    nb::dict row;
-    char name[17];
-    std::snprintf(name, sizeof name, "%08llx", static_cast<unsigned long long>(job >> 32));
-    row["job"] = std::string(name);
-    row["program"] = first.program;
-    row["size"] = first.size;
-    row["other_version"] = first.foreign;
-    nb::list seen, groups;
-    for (const RankSeen& rank : ranks) seen.append(dict_of(rank));
-    for (const Group& group : roll.groups) groups.append(dict_of(group, now));
-    row["ranks"] = seen;
-    row["groups"] = groups;
-    row["findings"] = roll.findings;
-    row["table"] = tutti::roll::text_of(roll, first.size, now);
-    out.push_back(row);
+  for (const std::string& path : paths) {
+    const auto node = tutti::shm::RecordsFromOutside::open(path.c_str());
+    for (std::uint32_t local = 0; node && local < node->ranks(); ++local) {
+      const auto& record = *reinterpret_cast<const tutti_record*>(node->record(local));
+      RankSeen seen;
+      if (tutti::roll::read_record(record, &seen, process)) out.push_back(copy_of(record, seen));
+    }
   }
+  return out;
+}
+
+/// A rank in two copies that copy_records() has made; the second after the first ones of all.
+/// `ahead`: by how much the clock here is ahead of its node's, ns. ValueError: of another version.
+RankSeen rank_of(const nb::dict& row) {
+  const auto first = nb::cast<nb::bytes>(row["first"]), second = nb::cast<nb::bytes>(row["second"]);
+  auto records = std::make_unique<tutti_record[]>(2);
+  if (first.size() != sizeof(tutti_record) || second.size() != sizeof(tutti_record))
+    throw nb::value_error("a record of another version of tutti");
+  std::memcpy(&records[0], first.data(), sizeof(tutti_record));
+  std::memcpy(&records[1], second.data(), sizeof(tutti_record));
+  RankSeen seen;
+  if (!tutti::roll::read_copies(records[0], records[1], &seen))
+    throw nb::value_error("no record of tutti's");
+  seen.pid = nb::cast<std::int32_t>(row["pid"]);
+  seen.process = nb::cast<std::string>(row["process"])[0];
+  const auto ahead = static_cast<std::uint64_t>(nb::cast<std::int64_t>(row["ahead"]));
+  for (CallSeen& call : seen.calls) {
+    if (call.since_ns != 0) call.since_ns += ahead;
+  }
+  return seen;
+}
+
+/// What the ranks of a job are doing (rank_of), as a dict. `site_text(rank, address)` says where a
+/// call of a rank comes from. `now`: CLOCK_MONOTONIC, ns.
+nb::dict call_roll(const std::vector<nb::dict>& rows, const nb::callable& site_text,
+                   std::uint64_t now) {
+  std::vector<RankSeen> ranks;
+  for (const nb::dict& row : rows) ranks.push_back(rank_of(row));
+  std::ranges::sort(ranks, {}, &RankSeen::rank);
+  const auto text = [&site_text](const RankSeen& rank, std::uint64_t site) {
+    return nb::cast<std::string>(site_text(rank.rank, site));
+  };
+  const tutti::roll::Roll roll = tutti::roll::call_roll(ranks, text);
+  const RankSeen& first = ranks.front();
+  nb::dict out;
+  out["program"] = first.program;
+  out["size"] = first.size;
+  out["other_version"] = first.foreign;
+  nb::list seen, groups;
+  for (const RankSeen& rank : ranks) seen.append(dict_of(rank));
+  for (const Group& group : roll.groups) groups.append(dict_of(group, now));
+  out["ranks"] = seen;
+  out["groups"] = groups;
+  out["findings"] = roll.findings;
+  out["table"] = tutti::roll::text_of(roll, first.size, now);
   return out;
 }
 
 }  // namespace
 
-void bind_where(nb::module_& module) { module.def("call_rolls", &call_rolls); }
+void bind_where(nb::module_& module) {
+  module.def("copy_records", &copy_records);
+  module.def("call_roll", &call_roll);
+}

@@ -150,8 +150,8 @@ constexpr std::array kRows = {
     Row{"TRACE", &Settings::trace, Scope::any,
         "write a trace of the fabric's operations to this path"},
     Row{"CHECK", &Settings::check, Scope::equal,
-        "calls: say where ranks of a node pass different things to one collective; 1: check the "
-        "fabric contract at run time"},
+        "calls: say where ranks of a node pass different things to one collective, and where a "
+        "buffer changes while a call is pending; 1: check the fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();
 constexpr std::string_view kForTests[] = {"NODE", "TOPOLOGY", "FAULT", "TRACE"};

@@ -103,6 +103,7 @@ struct Records {
   /// That of this rank has memory from `head` on, too (TUTTI_RECORDER).
   bool whole = false;
   std::size_t head = 0;
+  int descriptor = -1;  // of the file that they lie in; the job's
 };
 
 /// Statistics of one process, for `tutti run --report` and `tutti info`.

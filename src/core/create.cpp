@@ -140,7 +140,7 @@ Status create_here(const Host& host, bool threads, Bootstrap& bootstrap,
   job->know_records({node.map_records(), shm::kRecordBytes,
                      static_cast<std::int32_t>(node.neighbours().size()), node.local_rank(),
                      settings.recorder != Recorder::off && node.back_record(),
-                     shm::kRecordHeadBytes});
+                     shm::kRecordHeadBytes, node.descriptor()});
   *out = std::move(job);
   return Status::success();
 }

@@ -9,13 +9,19 @@ from pathlib import Path
 
 import mpis
 import pytest
+from test_where import DIFFER
 
 SCALAPACK = Path("/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests")
 HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
+SETTINGS = {"TUTTI_REPORT": "1", "TUTTI_CHECK": "calls"}
 
 
 def served_calls(result: mpis.Result) -> int:
     return sum(count for (_, algorithm), count in result.rows().items() if not algorithm.startswith("MPI ("))
+
+
+def check_nothing_found(result: mpis.Result) -> None:
+    assert not DIFFER.search(result.text) and "never completed" not in result.text, result.text[-3000:]
 
 
 def small_problem(example: str, ranks: int) -> str:
@@ -40,8 +46,9 @@ def test_hpcc(libraries, tmp_path, monkeypatch):
         pytest.skip("hpcc is not installed (apt-get install hpcc)")
     (tmp_path / "hpccinf.txt").write_text(small_problem(HPCC_INPUT.read_text(), 2))
     monkeypatch.chdir(tmp_path)
-    result = mpis.start(mpis.MPIS["openmpi-debian"], 2, [hpcc], True, {"TUTTI_REPORT": "1"}, limit_s=800)
+    result = mpis.start(mpis.MPIS["openmpi-debian"], 2, [hpcc], True, SETTINGS, limit_s=800)
     assert result.status == 0, result.text[-3000:]
+    check_nothing_found(result)
     said = (tmp_path / "hpccoutf.txt").read_text()
     assert "Success=1" in said
     assert re.search(r"^ *[1-9]\d* tests completed and passed residual checks", said, re.MULTILINE)
@@ -59,8 +66,9 @@ def test_scalapack(libraries, tmp_path, monkeypatch, solver, data):
         pytest.skip("ScaLAPACK's tests are not installed (apt-get install scalapack-mpi-test)")
     shutil.copy(SCALAPACK / data, tmp_path)
     monkeypatch.chdir(tmp_path)
-    result = mpis.start(mpis.MPIS["openmpi-debian"], 4, [str(SCALAPACK / solver)], True, {"TUTTI_REPORT": "1"}, limit_s=200)
+    result = mpis.start(mpis.MPIS["openmpi-debian"], 4, [str(SCALAPACK / solver)], True, SETTINGS, limit_s=200)
     assert result.status == 0, result.text[-3000:]
+    check_nothing_found(result)
     assert re.search(r"^ *[1-9]\d* tests completed and passed residual checks", result.text, re.MULTILINE), result.text[-3000:]
     assert re.search(r"^ *0 tests completed and failed residual checks", result.text, re.MULTILINE), result.text[-3000:]
     assert served_calls(result) > 0, result.text[-3000:]
@@ -79,8 +87,9 @@ def test_imb(libraries, program, benchmarks):
     if not binary.exists():
         pytest.skip(f"{program} is not part of the installed impi-rt")
     result = mpis.start(mpi, 2, [str(binary), *benchmarks, "-iter", "50", "-time", "0.2", "-msglog", "0:20"], True,
-                        {"TUTTI_REPORT": "1"}, limit_s=500)
+                        SETTINGS, limit_s=500)
     assert result.status == 0, result.text[-3000:]
+    check_nothing_found(result)
     for name in benchmarks:
         assert f"# Benchmarking {name}" in result.text
     served = {call for call, algorithm in result.rows() if not algorithm.startswith("MPI (")}

@@ -82,3 +82,16 @@ def same_outcomes(name: str, suite: Path, ranks: int, folder: Path, settings: di
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_same_outcomes(libraries, suite, tmp_path, mpi, ranks):
     same_outcomes(mpi, suite, ranks, tmp_path, {})
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_nothing_is_found_in_it(libraries, suite, tmp_path, mpi):
+    """With the checks of calls and buffers, and messages that are tutti's."""
+    settings = {"TUTTI_CHECK": "calls", "TUTTI_P2P": "1", "TUTTI_STALL": "0"}
+    _, served = outcomes(mpis.MPIS[mpi], suite, 2, tmp_path, settings, ("test_cco", "test_p2p", "test_request"))
+    assert len(served) == 2 and all(len(tests) > 100 for tests in served)
+    assert not [line for path in tmp_path.glob("served.*") for line in path.read_text(errors="replace").splitlines()
+                if "tutti:" in line]

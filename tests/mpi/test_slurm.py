@@ -3,8 +3,12 @@ not fit. Debian's Slurm and Debian's MPIs, on two nodes that are on this machine
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
+import time
 
 import mpis
 import pytest
@@ -87,3 +91,26 @@ def test_an_mpi_that_does_not_know_the_launcher(cluster, program):
 def test_exit_status(cluster):
     answer = cluster.run([*TUTTI[:-1], "srun", "-N1", "-n2", "sh", "-c", "exit 7"])
     assert answer.returncode == 7, answer.stdout
+
+
+LOOK = """
+import json, os
+from tutti.where.machines import Machines
+with Machines(["n1", "n2", "n9"], os.environ, None, 0) as others:
+    print(json.dumps([len(others.look()), others.problems()]))
+"""
+
+
+def test_where_asks_other_nodes_by_srun(cluster):
+    with subprocess.Popen(["srun", "-N2", "-n2", "sleep", "100"], env={**os.environ, **cluster.environment}) as job:
+        try:
+            end = time.monotonic() + 60
+            while not (number := cluster.run(["squeue", "-h", "-t", "running", "-n", "sleep", "-o", "%i"]).stdout.strip()):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            answer = cluster.run([sys.executable, "-c", LOOK], SLURM_JOB_ID=number)
+        finally:
+            job.terminate()
+    looks, problems = json.loads(answer.stdout.splitlines()[-1])
+    assert looks == 2 and list(problems) == ["n9"], answer.stdout
+    assert problems["n9"].startswith("srun: "), answer.stdout

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
+from collections.abc import Callable
 from pathlib import Path
 
 import mpis
 import pytest
-from test_where import job_of, running
+from test_where import PATIENCE_S, Job, job_of, running, wake_ups
 from tutti.trace import recorders
 from tutti.trace.command import load
 
@@ -39,6 +44,30 @@ def names(job: recorders.Job, rank: int) -> list[str]:
     found = [one for one in job.ranks if one.rank == rank]
     assert len(found) == 1, f"no recorder of rank {rank}"
     return [call.name for call in found[0].calls][:len(CALLS)]
+
+
+def keepers(folder: Path) -> list[int]:
+    """Those that would write to it."""
+    wanted = f"tutti-keep\0{folder}\0".encode()
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if line.read_bytes() == wanted:
+                found.append(int(line.parent.name))
+    return found
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def calls_are_over(job: Job) -> bool:
+    """Whether its ranks have made those that are known."""
+    seen = job_of(job)
+    return seen is not None and seen["size"] == 4 and all(rank["calls"] >= len(CALLS) for rank in seen["ranks"])
 
 
 def check_order(job: recorders.Job) -> None:
@@ -93,17 +122,56 @@ def test_exact_times_are_of_every_call(program, libraries, tmp_path):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("mpi,end", [("openmpi", "killed"), ("openmpi", "abort"), ("openmpi", "fault"),
-                                     # Where a rank is killed, its launcher kills all of them, and nobody can write.
-                                     ("mpich", "abort"), ("mpich", "fault")])
+                                     # Where a rank is killed, these launchers kill all of them: the keeper writes.
+                                     ("mpich", "killed"), ("impi", "killed"), ("mpich", "abort"), ("mpich", "fault")])
 def test_the_recorder_of_a_lost_rank_is_there(program, libraries, mpi, end, tmp_path):
     result = start(program, mpi, end, tmp_path)
     assert result.status not in (0, None), result.text
+    wait_until(lambda: not keepers(tmp_path))
     assert list(tmp_path.glob("*.calls")), result.text
     job = load([str(tmp_path)])
     assert names(job, 1) == CALLS, result.text
     last = next(rank for rank in job.ranks if rank.rank == 1).calls[-1]
     assert last.more["site"], "the program's place is known, though its process has gone"
     assert trace(str(tmp_path), "-o", str(tmp_path / "out")).returncode == 0
+
+
+@pytest.mark.mpi
+def test_all_ranks_killed_at_once_are_written(program, libraries, tmp_path):
+    settings = {"RECORDED_S": "120", "TUTTI_RECORDER_DIR": str(tmp_path)}
+    with running("mpich", [program(mpis.MPIS["mpich"], "recorded.c"), "wait"], settings) as job:
+        job.wait_for(lambda: calls_are_over(job))
+        keeper, = keepers(tmp_path)
+        before = wake_ups(Path(f"/proc/{keeper}"))
+        time.sleep(1)
+        assert wake_ups(Path(f"/proc/{keeper}")) == before, "it sleeps"
+        assert not list(tmp_path.glob("*.calls"))
+        for rank in job_of(job)["ranks"]:
+            with contextlib.suppress(ProcessLookupError):  # the launcher may have been faster
+                os.kill(rank["pid"], signal.SIGKILL)
+        wait_until(lambda: not keepers(tmp_path))
+    found = load([str(tmp_path)])
+    assert [rank.rank for rank in found.ranks] == list(range(4))
+    for rank in range(4):
+        assert names(found, rank) == CALLS
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "impi"])
+def test_where_ranks_were_that_a_launcher_has_killed_for_one_that_left(program, libraries, mpi, tmp_path):
+    mpis.start(mpis.MPIS[mpi], 4, [program(mpis.MPIS[mpi], "stuck.c"), "exits"], True, {"TUTTI_RECORDER_DIR": str(tmp_path)})
+    wait_until(lambda: not keepers(tmp_path))
+    said, = tmp_path.glob("tutti-*-from-0.txt")
+    site = r"called at [\w-]*stuck-c\+0x[0-9a-f]+"
+    assert re.search(r"ranks 0, 2, 3 \(3 of 4\): ended, inside MPI_Barrier no\. 2 on MPI_COMM_WORLD, " + site, said.read_text())
+    assert re.search(r"rank 1: ended; the last call was MPI_Barrier no\. 1 on MPI_COMM_WORLD, " + site, said.read_text())
+
+
+@pytest.mark.mpi
+def test_the_keeper_ends_with_the_job(program, libraries, tmp_path):
+    assert start(program, "mpich", "finalize", tmp_path).status == 0
+    wait_until(lambda: not keepers(tmp_path))
+    assert len(list(tmp_path.iterdir())) == RANKS
 
 
 @pytest.mark.mpi
@@ -166,10 +234,7 @@ def check_perfetto(path: Path) -> dict:
 @pytest.mark.mpi
 def test_a_job_that_runs_is_drawn(program, libraries, tmp_path):
     with running("mpich", [program(mpis.MPIS["mpich"], "recorded.c"), "wait"], {"RECORDED_S": "120"}) as job:
-        def all_are_done() -> bool:
-            seen = job_of(job)
-            return seen is not None and all(rank["calls"] > len(CALLS) - 1 for rank in seen["ranks"]) and seen["size"] == 4
-        job.wait_for(all_are_done)
+        job.wait_for(lambda: calls_are_over(job))
         answer = trace(str(job.process.pid), "-o", str(tmp_path / "line"))
     assert answer.returncode == 0, answer.stderr
     assert "4 of 4 ranks" in answer.stdout

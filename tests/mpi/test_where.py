@@ -19,9 +19,10 @@ import mpis
 import pytest
 from test_nodes import on_nodes
 from tutti.where import processes
-from tutti.where.command import look
+from tutti.where.rolls import look
 
 RANKS = 4
+THREE = ["mpich", "openmpi", "impi"]
 PATIENCE_S = 90  # until something must have been said, however loaded the machine is
 SITE = r"[\w-]+stuck-c\+0x[0-9a-f]+"
 # What the table must say of each defect.
@@ -36,6 +37,9 @@ TABLES = {
     "order": [r"rank 1: in MPI_Barrier no\. 1 on the second", r"ranks 0, 2, 3 \(3 of 4\): in MPI_Barrier no\. 1 on the first",
               r"-> in a circle: rank 0 waits for rank 1, which waits for rank 0$"],
     "messages": [r"rank 3: in MPI_Recv from 0 \(tag 5\) on MPI_COMM_WORLD",
+                 r"-> in a circle: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for "
+                 r"rank 0$"],
+    "requests": [r"rank 3: in MPI_Wait for a message from 0 \(tag 11\) on the ring, called at " + SITE,
                  r"-> in a circle: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for "
                  r"rank 0$"],
     "nonblocking": [r"ranks 0, 2, 3 \(3 of 4\): in MPI_Wait for MPI_Iallreduce no\. 1 on MPI_COMM_WORLD \(4 bytes, sum of i32\)",
@@ -54,20 +58,30 @@ FINDINGS = {
     "operator": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
     "again": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 1 on MPI_COMM_WORLD",
     "function": r"different collectives have met: rank \d has called MPI_\w+ no\. 2 on MPI_COMM_WORLD",
+    "buffer": r"\[rank 1\] what MPI_Iallreduce no\. 1 on MPI_COMM_WORLD \(4 bytes, sum of i32\) at " + SITE
+              + " sends was changed before it was completed at " + SITE,
+    "reused": r"\[rank 1\] what MPI_Isend to 0 \(tag 9\) on MPI_COMM_WORLD at " + SITE
+              + " sends was changed before it was completed at " + SITE,
+    "unmapped": r"\[rank 1\] what MPI_Isend to 0 \(tag 12\) on MPI_COMM_WORLD at " + SITE
+                + " sends was given back before it was completed at " + SITE,
+    "overlap": r"\[rank 1\] the buffers of two pending calls overlap: MPI_Isend to 0 \(tag 10\) on MPI_COMM_WORLD at " + SITE
+               + r" reads what MPI_Irecv from 0 \(tag 10\) on MPI_COMM_WORLD at " + SITE + " writes",
 }
-DIFFER = re.compile(r"differ: |have met: ")
+DIFFER = re.compile(r"differ: |have met: |was changed |given back |overlap: ")
+# Seen where messages are tutti's.
+MESSAGES = {defect: {"TUTTI_P2P": "1"} for defect in ("requests", "reused", "unmapped", "overlap")}
 TUTTI = [sys.executable, "-m", "tutti"]
 
 
 class Job:
     """A job that goes on while the test looks at it; it never outlives the test."""
 
-    def __init__(self, mpi: mpis.Mpi, command: list[str], settings: dict[str, str]) -> None:
+    def __init__(self, mpi: mpis.Mpi, command: list[str], settings: dict[str, str], ranks: int) -> None:
         variables = [f"{name}={value}" for name, value in {
             **mpi.environment, "STUCK_S": str(2 * PATIENCE_S), **settings, "LD_PRELOAD": mpis.preloaded(mpi, settings)}.items()]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
         self.text = ""
-        self.process = subprocess.Popen([*mpi.launcher, "-n", str(RANKS), "env", *variables, *command], text=True,
+        self.process = subprocess.Popen([*mpi.launcher, "-n", str(ranks), "env", *variables, *command], text=True,
                                         errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         env={**clean, **mpi.environment}, start_new_session=True)
         self._reader = threading.Thread(target=self._read)
@@ -103,8 +117,8 @@ class Job:
 
 
 @contextlib.contextmanager
-def running(mpi_name: str, command: list[str], settings: dict[str, str]) -> Iterator[Job]:
-    job = Job(mpis.MPIS[mpi_name], command, settings)
+def running(mpi_name: str, command: list[str], settings: dict[str, str], ranks: int = RANKS) -> Iterator[Job]:
+    job = Job(mpis.MPIS[mpi_name], command, settings, ranks)
     try:
         yield job
     finally:
@@ -121,24 +135,17 @@ def where(*arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("defect", TABLES)
-@pytest.mark.parametrize("mpi", mpis.first("mpich"))
+@pytest.mark.parametrize("mpi", mpis.first(*THREE))
 def test_stall_report(program, libraries, mpi, defect):
-    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], {"TUTTI_STALL": "1"}) as job:
+    settings = {"TUTTI_STALL": "1", **MESSAGES.get(defect, {})}
+    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], settings) as job:
         job.wait_for(says(job, TABLES[defect]))
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("defect", ["missing", "messages"])
-@pytest.mark.parametrize("mpi", ["openmpi", "impi"])
-def test_stall_report_of_other_mpis(program, libraries, mpi, defect):
-    with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], {"TUTTI_STALL": "1"}) as job:
-        job.wait_for(says(job, TABLES[defect]))
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
-def test_a_rank_that_leaves_is_named(program, libraries, mpi):
-    result = mpis.start(mpis.MPIS[mpi], RANKS, [program(mpis.MPIS[mpi], "stuck.c"), "leaves"], True, {})
+@pytest.mark.parametrize("mpi,defect", [*((mpi, "leaves") for mpi in THREE), ("openmpi", "exits")])
+def test_a_rank_that_leaves_is_named(program, libraries, mpi, defect):
+    result = mpis.start(mpis.MPIS[mpi], RANKS, [program(mpis.MPIS[mpi], "stuck.c"), defect], True, {})
     assert result.status != 0
     assert re.search(r"rank 1 \(pid \d+\) died during MPI_Barrier on MPI_COMM_WORLD", result.text), result.text
 
@@ -184,16 +191,16 @@ def test_each_node_tells_of_its_own_ranks(program, libraries):
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("defect", FINDINGS)
-@pytest.mark.parametrize("mpi", mpis.first("mpich"))
+@pytest.mark.parametrize("mpi", mpis.first(*THREE))
 def test_calls_are_compared(program, libraries, mpi, defect):
-    settings = {"TUTTI_CHECK": "calls", "TUTTI_STALL": "0"}
+    settings = {"TUTTI_CHECK": "calls", "TUTTI_STALL": "0", **MESSAGES.get(defect, {})}
     with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], settings) as job:
         job.wait_for(says(job, [FINDINGS[defect]]))
     assert len(DIFFER.findall(job.text)) == 1, job.text
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+@pytest.mark.parametrize("mpi", THREE)
 def test_a_request_that_is_never_completed_is_named(program, libraries, mpi):
     command = [program(mpis.MPIS[mpi], "stuck.c"), "unwaited"]
     result = mpis.start(mpis.MPIS[mpi], RANKS, command, True, {"TUTTI_CHECK": "calls"})
@@ -203,10 +210,12 @@ def test_a_request_that_is_never_completed_is_named(program, libraries, mpi):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
-def test_nothing_is_found_in_correct_programs(program, libraries, mpi):
+@pytest.mark.parametrize("messages", ["0", "1"])
+@pytest.mark.parametrize("mpi", mpis.first(*THREE))
+def test_nothing_is_found_in_correct_programs(program, libraries, mpi, messages):
     command = program(mpis.MPIS[mpi], "stuck.c")
-    result = mpis.start(mpis.MPIS[mpi], RANKS, [command, "all", "right"], True, {"TUTTI_CHECK": "calls", "STUCK_S": "200"})
+    settings = {"TUTTI_CHECK": "calls", "STUCK_S": "200", "TUTTI_P2P": messages}
+    result = mpis.start(mpis.MPIS[mpi], RANKS, [command, "all", "right"], True, settings)
     assert result.status == 0 and "ended" in result.text, result.text
     assert "tutti:" not in result.text
 
@@ -269,6 +278,25 @@ def test_where_names_the_ranks_of_a_job_that_hangs(program, libraries):
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("program_is", ["busy", "missing"])
+def test_where_sees_64_ranks(program, libraries, program_is):
+    with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), program_is], {"TUTTI_STALL": "0"}, 64) as job:
+        job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == 64)
+        if program_is == "missing":
+            expected = [r"job \w{8}: .*, 64 ranks$", r"ranks 0, 1, 3-63 \(63 of 64\): in MPI_Allreduce no\. 12 ",
+                        r"-> MPI_Allreduce no\. 12 on MPI_COMM_WORLD waits for rank 2$"]
+            def is_named() -> bool:
+                said = where(str(job.process.pid)).stdout
+                return all(re.search(pattern, said, re.MULTILINE) for pattern in expected)
+            job.wait_for(is_named)
+        else:
+            before = job_of(job)["ranks"]
+            job.wait_for(lambda: all(later["calls"] > one["calls"]
+                                     for one, later in zip(before, job_of(job)["ranks"], strict=True)))
+
+
+@pytest.mark.mpi
 def test_nothing_is_left_behind(program, libraries):
     with running("mpich", [program(mpis.MPIS["mpich"], "stuck.c"), "loop"], {"TUTTI_STALL": "0"}) as job:
         job.wait_for(lambda: (seen := job_of(job)) is not None and len(seen["ranks"]) == RANKS)
@@ -287,3 +315,5 @@ def test_where_says_what_would_be_right():
     assert answer.returncode == 1 and "neither a job with tutti on this machine" in answer.stderr
     answer = where("--json", "--watch", "1")
     assert answer.returncode == 2 and "--json prints once" in answer.stderr
+    answer = where("--here", "--nodes", "n1")
+    assert answer.returncode == 2 and "--here and --nodes are opposites" in answer.stderr

@@ -78,7 +78,8 @@ def test_it_has_what_is_needed_and_nothing_of_the_system(wheel):
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
     for name in ("tutti/lib/libtutti-preload.so", "tutti/lib/libtutti-mpi-mpich.so", "tutti/lib/libtutti-mpi-abi.so",
-                 "tutti/lib/libtutti-mpi-openmpi.so", "tutti/lib/tutti-dcp", "tutti/profiles/infiniband.toml"):
+                 "tutti/lib/libtutti-mpi-openmpi.so", "tutti/lib/tutti-dcp", "tutti/lib/tutti-keep",
+                 "tutti/profiles/infiniband.toml"):
         assert name in names, name
     assert not [name for name in names if ".libs/" in name or "/test" in name]
 

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "mpi/generated/function_index.h"
@@ -211,6 +213,76 @@ TEST_F(RollTest, FindsTwoCommunicatorsInTheWrongOrder) {
   EXPECT_EQ(roll.findings[0], "MPI_Barrier no. 1 on MPI_COMM_WORLD waits for rank 2");
   EXPECT_EQ(roll.findings[1], "MPI_Barrier no. 1 on even waits for rank 0");
   EXPECT_EQ(roll.findings[2], "in a circle: rank 0 waits for rank 2, which waits for rank 0");
+}
+
+/// A wait for a message of another call, on the communicator of the even ranks.
+TEST_F(RollTest, FindsACircleOfMessagesThatAreAwaited) {
+  for (const int rank : {0, 2}) {
+    tutti_lane& lane = enter(rank, TUTTI_MPI_Waitall);
+    lane.peer = 1 - rank / 2;
+    lane.tag = 6;
+    lane.comm = kHandle + kOther;
+    lane.detail = rank == 0 ? TUTTI_DETAIL_RECEIVE : TUTTI_DETAIL_SEND;
+    lane.detail_count = lane.count;
+  }
+  const Roll roll = call();
+  EXPECT_EQ(ranks_of(roll, "in MPI_Waitall for a message from 1 (tag 6) on even"), Ranks{0});
+  EXPECT_EQ(ranks_of(roll, "in MPI_Waitall for a message to 0 (tag 6) on even"), Ranks{2});
+  ASSERT_EQ(roll.findings.size(), 1u);
+  EXPECT_EQ(roll.findings[0], "in a circle: rank 0 waits for rank 2, which waits for rank 0");
+}
+
+TEST_F(RollTest, SaysToWhomAMessageIsSent) {
+  tutti_lane& lane = enter(1, TUTTI_MPI_Send);
+  lane.peer = 3;
+  lane.tag = 5;
+  lane.comm = kHandle + kWorld;
+  EXPECT_EQ(ranks_of(call(), "in MPI_Send to 3 (tag 5) on MPI_COMM_WORLD"), Ranks{1});
+}
+
+/// As another machine's ranks are seen, whose records are copied twice.
+TEST_F(RollTest, ReadsCopiesOfRecords) {
+  for (int rank = 0; rank < 2; ++rank) barrier(rank);
+  tutti_record first, second;
+  tutti::roll::copy_record(of(0), &first);
+  leave(0);
+  barrier(0);
+  tutti::roll::copy_record(of(0), &second);
+  RankSeen seen;
+  ASSERT_TRUE(tutti::roll::read_copies(first, second, &seen));
+  ASSERT_EQ(seen.calls.size(), 1u);
+  EXPECT_TRUE(seen.calls[0].inside && seen.calls[0].moved);
+  EXPECT_EQ(seen.calls[0].passed.number, 1u);
+  EXPECT_EQ(seen.comms[0].number, 2u);  // what it has come to since counts
+  ASSERT_TRUE(tutti::roll::read_copies(second, second, &seen));
+  EXPECT_FALSE(seen.calls[0].moved);
+  first.magic = 0;
+  EXPECT_FALSE(tutti::roll::read_copies(first, second, &seen));
+}
+
+/// What is overwritten while it is copied is left out, and nothing of two calls is mixed.
+TEST_F(RollTest, CopiesARecordThatIsBeingWritten) {
+  std::atomic<bool> over{false};
+  std::thread writer([this, &over] {
+    for (std::uint64_t i = 1; !over.load(std::memory_order_relaxed); ++i) {
+      tutti_past& past = of(0).comms[0].past[0];
+      __atomic_store_n(&past.number, 0, __ATOMIC_RELAXED);
+      __atomic_thread_fence(__ATOMIC_RELEASE);
+      TUTTI_SET(past.bytes, i);
+      TUTTI_SET(past.site, i);
+      __atomic_store_n(&past.number, i, __ATOMIC_RELEASE);
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    tutti_record copy;
+    tutti::roll::copy_record(of(0), &copy);
+    const tutti_past& past = copy.comms[0].past[0];
+    if (past.number == 0) continue;
+    EXPECT_EQ(past.site, past.number);
+    EXPECT_EQ(past.bytes, past.number);
+  }
+  over = true;
+  writer.join();
 }
 
 TEST_F(RollTest, NamesNoCircleWhereSomebodyIsFree) {

@@ -1,17 +1,21 @@
-"""`tutti where`: a table of what every rank of this machine's jobs is doing, and what does not fit together."""
+"""`tutti where`: a table of what every rank of a job is doing, on all its machines, and what does not fit together."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import time
 from typing import Annotated, Any, Optional
 
 import typer
 
-from tutti import native
 from tutti.errors import Failure, UserError
 from tutti.where import processes
+from tutti.where.machines import Machines
+from tutti.where.ranks import Here, Look
+from tutti.where.rolls import look
 from tutti.where.sites import Sites
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -25,49 +29,71 @@ def command(
     watch: Annotated[Optional[float], typer.Option(
         "--watch", min=0.1, metavar="SECONDS", help="Again and again, until interrupted.")] = None,
     source: Annotated[bool, typer.Option("--source/--no-source", help="Source lines, by addr2line.")] = True,
+    here: Annotated[bool, typer.Option("--here", help="Only this machine, also where the job has ranks on others.")] = False,
+    nodes: Annotated[Optional[str], typer.Option(
+        "--nodes", metavar="LIST", help="Also on these machines (n1,n2): where no rank of the job is on this one.")] = None,
 ) -> None:
     """What the ranks of running jobs are doing: read from outside, without stopping or slowing them."""
     if as_json and watch is not None:
         raise UserError("--json prints once; leave --watch away")
-    while True:
-        jobs = _chosen(look(source), job)
-        if as_json:
-            print(json.dumps(jobs, indent=2))
-            return
-        text = "\n".join(_text(one) for one in jobs)
-        print((CLEAR if watch is not None and sys.stdout.isatty() else "") + text, flush=True)
-        if watch is None:
-            return
-        time.sleep(watch)
+    if here and nodes is not None:
+        raise UserError("--here and --nodes are opposites: leave one away")
+    seen = Here(Sites(source=False)).look()
+    name = _job(seen, job, elsewhere=nodes is not None)
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(one) for one in ([] if here else _others(seen, name, nodes, watch or 0))]
+        while True:
+            jobs = [one for one in look(source, others) if name in (None, one["job"])]
+            if as_json:
+                print(json.dumps(jobs, indent=2))
+                return
+            if not jobs:
+                raise Failure(" ".join(["no job of yours runs with tutti on this machine", *_unseen(others)]))
+            text = "\n".join(_text(one) for one in jobs)
+            print((CLEAR if watch is not None and sys.stdout.isatty() else "") + text, flush=True)
+            if watch is None:
+                return
+            time.sleep(watch)
 
 
-def look(source: bool = True) -> list[dict[str, Any]]:
-    """The jobs on this machine that this user may see, each with the ranks on this machine."""
-    segments, sites = processes.segments(), Sites(source=source)
-    return native.core().call_rolls(segments.paths, segments.process_here, sites.text,
-                                    time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+def _job(seen: Look, wanted: str | None, elsewhere: bool) -> str | None:
+    """The name of the job that is meant, None for all. `elsewhere`: it may be one of other machines only."""
+    names = sorted({rank.job for rank in seen.ranks})
+    if wanted is None and not names and not elsewhere:
+        raise Failure("no job of yours runs with tutti on this machine")
+    if wanted is None or wanted in names:
+        return wanted
+    if wanted.isdigit():
+        for rank in seen.ranks:
+            if int(wanted) in processes.ancestors(rank.pid):
+                return rank.job
+    if elsewhere:
+        return wanted
+    raise Failure(f"'{wanted}' is neither a job with tutti on this machine ({', '.join(names) or 'none'}) nor a process of one")
 
 
-def _chosen(jobs: list[dict[str, Any]], wanted: str | None) -> list[dict[str, Any]]:
-    if wanted is None:
-        if not jobs:
-            raise Failure("no job of yours runs with tutti on this machine")
-        return jobs
-    chosen = [one for one in jobs if one["job"] == wanted or _has_process(one, wanted)]
-    if not chosen:
-        names = ", ".join(one["job"] for one in jobs) or "none"
-        raise Failure(f"'{wanted}' is neither a job with tutti on this machine ({names}) nor a process of one")
-    return chosen
+def _others(seen: Look, job: str | None, named: str | None, pause_s: float) -> list[Machines]:
+    """The other machines: those that are named, or else for each job those that its ranks here know of."""
+    if named is not None:
+        environment = next((one.environment() for one in seen.lists.values()), dict(os.environ))
+        return [Machines([name for name in named.split(",") if name], environment, job, pause_s)]
+    others = []
+    for name, found in sorted(seen.lists.items()):
+        ranks = [rank for rank in seen.ranks if rank.job == name]
+        if ranks and job in (None, name) and len(ranks) < ranks[0].size:
+            machines = [machine for machine in found.machines if machine != seen.machine]
+            others.append(Machines(machines, found.environment(), name, pause_s))
+    return others
 
 
-def _has_process(job: dict[str, Any], wanted: str) -> bool:
-    if not wanted.isdigit():
-        return False
-    return any(int(wanted) in processes.ancestors(rank["pid"]) for rank in job["ranks"])
+def _unseen(others: list[Machines]) -> list[str]:
+    return [f"({name} is not seen: {why})" for machines in others for name, why in machines.problems().items()]
 
 
 def _text(job: dict[str, Any]) -> str:
-    seen, size = len(job["ranks"]), job["size"]
-    here = f"{size} ranks" if seen == size else f"{seen} of {size} ranks on this machine"
+    seen, size, machines = len(job["ranks"]), job["size"], len({rank["machine"] for rank in job["ranks"]})
+    there = "this machine" if machines == 1 else f"{machines} machines"
+    ranks = f"{seen} of {size} ranks on {there}" if seen < size else f"{size} ranks" + (f" on {there}" if machines > 1 else "")
     other = "; another version of tutti, so calls have no names here" if job["other_version"] else ""
-    return f"job {job['job']}: {job['program']}, {here}{other}\n{job['table']}"
+    unseen = "".join(f"  {name} is not seen: {why}\n" for name, why in job["not_seen"].items())
+    return f"job {job['job']}: {job['program']}, {ranks}{other}\n{job['table']}{unseen}"

@@ -17,6 +17,26 @@ def _is_segment(name: str) -> bool:
     return name.removesuffix(DELETED) == "/memfd:tutti" or name.startswith("/dev/shm/tutti-") and name.endswith(DELETED)
 
 
+def _is_list(name: str) -> bool:
+    return name.removesuffix(DELETED) == "/memfd:tutti-nodes"
+
+
+@dataclass(frozen=True)
+class NodeList:
+    """The machines of a job, as one of its ranks on this machine has them."""
+
+    machines: list[str]
+    pid: int  # of that rank, here
+
+    def environment(self) -> dict[str, str]:
+        """That rank's, as its launcher has made it; empty where it has ended."""
+        try:
+            entries = (PROC / str(self.pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return {}
+        return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
+
+
 @dataclass
 class Segments:
     """What this user's jobs hold open, and the processes that do. Not of other users', also where the system would permit it."""
@@ -24,6 +44,7 @@ class Segments:
     paths: list[str] = field(default_factory=list)  # in /proc, one for each segment
     # By pid namespace and number in it: ranks in containers know themselves by other numbers.
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    lists: dict[str, NodeList] = field(default_factory=dict)  # by job: of those that run on several machines
 
     def process_here(self, namespace: int, pid: int) -> int:
         """The number here of a process of that namespace. 0: it has ended, or is not to be seen."""
@@ -38,12 +59,17 @@ def segments() -> Segments:
         for number in _numbers(PROC / str(pid) / "fd"):
             path = f"{PROC}/{pid}/fd/{number}"
             try:
-                if not _is_segment(os.readlink(path)):
+                name = os.readlink(path)
+                if not _is_segment(name) and not _is_list(name):
                     continue
                 info = os.stat(path)
-            except OSError:  # it has just been closed
-                continue
-            if info.st_uid != os.geteuid():
+                if info.st_uid != os.geteuid():
+                    continue
+                if _is_list(name):
+                    job, *machines = Path(path).read_text().split()
+                    found.lists[job] = NodeList(machines, pid)
+                    continue
+            except (OSError, ValueError):  # it has just been closed, or is being written
                 continue
             found.numbers[_namespace(str(pid)), _number_inside(pid)] = pid
             if (info.st_dev, info.st_ino) not in known:

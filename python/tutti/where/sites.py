@@ -43,6 +43,10 @@ class Sites:
             self._maps[pid] = modules(pid)
         return self._maps[pid]
 
+    def forget_processes(self) -> None:
+        """What is mapped in them may have changed."""
+        self._maps.clear()
+
     def _in_module(self, root: str, module: str, place: int, offset: int) -> str:
         name = f"{Path(module).name or 'generated code'}+{offset:#x}"
         if not self.source or not module.startswith("/"):

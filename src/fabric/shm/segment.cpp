@@ -201,6 +201,16 @@ bool Segment::is_held(int local) const noexcept {
   return fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
+void wait_until_free(int descriptor, int local) noexcept {
+  struct flock lock = lock_of(local);
+  int code = 0;
+  while ((code = fcntl(descriptor, F_SETLKW, &lock)) != 0 && errno == EINTR) {
+  }
+  if (code != 0) return;
+  lock.l_type = F_UNLCK;  // at once: others look whether the rank holds it
+  fcntl(descriptor, F_SETLK, &lock);
+}
+
 namespace {
 
 /// Makes the kernel clear and map pages at once, which otherwise happens at their first use: one

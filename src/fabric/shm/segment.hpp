@@ -126,6 +126,11 @@ class Segment {
   std::size_t bytes_ = 0;
 };
 
+/// Sleeps until nobody holds the place of a rank (Segment::hold) in the file: its process has ended
+/// or has left the job. For processes that are no ranks of it. Returns at once where the file
+/// system knows no locks.
+void wait_until_free(int descriptor, int local) noexcept;
+
 /// The records in the segment of a job that this process is no rank of.
 class RecordsFromOutside {
  public:

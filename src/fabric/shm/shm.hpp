@@ -88,6 +88,8 @@ class ShmFabric final : public Fabric {
   /// The records of this node's ranks, in the order of neighbours(), mapped for the caller
   /// (Segment::map_records), and which of them is this rank's.
   std::byte* map_records() const noexcept { return segment_->map_records(); }
+  /// Of the segment; the fabric's.
+  int descriptor() const noexcept { return segment_->descriptor(); }
   /// Segment::back_record of this rank's.
   bool back_record() const noexcept { return segment_->back_record(local_rank()); }
   int local_rank() const noexcept { return local_; }

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "mpi/plugin/errors.hpp"
+#include "mpi/plugin/pending.hpp"
 #include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
@@ -207,6 +208,7 @@ int run_nonblocking(const char* call, const Args& args, MPI_Request* out,
     count_taken(call, state.job->algorithm(*comm.nonblocking, request->plan.call),
                 request->plan.bytes(), now() - begin);
   }
+  if (state.settings.check == Check::calls) watch_buffers(*request);
   *out = handle_of(*request);
   return MPI_SUCCESS;
 }

@@ -5,6 +5,7 @@
 
 #include "mpi/plugin/errors.hpp"
 #include "mpi/plugin/messages.hpp"
+#include "mpi/plugin/pending.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/request.hpp"
@@ -51,6 +52,8 @@ struct Finished {
 Finished finish(MPI_Request* handle, MPI_Status* status) {
   Request* request = request_of(*handle);
   Finished result;
+  if (request->pending != nullptr) [[unlikely]]
+    check_buffers(*request);
   if (request->at_once) {
     describe_at_once(*request, status);
     free_request(request);
@@ -521,6 +524,11 @@ int fail(Request* request, int code) {
   return code;
 }
 
+void watch_started(Request* request) {
+  if (state.settings.check == Check::calls) [[unlikely]]
+    watch_buffers(*request);
+}
+
 int handle_Start(MPI_Request* handle) {
   if (!points_to_own(handle)) return native.Start(handle);
   Request* request = request_of(*handle);
@@ -528,6 +536,7 @@ int handle_Start(MPI_Request* handle) {
   if (request->transfer != nullptr) {
     request->started = true;
     const Status status = start_message(*request);
+    if (status.ok()) watch_started(request);
     return status.ok() ? MPI_SUCCESS : raise(*request->comm, request->call, status);
   }
   const double begin = state.report ? now() : 0;
@@ -540,7 +549,10 @@ int handle_Start(MPI_Request* handle) {
                 state.job->algorithm(*request->comm->nonblocking, request->plan.call),
                 request->plan.bytes(), now() - begin);
   }
-  if (status.ok()) return MPI_SUCCESS;
+  if (status.ok()) {
+    watch_started(request);
+    return MPI_SUCCESS;
+  }
   request->started = false;
   return raise(*request->comm, request->call, status);
 }

@@ -10,6 +10,7 @@
 #include "mpi/plugin/message_status.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/packed.hpp"
+#include "mpi/plugin/pending.hpp"
 #include "mpi/plugin/report.hpp"
 #include "mpi/plugin/state.hpp"
 
@@ -120,6 +121,8 @@ int hand_out(Request* request, const char* call, Comm& comm, bool persistent, st
     return raise(comm, call, status);
   }
   request->started = !persistent;
+  if (state.settings.check == Check::calls && !persistent) [[unlikely]]
+    watch_buffers(*request);
   *out = handle_of(*request);
   return MPI_SUCCESS;
 }

@@ -21,6 +21,8 @@ int receive_blocking(const char* call, Comm* comm, const End& end, const Data& d
 
 Status make_receive(Request& request, const End& end, const Data& data) noexcept {
   request.receives = true;
+  request.peer = end.peer;
+  request.tag = end.tag;
   if (!request.in.set(data)) return kNoMemory;
   Team& team = *request.comm->team;
   const int source = source_of(end.peer), tag = tag_of(end.tag);

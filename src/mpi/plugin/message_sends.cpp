@@ -21,6 +21,7 @@ int send_blocking(const char* call, SendMode mode, const Comm* comm, const End& 
 Status make_send(Request& request, SendMode mode, const End& end, const Data& data,
                  bool copied) noexcept {
   p2p::Transfer** place = request.receives ? &request.sending : &request.transfer;
+  if (!request.receives) request.peer = end.peer, request.tag = end.tag;
   if (!request.out.set(data, copied)) return kNoMemory;
   Team& team = *request.comm->team;
   if (request.persistent) {
@@ -65,7 +66,9 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Data data;
   const Reason reason = read_send(comm, end, &data);
   if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
-  if (!persistent && mode != SendMode::synchronous && data.dense()) {
+  // A message that has left has no buffer to be watched.
+  const bool watched = state.settings.check == Check::calls;
+  if (!persistent && mode != SendMode::synchronous && data.dense() && !watched) {
     if (const Request* const sent = send_at_once(call, *comm, end, data)) {
       *out = handle_of(*sent);
       return MPI_SUCCESS;

@@ -8,6 +8,7 @@
 #include <climits>
 
 #include "mpi/plugin/message_calls.hpp"
+#include "mpi/plugin/record.hpp"
 #include "mpi/plugin/split.hpp"
 
 namespace tutti::mpi {
@@ -29,6 +30,7 @@ void expect_message(Request& request) noexcept {
 }
 
 void wait_for_message(Request& request) noexcept {
+  if (request.transfer->active()) note_message_wait(request, request.receives);
   if (request.sending != nullptr) state.messages->expect(*request.sending);
   state.messages->wait(*request.transfer);
   if (request.sending != nullptr) state.messages->wait(*request.sending);

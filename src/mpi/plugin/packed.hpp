@@ -34,6 +34,8 @@ class Packed {
   }
   char* bytes() const noexcept { return bytes_; }
   std::size_t size() const noexcept { return size_; }
+  /// Whether bytes() are the user's own memory.
+  bool in_place() const noexcept { return scratch_.data() == nullptr; }
 
   /// Before they are sent; nothing to do where they are in one piece.
   Status pack() const noexcept {

@@ -1,7 +1,6 @@
 #include "mpi/plugin/record.hpp"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "mpi/plugin/node_list.hpp"
 #include "mpi/plugin/profiling.hpp"
 #include "mpi/plugin/recorder.hpp"
 #include "mpi/plugin/stall.hpp"
@@ -33,14 +33,14 @@ struct Kept {
 Kept kept;
 std::mutex rows;  // which of them are taken
 
-/// Equal for the ranks of a job, and no other's: its first rank has drawn it. (The numbers of its
-/// processes would do, but for containers, in which they are the same again and again.)
-std::uint64_t job_number() noexcept {
-  std::uint64_t number = 0;
-  if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number)
-    number = mix(static_cast<std::uint64_t>(getpid()) ^ roll::started_of(getpid()) << 32);
-  native.Bcast(&number, sizeof number, MPI_BYTE, 0, world_handle);
-  return number;
+/// Of all ranks. Their first one's number is the job's, equal for its ranks and no other's. (The
+/// numbers of its processes would do, but for containers, in which they are the same again and
+/// again.)
+std::vector<Introduced> introduce_ranks() {
+  const Introduced own = introduce_record();
+  std::vector<Introduced> ranks(static_cast<std::size_t>(state.size));
+  native.Allgather(&own, sizeof own, MPI_BYTE, ranks.data(), sizeof own, MPI_BYTE, world_handle);
+  return ranks;
 }
 
 std::uint64_t pid_namespace() noexcept {
@@ -96,7 +96,8 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
 
 void begin_record(const tutti_preload& preload) {
   if (!state.job) return;
-  const std::uint64_t job = job_number();
+  const std::vector<Introduced> ranks = introduce_ranks();
+  const std::uint64_t job = ranks.front().number;
   kept.node = state.job->take_records();
   if (kept.node.base == nullptr) {
     log(LogLevel::warn, "no record of calls is kept: the shared segment cannot be mapped again");
@@ -115,10 +116,12 @@ void begin_record(const tutti_preload& preload) {
   own.any_source = MPI_ANY_SOURCE;
   own.any_tag = MPI_ANY_TAG;
   copy_name(own.program, program_invocation_short_name);
-  begin_recorder(kept.node);
+  const std::string plugin = preload.plugin_path;
+  begin_recorder(kept.node, plugin.substr(0, plugin.rfind('/')));
   __atomic_store_n(&own.magic, TUTTI_RECORD_MAGIC, __ATOMIC_RELEASE);
   state.record = &own;
   kept.keep(&own, &write_recorders, state.report ? &count_calls : nullptr);
+  if (kept.node.own == 0) hold_node_list(job, ranks);
   begin_watch(kept.node);
 }
 
@@ -131,6 +134,7 @@ void note_finalize() noexcept {
 
 void end_record() noexcept {
   if (kept.own == nullptr) return;
+  drop_node_list();
   kept.keep(nullptr, nullptr, nullptr);
   state.record = &no_record;
   const std::size_t bytes = kept.node.bytes * static_cast<std::size_t>(kept.node.ranks);
@@ -169,6 +173,18 @@ void add_row(Comm& comm) noexcept {
     }
   } catch (const std::bad_alloc&) {  // it goes without
   }
+}
+
+void note_message_wait(const Request& request, bool receives) noexcept {
+  tutti_lane* const lane = lane_here();
+  if ((lane->count & 1) == 0 || kept.own == nullptr) return;
+  add_row(*request.comm);
+  tutti_forget_event(lane);  // of another request, for which the same call has waited before
+  TUTTI_SET(lane->peer, request.peer);
+  TUTTI_SET(lane->tag, request.tag);
+  TUTTI_SET(lane->comm, key(request.comm->handle));
+  TUTTI_SET(lane->detail, receives ? TUTTI_DETAIL_RECEIVE : TUTTI_DETAIL_SEND);
+  __atomic_store_n(&lane->detail_count, lane->count, __ATOMIC_RELEASE);
 }
 
 void remove_row(Comm& comm) noexcept {

@@ -128,6 +128,8 @@ void note_made(const Args& args, Comm& comm, Request* request) noexcept {
   if (checked) check_call(comm, true, request->number);
 }
 
+/// The thread waits for a message of a request, if it is in a call.
+void note_message_wait(const Request& request, bool receives) noexcept;
 /// The thread waits for a request.
 inline void note_wait(const Request& request) noexcept {
   if (request.operation == nullptr) return;

@@ -16,6 +16,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "mpi/keep/keep.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/state.hpp"
 #include "mpi/record/roll.hpp"
@@ -26,14 +27,13 @@ namespace {
 // Taken where the program has left them as they are, and only with a folder. After SIGUSR2, which
 // batch systems send some time before they end a job, the program goes on.
 constexpr int kSignals[] = {SIGUSR2, SIGTERM, SIGINT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-constexpr std::size_t kLongest = PATH_MAX + 64, kLongestPart = kLongest + 16;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
 /// Written by begin_recorder() and end_recorder(), constant in between.
 struct Files {
   Records node;
   char folder[PATH_MAX] = "";  // "": nothing is written
-  char path[kLongest], part[kLongestPart];
+  char path[kRecorderPath], part[kRecorderPart];
   bool taken[std::size(kSignals)] = {};
 };
 Files recorder;
@@ -103,20 +103,16 @@ void give_rings(tutti_record* record) noexcept {
 
 // ---- files
 
-void name_file(const tutti_record& record, char (&path)[kLongest],
-               char (&part)[kLongestPart]) noexcept {
-  std::snprintf(path, sizeof path, "%s/tutti-%08llx-%d.calls", recorder.folder,
-                static_cast<unsigned long long>(record.job >> 32), record.rank);
-  std::snprintf(part, sizeof part, "%s.%d", path, getpid());
-}
-
-void write_own() noexcept {
-  static_cast<void>(write_recorder_file(own(), "/proc/self/maps", recorder.part, recorder.path));
+/// `last`: the rank ends; what it may call from now on is not worth another file.
+void write_own(bool last) noexcept {
+  const std::uint64_t calls = last ? TUTTI_WRITTEN_AT_END : tutti_calls(&own());
+  if (write_recorder_file(own(), "/proc/self/maps", recorder.part, recorder.path))
+    TUTTI_SET(own().origin.written_calls, calls);
 }
 
 void on_signal(int number) noexcept {
   const int error = errno;
-  if (getpid() == state.process && recorder.folder[0] != '\0') write_own();
+  if (getpid() == state.process && recorder.folder[0] != '\0') write_own(number != SIGUSR2);
   errno = error;
   if (number != SIGUSR2) raise(number);  // by default, once this has returned
 }
@@ -171,12 +167,13 @@ bool is_first_to_write(tutti_record& record) noexcept {
                                      __ATOMIC_RELAXED);
 }
 
-void write_one(const tutti_record& record) noexcept {
-  char path[kLongest], part[kLongestPart], maps[64];
-  name_file(record, path, part);
+void write_one(tutti_record& record) noexcept {
+  char path[kRecorderPath], part[kRecorderPart], maps[64];
+  const std::uint64_t calls = tutti_calls(&record);
+  name_recorder_file(record, recorder.folder, path, part);
   std::snprintf(maps, sizeof maps, "/proc/%d/maps",
                 roll::process_here(record.processes, record.pid));
-  static_cast<void>(write_recorder_file(record, maps, part, path));
+  if (write_recorder_file(record, maps, part, path)) TUTTI_SET(record.origin.written_calls, calls);
 }
 
 /// What others are writing: who goes on may end the job, and them with it. They may have ended.
@@ -190,7 +187,7 @@ void wait_for_others(const tutti_record& record) noexcept {
 
 }  // namespace
 
-void begin_recorder(const Records& node) noexcept {
+void begin_recorder(const Records& node, const std::string& programs) noexcept {
   recorder.node = node;
   note_origin(&own().origin);
   if (state.settings.recorder == tutti::Recorder::off) return;
@@ -204,14 +201,15 @@ void begin_recorder(const Records& node) noexcept {
   give_rings(&own());
   open_folder();
   if (recorder.folder[0] == '\0') return;
-  name_file(own(), recorder.path, recorder.part);
+  name_recorder_file(own(), recorder.folder, recorder.path, recorder.part);
   take_signals();
+  if (node.own == 0) start_keeper(programs + "/tutti-keep", node.descriptor, recorder.folder);
 }
 
 void end_recorder() noexcept {
   if (recorder.folder[0] == '\0') return;
   give_signals_back();
-  write_own();
+  write_own(true);
   recorder.folder[0] = '\0';
 }
 

@@ -1,12 +1,12 @@
 // Writes a recorder to a file with nothing but calls of the system, since a signal may have come in
 // the midst of anything.
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 #include "mpi/plugin/recorder.hpp"
@@ -68,6 +68,13 @@ bool write_parts(int file, const tutti_record& record, const char* maps) noexcep
 }
 
 }  // namespace
+
+void name_recorder_file(const tutti_record& record, const char* folder, char (&path)[kRecorderPath],
+                        char (&part)[kRecorderPart]) noexcept {
+  std::snprintf(path, sizeof path, "%s/tutti-%08llx-%d.calls", folder,
+                static_cast<unsigned long long>(record.job >> 32), record.rank);
+  std::snprintf(part, sizeof part, "%s.%d", path, getpid());
+}
 
 bool write_recorder_file(const tutti_record& record, const char* maps, const char* part,
                          const char* path) noexcept {

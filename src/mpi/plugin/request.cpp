@@ -1,20 +1,17 @@
 #include "mpi/plugin/request.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <new>
-#include <string>
 #include <vector>
 
 #include "base/log.hpp"
 #include "mpi/plugin/messages.hpp"
-#include "mpi/plugin/record.hpp"
+#include "mpi/plugin/pending.hpp"
 #include "mpi/plugin/state.hpp"
-#include "mpi/record/roll.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -108,18 +105,6 @@ void for_each_request(Visit&& visit) {
   }
 }
 
-// What a collective's record still says of it, and where it was called.
-std::string describe(const Request& request) {
-  const tutti_comm_row& row = *request.comm->row;
-  const std::string comm = row.name[0] != '\0' ? row.name : "a communicator";
-  const roll::Passed passed =
-      roll::read_past(*past_of(request.comm->row, true, request.number), true);
-  if (request.operation == nullptr || passed.number != request.number)
-    return std::string(request.call) + " on " + comm;
-  const std::string site = roll::module_site(getpid(), passed.site);
-  return roll::described(passed, comm) + (site.empty() ? "" : " at " + site);
-}
-
 // Says which requests the program has started and neither completed nor freed (TUTTI_CHECK=calls).
 void tell_never_completed() noexcept try {
   constexpr int kMost = 8;
@@ -128,7 +113,7 @@ void tell_never_completed() noexcept try {
     if (!request->started || request->call == nullptr || request->comm == nullptr) return;
     if (std::ranges::find(abandoned, request) != abandoned.end() || ++count > kMost) return;
     log(LogLevel::error, "%s was never completed: an MPI_Wait or MPI_Test is missing",
-        describe(*request).c_str());
+        described(*request).c_str());
   });
   if (count > kMost) log(LogLevel::error, "%d more were never completed", count - kMost);
 } catch (const std::bad_alloc&) {  // the program ends all the same
@@ -158,6 +143,7 @@ Request* sent_request() noexcept {
 
 void free_request(Request* request) noexcept {
   if (request->sent) return;
+  if (request->pending != nullptr) forget_buffers(*request);
   if (request->operation != nullptr) {
     state.job->release(request->operation);
     request->operation = nullptr;

@@ -14,6 +14,8 @@
 
 namespace tutti::mpi {
 
+struct Pending;
+
 /// A non-blocking or persistent collective or message, or a message that a matched probe has taken
 /// (whose MPI_Message is a handle of the same kind). Owned by the program through its handle, and
 /// used by one thread at a time, as MPI demands.
@@ -33,6 +35,8 @@ struct Request {
   Receipt found;          // at_once: what has been received
   const char* call = nullptr;  // "MPI_Iallreduce"
   std::uint64_t number = 0;    // of a collective on the communicator, for the record
+  int peer = 0, tag = 0;       // of a message, as the program has named them
+  Pending* pending = nullptr;  // owned: its buffers, while they are watched (TUTTI_CHECK=calls)
   bool persistent = false;
   bool started = false;  // between start and completion as the program has seen it
   std::uint32_t index = 0;

@@ -32,6 +32,7 @@ void add_message(const tutti_record& head, const tutti_event& event, const RankS
   const auto peer = static_cast<std::int32_t>(event.what);
   const auto tag = static_cast<std::int32_t>(event.what >> 32);
   call->message = true;
+  call->sends = is_send(call->name);
   call->peer = peer == head.any_source ? -1 : peer;
   call->tag = tag == head.any_tag ? -1 : tag;
   for (const CommSeen& comm : rank.comms) {

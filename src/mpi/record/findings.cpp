@@ -152,9 +152,8 @@ std::map<std::int32_t, std::set<std::int32_t>> waits_of(const std::vector<RankSe
     if (rank.finalizing || rank.process == 'X') continue;
     for (const CallSeen& call : rank.calls) {
       if (!call.inside || call.moved || !call.message) continue;
-      if (call.peer < 0 || call.peer == rank.rank) continue;
-      // Ranks of the world; of other communicators the peer's number means another one.
-      if (call.comm == "MPI_COMM_WORLD") waits[rank.rank].insert(call.peer);
+      if (call.peer_in_world >= 0 && call.peer_in_world != rank.rank)
+        waits[rank.rank].insert(call.peer_in_world);
     }
   }
   return waits;

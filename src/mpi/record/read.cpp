@@ -95,8 +95,20 @@ void add_message(const tutti_record& record, const tutti_lane& lane,
   call->peer = lane.peer == record.any_source ? -1 : lane.peer;
   call->tag = lane.tag == record.any_tag ? -1 : lane.tag;
   for (const CommSeen& comm : comms) {
-    if (comm.handle == lane.comm) call->comm = comm.name;
+    if (comm.handle != lane.comm) continue;
+    call->comm = comm.name;
+    if (comm.stride > 0 && call->peer >= 0)
+      call->peer_in_world = comm.first + call->peer * comm.stride;
   }
+}
+
+/// The call waits for a message that another one has begun.
+void add_awaited_message(const tutti_record& record, const tutti_lane& lane,
+                         const std::vector<CommSeen>& comms, CallSeen* call) {
+  call->wait = call->name;
+  call->name = "a message";
+  call->sends = lane.detail == TUTTI_DETAIL_SEND;
+  add_message(record, lane, comms, call);
 }
 
 CallSeen call_of(const tutti_record& record, const tutti_lane& lane,
@@ -108,8 +120,15 @@ CallSeen call_of(const tutti_record& record, const tutti_lane& lane,
   call.site = lane.site;
   const std::uint64_t number = call.inside ? lane.count : lane.count - 1;
   if (lane.since_count == number) call.since_ns = lane.since_ns;
-  if (known && lane.detail_count == number) add_detail(record, lane, comms, &call);
-  if (!call.collective && is_message(call.name)) add_message(record, lane, comms, &call);
+  const bool detailed = known && lane.detail_count == number;
+  if (detailed && (lane.detail == TUTTI_DETAIL_RECEIVE || lane.detail == TUTTI_DETAIL_SEND)) {
+    add_awaited_message(record, lane, comms, &call);
+    return call;
+  }
+  if (detailed) add_detail(record, lane, comms, &call);
+  if (call.collective || !is_message(call.name)) return call;
+  call.sends = is_send(call.name);
+  add_message(record, lane, comms, &call);
   return call;
 }
 
@@ -155,6 +174,16 @@ char process_of(const tutti_record& record, std::int32_t pid) {
   return state;
 }
 
+/// Leaves out of the copies what has been written to since they were begun.
+template <std::size_t Count>
+void drop_written(const tutti_past (&shared)[Count], tutti_past (&copies)[Count]) noexcept {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  for (std::size_t i = 0; i < Count; ++i) {
+    if (__atomic_load_n(&shared[i].number, __ATOMIC_RELAXED) != copies[i].number)
+      copies[i].number = 0;
+  }
+}
+
 /// When all have been read. A collective that the rank has come to since counts.
 void look_again(const tutti_record& record, RankSeen* seen) noexcept {
   for (CallSeen& call : seen->calls)
@@ -174,6 +203,10 @@ std::string function_name(std::uint32_t function) {
   std::string name = function < TUTTI_MPI_FUNCTION_COUNT ? kFunctions[function] : "an MPI call";
   if (name.ends_with("_c")) name.resize(name.size() - 2);
   return name;
+}
+
+bool is_send(const std::string& name) {
+  return name.find("end") != std::string::npos && !name.starts_with("MPI_Sendrecv");
 }
 
 bool is_message(const std::string& name) {
@@ -233,6 +266,30 @@ std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& recor
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) look_again(*read[i], &ranks[i]);
   return ranks;
+}
+
+void copy_record(const tutti_record& record, tutti_record* out) noexcept {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t calls = tutti_calls(&record);
+    copy(record, out);
+    for (int lane = 0; lane < TUTTI_RECORD_LANES; ++lane)
+      out->lanes[lane] = copy_lane(record.lanes[lane]);
+    // Lanes point to what lies in the rows: copied of the same calls.
+    if (calls == tutti_calls(&record)) break;
+  }
+  for (int row = 0; row < TUTTI_RECORD_COMMS; ++row) {
+    const tutti_comm_row& from = record.comms[row];
+    drop_written(from.past, out->comms[row].past);
+    drop_written(from.made, out->comms[row].made);
+  }
+}
+
+bool read_copies(const tutti_record& first, const tutti_record& second, RankSeen* out) {
+  const auto nowhere = [](std::uint64_t, std::int32_t) { return 0; };
+  if (!read_record(first, out, nowhere)) return false;
+  look_again(second, out);
+  return true;
 }
 
 std::uint64_t started_of(std::int32_t pid) {

@@ -34,7 +34,12 @@ enum {
   TUTTI_EVENTS_OTHER = 256,
   TUTTI_EVENTS_COUNTED = 64, /* with a report they are counted at least so often; a power of two */
   TUTTI_NO_RANK = -1000000,
+  /* Values of tutti_lane::detail, behind all collectives: the call waits for a message, of which
+     the lane has peer, tag and communicator. */
+  TUTTI_DETAIL_RECEIVE = TUTTI_RECORD_HEAD,
+  TUTTI_DETAIL_SEND = TUTTI_RECORD_HEAD + 8,
 };
+#define TUTTI_WRITTEN_AT_END UINT64_MAX /* a value of tutti_origin::written_calls */
 #define TUTTI_NO_BYTES UINT64_MAX
 #define TUTTI_BYTES_LATER (UINT64_MAX - 1)
 
@@ -48,7 +53,8 @@ struct tutti_lane {
   int32_t peer, tag; /* of a message; TUTTI_NO_RANK: there is none */
   uint64_t comm;     /* handle, of a call that has one and is no collective of tutti's */
   uint64_t since_count, since_ns; /* CLOCK_MONOTONIC at which call since_count was waiting */
-  /* What call detail_count is, or waits for: the tutti_past that lies so far into the record. */
+  /* What call detail_count is, or waits for: the tutti_past that lies so far into the record, or a
+     message. */
   uint64_t detail_count, detail;
   /* The last calls that have ended: `mask` + 1 events, so many bytes behind the lane; 0: they are
      not kept. exact: the clock is read for each. */
@@ -96,6 +102,8 @@ struct tutti_origin {
   /* When some rank last began to write it to a file, and which beginning has come to its end. */
   uint64_t begun_ns, written_ns;
   char node[TUTTI_RECORD_NAME];
+  /* How far its calls were (tutti_calls) when it was last written to a file; 0: it never was. */
+  uint64_t written_calls;
 };
 
 /* What the rank has passed to a collective. While it is written its number is 0. */
@@ -144,6 +152,14 @@ struct tutti_record {
   struct tutti_comm_row comms[TUTTI_RECORD_COMMS];
   struct tutti_origin origin;
 };
+
+/* Grows with each call that begins or ends in any thread; never 0. */
+static inline uint64_t tutti_calls(const struct tutti_record* record) {
+  uint64_t calls = 1;
+  for (int i = 0; i < TUTTI_RECORD_LANES; i++)
+    calls += __atomic_load_n(&record->lanes[i].count, __ATOMIC_RELAXED);
+  return calls;
+}
 
 #ifdef __cplusplus
 static_assert(

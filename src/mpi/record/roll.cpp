@@ -12,11 +12,9 @@ namespace tutti::roll {
 namespace {
 
 std::string message_of(const CallSeen& call) {
-  const bool sends =
-      call.name.find("send") != std::string::npos && !call.name.starts_with("MPI_Sendrecv");
   const std::string peer = call.peer == -1 ? "any rank" : std::to_string(call.peer);
   const std::string tag = call.tag == -1 ? "any tag" : "tag " + std::to_string(call.tag);
-  return (sends ? " to " : " from ") + peer + " (" + tag + ")";
+  return (call.sends ? " to " : " from ") + peer + " (" + tag + ")";
 }
 
 std::string outside(const RankSeen& rank, const CallSeen* last) {
@@ -83,7 +81,7 @@ std::string described(const CallSeen& call) {
   const std::string wait = call.wait.empty() ? std::string() : call.wait + " for ";
   if (call.collective) return wait + described(call.passed, call.comm);
   if (!call.message) return call.name;
-  return call.name + message_of(call) + " on " +
+  return wait + call.name + message_of(call) + " on " +
          (call.comm.empty() ? std::string("a communicator") : call.comm);
 }
 

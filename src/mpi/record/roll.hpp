@@ -50,10 +50,12 @@ struct CallSeen {
   std::uint64_t site = 0;   // address in the process
   std::uint64_t since_ns = 0;  // CLOCK_MONOTONIC; 0: it has just begun
   bool message = false;        // peer and tag mean something
+  bool sends = false;          // it is sent
   std::int32_t peer = 0, tag = 0;
-  std::string comm;         // its name; empty: not known
-  bool collective = false;  // what follows means something
-  std::uint64_t id = 0;     // of its communicator
+  std::int32_t peer_in_world = TUTTI_NO_RANK;  // where that is known
+  std::string comm;                            // its name; empty: not known
+  bool collective = false;                     // what follows means something
+  std::uint64_t id = 0;                        // of its communicator
   Passed passed;
 };
 
@@ -97,6 +99,13 @@ bool read_record(const tutti_record& record, RankSeen* out,
 std::vector<RankSeen> read_records(const std::vector<const tutti_record*>& records,
                                    const ProcessHere& process = process_here);
 
+/// A copy of a record that is being written, to be read elsewhere: what is in it belongs together,
+/// but of a thread that calls all the time.
+void copy_record(const tutti_record& record, tutti_record* out) noexcept;
+/// What two copies of one record show, the second taken later: after all ranks' first ones. As
+/// read_records(); the process is not looked at. False where there is no record yet.
+bool read_copies(const tutti_record& first, const tutti_record& second, RankSeen* out);
+
 /// When a process started, as its record has it; 0 where that is not to be seen.
 std::uint64_t started_of(std::int32_t pid);
 
@@ -104,6 +113,8 @@ std::uint64_t started_of(std::int32_t pid);
 std::string function_name(std::uint32_t function);
 /// Only these have a peer; in a collective's lane that of an earlier call is left.
 bool is_message(const std::string& name);
+/// Of these: whether its peer is the receiver.
+bool is_send(const std::string& name);
 
 /// Number 0 while it is being written.
 Passed read_past(const tutti_past& past, bool nonblocking) noexcept;

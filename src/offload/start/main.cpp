@@ -1,16 +1,11 @@
 // tutti-dcp: a dedicated collective processor. Started by a process of the program, with a socket
 // to it as descriptor 3; says nothing itself, and leaves when the program's processes have.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "base/settings.hpp"
 #include "core/core.hpp"
+#include "offload/start/helper.hpp"
 #include "offload/start/processors.hpp"
 #include "offload/start/socket.hpp"
 
@@ -20,17 +15,7 @@ using tutti::Code;
 using tutti::Status;
 using tutti::offload::Welcome;
 
-constexpr int kSocket = tutti::offload::kSocket;
-
-/// The launcher waits until nobody holds its pipes any more.
-void let_go_of_descriptors() {
-  const int null = open("/dev/null", O_RDWR);
-  for (int descriptor = 0; descriptor < 3 && null >= 0; ++descriptor) dup2(null, descriptor);
-  fcntl(kSocket, F_SETFD, FD_CLOEXEC);
-  if (syscall(SYS_close_range, kSocket + 1, ~0u, 0) == 0) return;
-  const long most = sysconf(_SC_OPEN_MAX);
-  for (int descriptor = kSocket + 1; descriptor < most; ++descriptor) close(descriptor);
-}
+constexpr int kSocket = tutti::offload::kHelperDescriptor;  // to its leader
 
 Status allgather(void* self, const void* in, void* out, std::size_t bytes) {
   const auto& welcome = *static_cast<const Welcome*>(self);
@@ -45,9 +30,7 @@ Status allgather(void* self, const void* in, void* out, std::size_t bytes) {
 }  // namespace
 
 int main() {
-  if (fork() != 0) _exit(0);  // the program's process waits for this one only
-  let_go_of_descriptors();
-  for (const int ignored : {SIGINT, SIGHUP, SIGPIPE}) signal(ignored, SIG_IGN);
+  tutti::offload::begin_helper();
   Welcome welcome{};
   if (!tutti::offload::read_all(kSocket, &welcome, sizeof welcome) ||
       welcome.magic != tutti::offload::kWelcome)

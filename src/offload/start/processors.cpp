@@ -2,9 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "fabric/ofi/library.hpp"
 #include "offload/mapping.hpp"
+#include "offload/start/helper.hpp"
 #include "offload/start/socket.hpp"
 
 extern char** environ;
@@ -101,31 +100,12 @@ Status Processors::spawn(const std::string& program, std::string* message) {
       *message = std::string("no socket for a dedicated processor: ") + std::strerror(errno);
       return Status::error(Code::no_memory, "no socket for a dedicated processor");
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    // The helper closes whatever else it has inherited. Where the descriptors are equal, dup2 only
-    // clears close-on-exec.
-    posix_spawn_file_actions_adddup2(&actions, ends[1], kSocket);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    pid_t pid = 0;
-    const int error =
-        posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environment.data());
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
+    const int error = start_helper(program, arguments, ends[1], environment.data());
     close(ends[1]);
     sockets_.push_back(ends[0]);
     if (error != 0) {
       *message = "cannot start " + program + ": " + std::strerror(error);
       return Status::error(Code::not_permitted, "cannot start a dedicated processor");
-    }
-    // The helper goes on in a child of its own, so that the program does not find a child that it
-    // has not made.
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
   return Status::success();

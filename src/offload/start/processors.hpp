@@ -23,7 +23,6 @@ struct Welcome {
   Place place;
 };
 inline constexpr std::uint32_t kWelcome = 0x64637032;
-inline constexpr int kSocket = 3;  // the helper's descriptor of its leader's socket
 
 /// The helpers that this process has started, and the job with them. One per process of the
 /// program.

@@ -2,7 +2,7 @@
  * or stuck all right.
  *
  * With a defect it hangs, or would, so every rank ends itself after some seconds (STUCK_S, 20);
- * until then somebody has looked. */
+ * until then somebody has looked. With STUCK_STAY it stays until then in any case. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int rank, size, right;
@@ -113,6 +114,79 @@ static void unwaited(void) {
   MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* What a non-blocking collective sends is changed while it is pending. */
+static void buffer(void) {
+  int value = rank, sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  if (rank == 1 && !right) value = -1;
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (rank == 1) value = sum;
+}
+
+enum { MANY = 100000 };
+
+/* The same of a message. */
+static void reused(void) {
+  static int values[MANY];
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank == 1) MPI_Isend(values, MANY, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
+  if (rank == 1 && !right) values[MANY / 2] = 1;
+  if (rank == 0) MPI_Recv(values, MANY, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The memory of a message is given back too early. */
+static void unmapped(void) {
+  static int values[MANY];
+  MPI_Request request = MPI_REQUEST_NULL;
+  const size_t bytes = sizeof values;
+  int* sent = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (rank == 1) MPI_Isend(sent, MANY, MPI_INT, 0, 12, MPI_COMM_WORLD, &request);
+  if (rank == 0) MPI_Recv(values, MANY, MPI_INT, 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD); /* it has come, but rank 1 has not asked */
+  if (!right) munmap(sent, bytes);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (right) munmap(sent, bytes);
+}
+
+/* A message is received into the memory that another one is sent from. */
+static void overlap(void) {
+  static int values[2 * MANY];
+  const int peer = 1 - rank, wrong = rank == 1 && !right;
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  if (rank > 1) return;
+  MPI_Irecv(values, MANY, MPI_INT, peer, 10, MPI_COMM_WORLD, &requests[0]);
+  MPI_Isend(wrong ? values + 7 : values + MANY, MANY, MPI_INT, peer, 10, MPI_COMM_WORLD,
+            &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+/* Each waits for a message of the next, by a request, on another communicator. */
+static void requests(void) {
+  int value = rank, next = (rank + 1) % size, last = (rank + size - 1) % size;
+  MPI_Comm ring;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &ring);
+  MPI_Comm_set_name(ring, "the ring");
+  if (right) MPI_Send(&value, 1, MPI_INT, last, 11, ring);
+  MPI_Irecv(&value, 1, MPI_INT, next, 11, ring, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  if (!right) MPI_Send(&value, 1, MPI_INT, last, 11, ring);
+  MPI_Comm_free(&ring);
+}
+
+/* A rank that is gone without a word, when the others wait for it. */
+static void exits(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1 && !right) {
+    sleep(1);
+    _exit(0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* A rank that never stops computing. */
 static void loop(void) {
   volatile unsigned long turns = 0;
@@ -201,6 +275,12 @@ static const struct {
                 {"order", order},
                 {"function", function},
                 {"nonblocking", nonblocking},
+                {"buffer", buffer},
+                {"reused", reused},
+                {"unmapped", unmapped},
+                {"overlap", overlap},
+                {"requests", requests},
+                {"exits", exits},
                 {"loop", loop},
                 {"messages", messages},
                 {"threads", threads},
@@ -228,6 +308,7 @@ int main(int argc, char** argv) {
       defects[i].function();
   }
   if (rank == 0) printf("ended\n");
+  if (getenv("STUCK_STAY") != NULL) pause();
   MPI_Finalize();
   return 0;
 }
