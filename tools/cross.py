@@ -6,7 +6,6 @@ a folder of build/cross: nothing is installed, and no root is needed."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import zipfile
