@@ -45,10 +45,10 @@ fuzz:  ## damaged input for all that reads it, under sanitizers: FUZZ_COUNT of e
 build:  ## build, and install into .venv
 	@tools/setup build
 
-# PYTHONS="python3.10 python3.12" builds one for each.
+# PYTHONS="python3.10 python3.12" builds one for each. ARCH="x86_64 aarch64" builds for these processors and glibc 2.28.
 wheel:  ## a wheel that needs no compiler and no packages where it is installed, in dist
-	@tools/setup wheel
-	@$(TUTTI_PYTHON) tools/wheel.py $(PYTHONS)
+	@tools/setup $(if $(ARCH),cross,wheel)
+	@$(TUTTI_PYTHON) tools/wheel.py $(addprefix --arch ,$(ARCH)) $(PYTHONS)
 
 format:  ## format C, C++ and CMake sources in place
 	@tools/setup dev

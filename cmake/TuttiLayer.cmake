@@ -32,3 +32,10 @@ function(tutti_self_contained target)
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src/base/find_object.c)
   target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
 endfunction()
+
+# What a shared library shows to others is what `map` (a version script) lists. Templates of the C++ library keep default
+# visibility whatever the compiler is told, and so do static libraries: both would meet those of the program.
+function(tutti_exports target map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
+endfunction()

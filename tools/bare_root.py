@@ -1,6 +1,6 @@
 """A root with nothing in it but a Python and the C library, for trying what is installed there: no compiler, no packages
-of the system, no C++ library. Made of this machine's own files; entered by namespaces, so that no privileges are needed
-where the kernel lets users make them."""
+of the system, no C++ library. Made of this machine's own files, or for another processor of Debian's packages
+(foreign_root.py); entered by namespaces, so that no privileges are needed where the kernel lets users make them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from pathlib import Path
 OF_THE_C_LIBRARY = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1",
                     "libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2", "libgcc_s.so.1")
 NOT_NEEDED = ("test", "idlelib", "tkinter", "lib2to3", "turtledemo", "site-packages", "dist-packages", "__pycache__")
-ENTER = ('mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" "$@"')
+MOUNT = 'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc"'
+ENTER = 'exec chroot "$0" "$@"'
 
 
 class BareRoot:
     """One such root, in a folder of its own."""
+
+    mount = MOUNT  # what is done before it is entered; $0 is its folder
 
     def __init__(self, folder: Path) -> None:
         """Makes it, with the interpreter behind the one that runs this."""
@@ -66,7 +69,7 @@ class BareRoot:
         """What runs these words in the root, with nothing of this environment."""
         return ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child",
                 "env", "-i", f"PATH={path}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
-                "sh", "-c", ENTER, str(self.folder), *words]
+                "sh", "-c", f"{self.mount} && {ENTER}", str(self.folder), *words]
 
     def run(self, words: list[str], path: str = "/usr/bin", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Runs them to their end."""

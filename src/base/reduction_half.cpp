@@ -25,15 +25,20 @@ struct HalfLanes {
   [[maybe_unused]] static constexpr std::size_t kElementLanes = 1;
   [[maybe_unused]] static constexpr std::size_t kElementBytes = 2;
 
+  // As 16-bit integers in memory: Highway 1.0 has two functions for few halves on ARM.
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const unsigned char* from) {
-    const hn::Rebind<hwy::float16_t, D> stored;
-    return hn::PromoteTo(d, hn::LoadU(stored, reinterpret_cast<const hwy::float16_t*>(from)));
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<std::uint16_t, D> stored;
+    return hn::PromoteTo(
+        d, hn::BitCast(half, hn::LoadU(stored, reinterpret_cast<const std::uint16_t*>(from))));
   }
   template <class D>
   static HWY_INLINE void store(D, hn::Vec<D> vector, unsigned char* to) {
-    const hn::Rebind<hwy::float16_t, D> stored;
-    hn::StoreU(hn::DemoteTo(stored, vector), stored, reinterpret_cast<hwy::float16_t*>(to));
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<std::uint16_t, D> stored;
+    hn::StoreU(hn::BitCast(stored, hn::DemoteTo(half, vector)), stored,
+               reinterpret_cast<std::uint16_t*>(to));
   }
 };
 

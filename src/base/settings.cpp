@@ -45,113 +45,106 @@ constexpr std::size_t kSizeStep = 4096;  // sizes are cut into pages
 constexpr std::array kRows = {
     Row{"DISABLE", &Settings::disable, Scope::equal, "leave everything to the MPI"},
     Row{"ALG", &Settings::algorithm, Scope::equal,
-        "algorithms to use instead of the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]; mpi: "
-        "left to the MPI"},
+        "algorithms that replace the chosen ones: OP=NAME[:KEY=VALUE...][,OP=NAME...]; the name "
+        "mpi leaves the operation to the MPI"},
     Row{"CHOICES", &Settings::choices, Scope::any,
-        "file of rules which algorithm runs where, as tutti tune --choices writes it; they come "
-        "before "
-        "the built-in ones"},
+        "file of rules that say which algorithm runs where, as tutti tune --choices writes it; "
+        "they come before the built-in rules"},
     Row{"CHOICE", &Settings::choice, Scope::equal,
-        "online: blocking collectives are run by another algorithm or the MPI where that is "
-        "faster, as trials in the "
-        "program show; static: no trials; the path of a file, with a /: online, and what was "
-        "learnt is kept there for the next run"},
+        "online: while the program runs, its blocking collectives try other algorithms and the "
+        "MPI's, and keep the fastest; static: no trials; a path (with a /): online, and the file "
+        "keeps what was learnt for the next run"},
     Row{"REPORT", &Settings::report, Scope::equally_set,
-        "report at the end what was taken over, where the time went and who was late: 1 for "
-        "standard "
-        "error, or a path; as JSON where it ends in .json, as a page for browsers where in .html"},
+        "print at the end what tutti has taken over, where the time went and who was late: 1 for "
+        "standard error, or a path; as JSON where it ends in .json, as a page for browsers where "
+        "in .html"},
     Row{"REPORT_JSON", &Settings::report_json, Scope::equally_set,
         "write the report as JSON to this path"},
-    Row{"LOG", &Settings::log, Scope::any, "what is said on standard error"},
+    Row{"LOG", &Settings::log, Scope::any, "which messages appear on standard error"},
     Row{"WAIT", &Settings::wait, Scope::any,
-        "how a rank waits; auto goes from spinning to sleeping"},
+        "how a rank waits; auto: it spins first, then yields, then sleeps"},
     Row{"SPIN_US", &Settings::spin_us, Scope::any,
-        "microseconds to spin before yielding the processor; 0: by the cores available", 0, 1e6},
+        "microseconds that a rank spins before it yields the processor; 0: by the number of cores",
+        0, 1e6},
     Row{"DEADLINE", &Settings::deadline_s, Scope::any,
-        "seconds after which a wait is given up and the missing rank named; 0: never", 0, 1e9},
+        "seconds after which a wait fails and names the missing rank; 0: never", 0, 1e9},
     Row{"STALL", &Settings::stall_s, Scope::any,
-        "seconds that a call may last before a table of what every rank of the node is doing is "
-        "printed; the job goes on; 0: never",
+        "seconds in one call after which tutti prints what each rank of the node is doing; the "
+        "job goes on; 0: never",
         0, 1e9},
     Row{"RECORDER", &Settings::recorder, Scope::any,
-        "the last calls of each rank are kept for tutti trace; exact: with the times of each call, "
-        "which costs two looks at the clock; off: not kept"},
+        "on: each rank keeps its last calls for tutti trace; exact: with exact times, for two "
+        "reads of the clock a call; off: no calls are kept"},
     Row{"RECORDER_DIR", &Settings::recorder_dir, Scope::any,
-        "folder that they are written to when the program ends, also by a signal or by MPI_Abort, "
-        "when a rank is lost, and when a call has lasted for TUTTI_STALL"},
+        "folder for the last calls of each rank; they are written when the program ends (also by "
+        "a signal or MPI_Abort), when a rank is lost, and when a call has lasted for TUTTI_STALL"},
     Row{"CMA", &Settings::cma, Scope::equal,
-        "cross-memory attach for large buffers; on: an error where it is not permitted"},
+        "cross-memory attach for large buffers; on: fail where it is not permitted"},
     Row{"SEGMENT", &Settings::segment, Scope::equal,
-        "kind of shared memory: memfd needs no name; posix lives in /dev/shm, unlinked at once"},
+        "kind of shared memory; memfd: without a name; posix: in /dev/shm, unlinked at once"},
     Row{"ARENA", &Settings::arena, Scope::equal,
-        "address space reserved per rank, used piece by piece", 16 * kMiB, kTiB},
+        "address space that each rank reserves; it is used piece by piece", 16 * kMiB, kTiB},
     Row{"RING", &Settings::ring, Scope::equal,
-        "shared blocks per rank that large messages pass through", 64 * kKiB, kGiB},
-    Row{"BLOCK", &Settings::block, Scope::equal, "one shared block", 4 * kKiB, 16 * kMiB},
+        "shared blocks of each rank, through which large messages pass", 64 * kKiB, kGiB},
+    Row{"BLOCK", &Settings::block, Scope::equal, "size of a shared block", 4 * kKiB, 16 * kMiB},
     Row{"FIXED_ORDER", &Settings::fixed_order, Scope::equal,
-        "reduce in one fixed order: the same bits whatever the layout of the ranks; exact: also "
-        "sums of floating-point numbers that are exact and rounded once: the same bits for any "
-        "number of ranks"},
+        "1: reductions run in one fixed order, so that their bits do not depend on where ranks "
+        "run; exact: sums of floating-point numbers are also rounded only once, so that their "
+        "bits do not depend on the number of ranks either"},
     Row{"PROGRESS_THREAD", &Settings::progress_thread, Scope::any,
-        "thread that progresses non-blocking collectives; auto: from the first one on"},
+        "thread that progresses non-blocking collectives; auto: it starts with the first of them"},
     Row{"PROGRESS_CPU", &Settings::progress_cpu, Scope::any,
-        "processor to bind the threads that progress operations and the network to; -1: any "
-        "that the process has at MPI_Init",
+        "processor for the threads that progress operations and the network; -1: any that the "
+        "process has at MPI_Init",
         -1, 65535},
     Row{"RENDEZVOUS", &Settings::rendezvous, Scope::equal,
-        "how large messages move; auto: read_interrupt, which overlaps at both ends"},
+        "protocol of large messages; auto: read_interrupt, which overlaps on both sides"},
     Row{"EAGER", &Settings::eager, Scope::equal,
-        "largest message that is sent before its receive is known; at most 16 KiB between nodes, "
-        "and on a node 128 KiB from 5 ranks on, 64 KiB from 17",
+        "largest message that is sent before its receive is known; between nodes at most 16 KiB; "
+        "on a node at most 128 KiB from 5 ranks on, and 64 KiB from 17 ranks on",
         0, 256 * kKiB},
     Row{"UNEXPECTED", &Settings::unexpected, Scope::equal,
-        "memory that a rank gives each sender for messages that it does not expect", 0, kGiB},
+        "memory that each rank gives each sender for unexpected messages", 0, kGiB},
     Row{"P2P", &Settings::p2p, Scope::equal,
-        "take over the messages of MPI programs too: send, receive, probe and what belongs to "
-        "them"},
+        "take over messages too: send, receive, probe and what belongs to them"},
     Row{"NET", &Settings::net, Scope::equal,
-        "collectives between nodes; off: only within a node; on: an error where no network can be "
-        "opened"},
+        "collectives between nodes; off: only within a node; on: fail where no network opens"},
     Row{"NET_PROVIDER", &Settings::net_provider, Scope::equal,
-        "network: verbs, or a provider of libfabric; by default verbs where there is an RDMA "
-        "device, else tcp, or "
-        "tcp;ofi_rxm before libfabric 1.18"},
+        "network: verbs, or a provider of libfabric; unset: verbs where there is an RDMA device, "
+        "else tcp (tcp;ofi_rxm before libfabric 1.18)"},
     Row{"NET_INTERFACE", &Settings::net_interface, Scope::any,
-        "network interface to use, where the first that is not the loopback is not the right one"},
+        "network interface; unset: the first one that is not the loopback"},
     Row{"NET_TIMEOUT", &Settings::net_timeout_s, Scope::any,
         "seconds after which a node that does not answer is lost", 0.1, 1e6},
     Row{"MULTICAST", &Settings::multicast, Scope::equal,
-        "broadcasts between nodes by multicast; auto: where a trial at the start gets through; "
-        "on: without a trial, and an error where a node cannot take part"},
+        "broadcasts between nodes by multicast; auto: where a trial at the start succeeds; on: "
+        "without a trial, and fail where a node cannot take part"},
     Row{"MULTICAST_RECEIVES", &Settings::multicast_receives, Scope::equal,
-        "receives that a member of a multicast group pre-posts; on IP networks the receive buffer "
-        "holds at least twice as many packets",
+        "receives that each member of a multicast group posts in advance; on IP networks the "
+        "receive buffer holds at least twice as many packets",
         1, 65536},
     Row{"DCP", &Settings::dcp, Scope::equal,
-        "dedicated collective processors beside the program's: a number for each node (1), or a "
-        "ratio to the program's processes (1:4)"},
+        "dedicated collective processors beside the program's: how many on each node (1), or "
+        "their ratio to the program's processes (1:4)"},
     Row{"DCP_FROM_JOB", &Settings::dcp_from_job, Scope::equal,
-        "take them from the job's own processes instead of starting more (tutti run "
-        "--dcp-from-job)"},
+        "take the dedicated processors from the job's own processes instead of starting more "
+        "(tutti run --dcp-from-job)"},
     Row{"DCP_CPUS", &Settings::dcp_cpus, Scope::any,
-        "CPUs that the dedicated processors of a node have for themselves, such as 7 or 6,7; by "
-        "default those that the program's processes leave free"},
+        "CPUs that the dedicated processors of a node have for themselves, such as 7 or 6,7; "
+        "unset: those that the program's processes leave free"},
     Row{"LIBFABRIC", &Settings::libfabric, Scope::any,
-        "libfabric.so.1 to open where the MPI has not brought one"},
+        "path of the libfabric.so.1 to open where the MPI has not brought one"},
     Row{"NODE", &Settings::node, Scope::any,
-        "name of this rank's node: ranks with different names communicate over the network even on "
-        "one machine; for tests"},
+        "name of this rank's node: ranks with different names communicate over the network, even "
+        "on one machine"},
     Row{"TOPOLOGY", &Settings::topology, Scope::equal,
-        "a made-up machine that the ranks of a node are taken to run on, such as "
-        "\"package:2 numa:1 l3:4 core:8\", one rank on each core, or dealt out to the packages "
-        "(scattered); for tests"},
-    Row{"FAULT", &Settings::fault, Scope::any,
-        "faults to inject, for tests: see src/fabric/wrap/fault.hpp"},
-    Row{"TRACE", &Settings::trace, Scope::any,
-        "write a trace of the fabric's operations to this path"},
+        "a made-up machine on which the ranks of a node appear to run, such as \"package:2 numa:1 "
+        "l3:4 core:8\": one rank on each core, or dealt out to the packages (scattered)"},
+    Row{"FAULT", &Settings::fault, Scope::any, "faults to inject: see src/fabric/wrap/fault.hpp"},
+    Row{"TRACE", &Settings::trace, Scope::any, "path of a trace of the fabric's operations"},
     Row{"CHECK", &Settings::check, Scope::equal,
-        "calls: say where ranks of a node pass different things to one collective, and where a "
-        "buffer changes while a call is pending; 1: check the fabric contract at run time"},
+        "calls: report ranks of a node that pass different things to one collective, and buffers "
+        "that change while a call is pending; 1: check the fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();
 constexpr std::string_view kForTests[] = {"NODE", "TOPOLOGY", "FAULT", "TRACE"};

@@ -309,6 +309,7 @@ class Fabric {
   bool sleepers() const noexcept {
     if (sleepers_ == nullptr) return false;
     if (adds_before_ring_) return sleepers_->fetch_add(0, std::memory_order_acq_rel) != 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order, too
     return sleepers_->load(std::memory_order_relaxed) != 0;
   }
   /// Wakes the threads of `peer` that sleep with attention for it, after all that was put to it

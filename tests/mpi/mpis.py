@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +98,11 @@ class Result:
         """The report's calls by (call, algorithm)."""
         found = re.findall(r"^(MPI_\w+) +(\S+(?: \([A-Za-z_ -]+\))?) +(\d+) +\d+ +[\d.]+$", self.text, re.MULTILINE)
         return {(call, algorithm): int(count) for call, algorithm, count in found}
+
+
+def inside(mpi: Mpi, box: list[str]) -> Mpi:
+    """The same MPI with its launcher behind these words."""
+    return replace(mpi, launcher=[*box, *mpi.launcher])
 
 
 def preload() -> Path:

@@ -182,19 +182,19 @@ def command(
     rounds: Annotated[int, typer.Option(min=1, help="How often each combination is started.")] = 5,
     time_ms: Annotated[float, typer.Option(min=1, help="Time to measure each cell in each round.")] = 50.0,
     own_cores: Annotated[bool, typer.Option(
-        "--own-cores", help="Give the last cores to the dedicated processors and the others to all programs, the "
-        "peers' too (Linux's taskset).")] = False,
+        "--own-cores", help="Give the last cores to the dedicated processors, and the others to all programs, the peers' too "
+        "(by taskset).")] = False,
     give_way: Annotated[bool, typer.Option(
-        "--give-way", help="Computations give their core to whoever wants it, and dedicated processors do not sleep: "
-        "the overhead that they would have with cores of their own, where there are none.")] = False,
+        "--give-way", help="Let computations give their core to whoever wants it, and keep dedicated processors awake. This "
+        "measures the overhead with cores of their own where there are none.")] = False,
     in_turn: Annotated[bool, typer.Option(
-        "--in-turn", help="The overhead is measured by one rank after the other, while the rest sleep: it and the "
-        "dedicated processors have cores of their own, also where there are fewer cores than ranks. Implies "
-        "--own-cores for them; what works without dedicated processors is measured as usual.")] = False,
+        "--in-turn", help="Measure the overhead on one rank after the other, while the rest sleep. So the rank and the "
+        "dedicated processors have cores of their own, even with fewer cores than ranks. Implies --own-cores for them. "
+        "Without dedicated processors the measurement is as usual.")] = False,
     seed: options.Seed = None,
     json_path: options.Json = None,
 ) -> None:
-    """Dedicated processors: latency and overhead, beside MPI_Iallreduce of each MPI."""
+    """Measure latency and overhead of dedicated processors, beside MPI_Iallreduce of each MPI."""
     if json_path is not None and not json_path.absolute().parent.is_dir():
         raise UserError(f"cannot write {json_path}: there is no folder {json_path.absolute().parent}")
     ratios = texts.words(ratio, "--ratio")

@@ -96,14 +96,14 @@ def command(
     sizes: Annotated[str, typer.Option(metavar="LIST|A:B", help="Bytes: a list, or a range in steps of four.")]
     = "64K,256K,1M,4M",
     protocols: Annotated[str, typer.Option("--protocol", metavar="LIST",
-                                           help="Of tutti's: write, read, read_interrupt.")] = ",".join(PROTOCOLS),
+                                           help="tutti's protocols: write, read, read_interrupt.")] = ",".join(PROTOCOLS),
     fractions: Annotated[str, typer.Option(metavar="LIST", help="Length of the computation, in times of the transfer.")]
     = "1.25",
-    np: Annotated[int, typer.Option("--np", min=2, help="Ranks; messages pass between the first two.")] = 2,
+    np: Annotated[int, typer.Option("--np", min=2, help="Ranks. Messages pass between the first two.")] = 2,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 3,
-    apart: Annotated[bool, typer.Option("--apart", help="The computing thread has the last processor for itself; all "
-                                        "that moves data shares the others, as a network card would do it. In a collective "
-                                        "the last rank then computes, and the others just wait.")] = False,
+    apart: Annotated[bool, typer.Option("--apart", help="Give the computing thread the last processor for itself. All that "
+        "moves data shares the others, as a network card would move it. In a collective the last rank then computes, and the "
+        "others just wait.")] = False,
     seed: options.Seed = None,
     lab: options.LabNodes = None,
     latency: options.Latency = None,
@@ -111,7 +111,7 @@ def command(
     json_path: options.Json = None,
     dry_run: options.DryRun = False,
 ) -> None:
-    """Overlap of transfers with computation: each MPI, with its own progress threads, and tutti's three protocols."""
+    """Measure how far transfers overlap computation: each MPI, with its own progress threads, and tutti's three protocols."""
     ops, wanted = texts.words(op, "--op"), texts.sizes(sizes)
     for name in ops:
         if name not in SIDES:

@@ -45,7 +45,7 @@ def command(
     op: Annotated[str, typer.Option(metavar="LIST", help="latency, bandwidth, rate.")] = ",".join(OPS),
     sizes: Annotated[str, typer.Option(metavar="LIST|A:B", help="Bytes: a list (8,1K), or a range in steps of four.")]
     = "8,512,4K,16K,64K,256K,1M",
-    np: Annotated[int, typer.Option("--np", help="Ranks: always 2, between which the messages pass.")] = RANKS,
+    np: Annotated[int, typer.Option("--np", help="Ranks. Always 2: the messages pass between them.")] = RANKS,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 5,
     time_ms: Annotated[Optional[float], typer.Option(min=0.1, help="Time for each cell in each round.")] = None,
     seed: options.Seed = None,
@@ -55,7 +55,8 @@ def command(
     json_path: options.Json = None,
     dry_run: options.DryRun = False,
 ) -> None:
-    """Messages between two ranks: each MPI alone and with tutti (TUTTI_P2P=1), interleaved; time for one message."""
+    """Measure messages between two ranks: each MPI alone and with tutti (TUTTI_P2P=1), interleaved. Gives the time for one
+    message."""
     if np != RANKS:
         raise UserError(f"--np {np}: messages are measured between {RANKS} ranks")
     ops = texts.words(op, "--op")

@@ -47,7 +47,7 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 def command(
     mpi: Annotated[str, typer.Option(metavar="LIST", help="MPIs to compare: mpich, openmpi, impi, or NAME=FOLDER.")]
     = "mpich,openmpi",
-    size: Annotated[str, typer.Option("--bytes", metavar="N", help="Of the messages.")] = "1M",
+    size: Annotated[str, typer.Option("--bytes", metavar="N", help="Size of the messages.")] = "1M",
     compute_ms: Annotated[float, typer.Option(min=0.1, max=1000, help="Length of a computation.")] = 20,
     number: Annotated[int, typer.Option("--rounds", min=1, help="How often each combination is started.")] = 3,
     seed: options.Seed = None,
@@ -57,7 +57,7 @@ def command(
     json_path: options.Json = None,
     dry_run: options.DryRun = False,
 ) -> None:
-    """What progress costs: a computation with nothing pending and beside a pending receive, and an interrupt."""
+    """Measure what progress costs: a computation alone, a computation beside a pending receive, and an interrupt."""
     rounds.check_output(json_path)
     in_lab = texts.LabRequest.parse(lab, latency, rate)
     wanted = texts.sizes(size)[0]

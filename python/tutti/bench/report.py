@@ -24,11 +24,11 @@ NUMBER = re.compile(r"[+-]?\d{4,}(\.\d+)?")
 
 
 def command(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The measurements.")] = Path("bench/results"),
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the pages.")] = Path("docs/results"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a page differs from the data.")] = False,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the measurements.")] = Path("bench/results"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the pages.")] = Path("docs/results"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing, and fail if a page differs from the data.")] = False,
 ) -> None:
-    """Make the pages of results, and the scorecard, from the measurements that are kept."""
+    """Make the pages of results and the scorecard from the measurements that are kept."""
     if not (data / "goals.toml").is_file():
         raise UserError(f"{data} has no goals.toml: --data must name the measurements (bench/results of a checkout)")
     made = pages(data)

@@ -146,21 +146,21 @@ def verdict(rows: list[dict[str, Any]]) -> str:
 
 def command(
     op: Annotated[str, typer.Argument(metavar="OP", help="The collective: bcast, allreduce, ...")],
-    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Of the message.")] = "8",
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Size of the message.")] = "8",
     nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 1,
-    ppn: Annotated[int, typer.Option(help="Processes of a node.")] = 1,
+    ppn: Annotated[int, typer.Option(help="Processes on each node.")] = 1,
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml (tutti tune makes one "
                                      "for this machine).")] = "infiniband",
     node: Annotated[Optional[str], typer.Option(metavar="PROFILE", help="One node with these caches, instead of --net: "
                                                 "epyc9654, ...")] = None,
-    scattered: Annotated[bool, typer.Option("--scattered", help="The processes of a node are dealt out to its packages in turn, "
-                                            "instead of filling one core after the other.")] = False,
-    multicast: Annotated[bool, typer.Option(help="Multicast gets through between the nodes.")] = True,
-    choices: Annotated[Optional[Path], typer.Option(metavar="FILE", help="A site's choices, as TUTTI_CHOICES names "
-                                                    "them; by default those of TUTTI_CHOICES.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    scattered: Annotated[bool, typer.Option("--scattered", help="Deal the processes of a node out to its packages in turn, "
+        "instead of filling one core after the other.")] = False,
+    multicast: Annotated[bool, typer.Option(help="Whether multicast gets through between the nodes.")] = True,
+    choices: Annotated[Optional[Path], typer.Option(metavar="FILE", help="A site's choices. Default: those that TUTTI_CHOICES "
+        "names.")] = None,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
 ) -> None:
-    """Which algorithm runs a collective and why: all candidates, and what each costs on a profile."""
+    """Explain which algorithm runs a collective, and why: all candidates, and what each costs on a profile."""
     value = -1
     with contextlib.suppress(ValueError):
         value = native.core().bytes_of(size)

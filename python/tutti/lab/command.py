@@ -18,19 +18,19 @@ def command(
     words: Annotated[list[str], typer.Argument(
         metavar="LAUNCHER ...", help="The command line to run: mpiexec -n 8 ./app, or tutti run mpiexec -n 8 ./app")],
     nodes: Annotated[int, typer.Option(min=1, max=MOST_NODES, help="Number of nodes.")] = 2,
-    latency: Annotated[str, typer.Option(metavar="TIME", help="One way, between any two nodes: 500us, 2ms.")] = "0",
+    latency: Annotated[str, typer.Option(metavar="TIME", help="One-way latency between any two nodes: 500us, 2ms.")] = "0",
     rate: Annotated[str, typer.Option(
-        metavar="BITS", help="Of each node's link, in each direction: 1Gbit, 100Mbit; 0: no limit.")] = "0",
+        metavar="BITS", help="Rate of each node's link in each direction: 1Gbit, 100Mbit. 0: no limit.")] = "0",
     loss: Annotated[float, typer.Option(help="Probability that a frame is lost.")] = 0.0,
     duplicate: Annotated[float, typer.Option(help="Probability that a frame arrives twice.")] = 0.0,
     reorder: Annotated[float, typer.Option(help="Probability that a frame is overtaken by others.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Decides which frames of each link these are.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed that decides which frames these are.")] = 1,
     mtu: Annotated[int, typer.Option(help="Largest packet in bytes.")] = 9000,
     json_path: Annotated[Optional[Path], typer.Option(
-        "--json", metavar="FILE", help="Write what the switch counted.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end what went over the network.")] = False,
+        "--json", metavar="FILE", help="Write what the switch counted to this file.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print at the end what went over the network.")] = False,
 ) -> None:
-    """Run a command line in a cluster in a box: every node a host of its own, on this machine. Needs root."""
+    """Run a command line in a cluster in a box: each node is a host of its own on this machine. Needs root."""
     if json_path is not None and not json_path.absolute().parent.is_dir():
         raise UserError(f"cannot write {json_path}: there is no folder {json_path.absolute().parent}")
     with Lab(nodes, latency=latency, rate=rate, loss=loss, duplicate=duplicate, reorder=reorder, seed=seed,

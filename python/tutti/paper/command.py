@@ -21,11 +21,14 @@ COLOURS = {"yes": "green", "depends": "yellow", "no": "red", "open": "dim"}
 
 
 def command(
-    claim: Annotated[Optional[str], typer.Option(metavar="ID", help="This one, with every reading and reason.")] = None,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write all of it here.")] = None,
+    claim: Annotated[Optional[str], typer.Option(
+        metavar="ID", help="Show this claim alone, with every reading and reason.")] = None,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write all claims to this file.")] = None,
 ) -> None:
-    """Every claim of the papers, part by part: its figure, ours, by which kind of evidence, and whether it holds. `depends`:
-    under some readings of the paper. `open`: nothing here can judge it. Exit status 1 where a part does not hold."""
+    """Judge every claim of the papers, part by part: its figure, ours, the kind of evidence, and whether it holds.
+
+    `depends`: it holds under some readings of the paper. `open`: nothing here can judge it. The exit status is 1 where a part
+    does not hold."""
     wanted = claims() if claim is None else [claim_of(claim)]
     found = [evaluate(one) for one in track(wanted, "evaluating", console=Console(stderr=True), transient=True)]
     if claim is None:

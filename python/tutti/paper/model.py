@@ -84,12 +84,14 @@ def command(
     op: Annotated[str, typer.Argument(metavar="|".join(OPS), help="The collective, or send: a message by rendezvous.")],
     nodes: Annotated[str, typer.Option(metavar="LIST", help="Numbers of nodes.")],
     size: Annotated[str, typer.Option("--bytes", metavar="LIST", help="Sizes of the message.")] = "4",
-    ppn: Annotated[int, typer.Option(min=1, help="Processes of a node, for allgather.")] = 1,
+    ppn: Annotated[int, typer.Option(min=1, help="Processes on each node, for allgather.")] = 1,
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
 ) -> None:
-    """Analytical models (VIA-2003, section 5; MCAST-2007; ALLGATHER-2006; RNDV-2006; CDCP-2008): every variant, the best
-    marked. For multicast: the mean of the members, and the last of them as the worst case."""
+    """Compute the papers' analytical models: every variant, with the best marked.
+
+    The models are those of VIA-2003 (section 5), MCAST-2007, ALLGATHER-2006, RNDV-2006 and CDCP-2008. For multicast the time is
+    the mean of the members, and the worst case that of the last one."""
     if op not in OPS:
         raise UserError(f"there are models of {', '.join(OPS)}, not of '{op}'")
     if ppn != 1 and op != "allgather":

@@ -25,32 +25,32 @@ def command(
     op: Annotated[str, typer.Argument(metavar="OP", help="The collective: bcast, reduce, allreduce, barrier, ...")],
     alg: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE],...", help="Algorithms; tutti info lists them.")],
     nodes: Annotated[str, typer.Option(metavar="LIST", help="Numbers of nodes.")],
-    ppn: Annotated[int, typer.Option(min=1, help="Processes of a node; they share its NIC.")] = 1,
+    ppn: Annotated[int, typer.Option(min=1, help="Processes on each node. They share its network card.")] = 1,
     size: Annotated[str, typer.Option("--bytes", metavar="LIST", help="Sizes of the message.")] = "4",
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "via2003",
-    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="What a hierarchical algorithm takes on the "
-                                           "nodes and between their leaders, where it can run there.")] = "",
+    layer_alg: Annotated[str, typer.Option(metavar="OP=NAME[:KEY=VALUE],...", help="Algorithms that a hierarchical one takes "
+        "on the nodes and between their leaders, where they can run there.")] = "",
     scattered: Annotated[bool, typer.Option("--scattered", help="Deal the processes of a node out to its packages in turn, "
                                             "instead of filling one core after the other.")] = False,
-    root: Annotated[int, typer.Option(min=0, help="Of a rooted collective.")] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back; their average is given.")] = 1,
+    root: Annotated[int, typer.Option(min=0, help="Root of a rooted collective.")] = 0,
+    repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back. The result is their average.")] = 1,
     compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 0.0,
-    progress: Annotated[str, typer.Option(metavar="|".join(PROGRESS), help="Who moves a collective while the program "
-                                          "computes: nobody (it is called afterwards), only the wait, or interrupts.",
+    progress: Annotated[str, typer.Option(metavar="|".join(PROGRESS), help="What moves a collective while the program "
+        "computes. blocking: nothing, it is called afterwards. host: only the wait. interrupt: interrupts.",
                                           )] = "blocking",
-    noise: Annotated[Optional[str], typer.Option(metavar="PERIOD:DURATION", help="Take every processor away once in "
-                                                 "PERIOD for DURATION us, at a time that differs by rank.")] = None,
-    skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks come up to so much later.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of noise and skew.")] = 1,
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    noise: Annotated[Optional[str], typer.Option(metavar="PERIOD:DURATION", help="Take every processor away once in PERIOD "
+        "for DURATION us, at times that differ by rank.")] = None,
+    skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks arrive late by up to this much.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of noise and skew.")] = 1,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
     plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw the times by nodes, by bytes or by "
                                                  "algorithm (PNG, SVG, PDF).")] = None,
-    timeline: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw who puts to whom when; one "
-                                                     "point only.")] = None,
-    goal: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the messages as a GOAL schedule for "
-                                                 "LogGOPSim; one point only.")] = None,
+    timeline: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw who puts to whom, and when. For one point "
+        "only.")] = None,
+    goal: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Write the messages as a GOAL schedule for LogGOPSim. "
+        "For one point only.")] = None,
 ) -> None:
-    """Run algorithms in virtual time on a network that is described by a profile."""
+    """Run algorithms in virtual time, on a network that a profile describes."""
     for path in (plot, timeline):
         if path is not None:
             pictures.check(path)

@@ -56,16 +56,16 @@ def dedicated(net: str, ranks: int, size: int, compute: float, noise: tuple[floa
 def command(
     ranks: Annotated[str, typer.Option("--np", metavar="LIST", help="Numbers of ranks, one to a node.")]
     = "8,16,32,64,128,256,512,1024,2048,4096",
-    size: Annotated[int, typer.Option("--bytes", min=1, help="Of the vector.")] = 8,
+    size: Annotated[int, typer.Option("--bytes", min=1, help="Size of the vector.")] = 8,
     compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 1000.0,
     noise: Annotated[str, typer.Option(metavar="PERIOD:DURATION", help="See tutti sim --noise.")] = "10000:100",
-    skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks start up to so much later.")] = 0.0,
-    seeds: Annotated[int, typer.Option(min=1, help="How often, each time with other noise.")] = 3,
+    skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks start late by up to this much.")] = 0.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of repetitions, each with other noise.")] = 3,
     alg: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE]", help="The allreduce.")] = "degree_k:degree=3",
     net: Annotated[str, typer.Option(metavar="PROFILE", help="Network: a name, or FILE.toml.")] = "infiniband",
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows here.")] = None,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
 ) -> None:
-    """What jitter costs an allreduce, in simulation: blocking, host-progressed, by interrupts."""
+    """Simulate what jitter costs an allreduce: blocking, progressed by the host, and by interrupts."""
     wanted = parse_noise(noise)
     rows: list[dict[str, Any]] = []
     counts = numbers(ranks, "np")

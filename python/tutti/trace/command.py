@@ -14,15 +14,15 @@ from tutti.trace import chrome, clocks, picture, recorders, times
 
 def command(
     what: Annotated[Optional[list[str]], typer.Argument(
-        metavar="[JOB|PID|FILES]", help="A job that runs on this machine (its name as tutti where has it, or the number of a "
-        "process of it), or the files of one, or folders of them (TUTTI_RECORDER_DIR). The only one that runs, without.")] = None,
+        metavar="[JOB|PID|FILES]", help="A running job (its name in tutti where, or the number of one of its processes), or "
+        "the files of a job, or folders of them (TUTTI_RECORDER_DIR). Default: the only job that runs.")] = None,
     output: Annotated[Optional[Path], typer.Option(
-        "-o", "--output", metavar="NAME", help="Writes NAME.json for Perfetto (ui.perfetto.dev) and NAME.svg. "
+        "-o", "--output", metavar="NAME", help="Write NAME.json for Perfetto (ui.perfetto.dev) and NAME.svg. "
         "[default: tutti-JOB]", show_default=False)] = None,
     last: Annotated[Optional[float], typer.Option(
-        "--last", min=0, metavar="SECONDS", help="Only what happened in the last seconds.")] = None,
+        "--last", min=0, metavar="SECONDS", help="Show only the last seconds.")] = None,
 ) -> None:
-    """The last calls of every rank as one time line, for Perfetto and as a picture."""
+    """Draw the last calls of every rank as one time line, for Perfetto and as a picture."""
     job = load(what or [])
     aligned = clocks.align(job)
     begin, end = window(job, last)

@@ -95,21 +95,18 @@ def _program_ranks(text: str) -> int:
 
 def command(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the profile.")] = Path("machine.toml"),
-    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms here.")] = None,
+    json_path: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the terms to this file.")] = None,
     dcp: Annotated[bool, typer.Option(
         "--dcp", help="Measure dedicated collective processors instead, and propose a ratio.")] = False,
-    mpi: Annotated[Optional[str], typer.Option(metavar="NAME", help="With --dcp or --lab: the MPI to measure with, by "
-                                               "default mpich. With --choices: leave to this MPI what it does "
-                                               "faster.")] = None,
-    ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: what to try.")] = "1,1:2,1:1",
-    sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes; the "
-                                       "largest decides.")] = "8,1K",
+    mpi: Annotated[Optional[str], typer.Option(metavar="NAME", help="With --dcp or --lab: the MPI to measure with (default: "
+        "mpich). With --choices: leave to this MPI what it does faster.")] = None,
+    ratio: Annotated[str, typer.Option(metavar="LIST", help="With --dcp: ratios to try.")] = "1,1:2,1:1",
+    sizes: Annotated[str, typer.Option("--bytes", metavar="LIST", help="With --dcp: the application's sizes. The largest "
+        "decides.")] = "8,1K",
     overlap: Annotated[float, typer.Option(
-        min=0, metavar="US", help="With --dcp: computation that the application has for each collective to hide "
-        "behind; 0: none.")] = 0.0,
+        min=0, metavar="US", help="With --dcp: computation that each collective can hide behind. 0: none.")] = 0.0,
     app: Annotated[Optional[Path], typer.Option(
-        metavar="PROFILE", help="With --dcp: a file of tutti run --report-json; says whether that application "
-        "gains.")] = None,
+        metavar="PROFILE", help="With --dcp: a file of tutti run --report-json. Says whether that application gains.")] = None,
     point: Annotated[float, typer.Option(
         min=0, metavar="S", help="With --app: seconds of its point-to-point communication, which the profile does not "
         "know.")] = 0.0,
@@ -117,18 +114,18 @@ def command(
     lab: options.LabNodes = None,
     latency: options.Latency = None,
     rate: options.Rate = None,
-    choices_path: Annotated[Optional[Path], typer.Option("--choices", metavar="FILE", help="Also choose algorithms, and "
-                                                         "write the rules here, for TUTTI_CHOICES.")] = None,
-    ranks: Annotated[str, typer.Option("--np", metavar="LIST", help="With --choices: how many ranks to measure on this "
-                                       "node; by default as many as there are processors. With --dcp: ranks "
-                                        "of the program, by default 2.")] = "",
-    nodes: Annotated[str, typer.Option(metavar="LIST", help="With --choices: for how many nodes to choose by the cost "
-                                       "model, on the profile of --net.")] = "",
+    choices_path: Annotated[Optional[Path], typer.Option("--choices", metavar="FILE", help="Also choose algorithms, and write "
+        "the rules to this file, for TUTTI_CHOICES.")] = None,
+    ranks: Annotated[str, typer.Option("--np", metavar="LIST", help="With --choices: numbers of ranks to measure on this node "
+        "(default: one for each processor). With --dcp: ranks of the program (default: 2).")] = "",
+    nodes: Annotated[str, typer.Option(metavar="LIST", help="With --choices: numbers of nodes to choose for, by the cost "
+        "model on the profile of --net.")] = "",
     net: Annotated[str, typer.Option(metavar="PROFILE", help="With --nodes: the network between them.")] = "",
 ) -> None:
-    """Measure this machine and write a network profile of it, for tutti sim, model and explain; with --choices also
-    which algorithms are to be used here; with --dcp, find the ratio of dedicated collective processors to an
-    application's processes instead."""
+    """Measure this machine, and write a network profile of it for tutti sim, model and explain.
+
+    With --choices it also writes which algorithms to use here. With --dcp it finds the ratio of dedicated collective
+    processors to an application's processes instead."""
     from tutti.bench.texts import LabRequest
 
     in_lab = LabRequest.parse(lab, latency, rate)

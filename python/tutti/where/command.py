@@ -23,17 +23,17 @@ CLEAR = "\x1b[H\x1b[2J"
 
 def command(
     job: Annotated[Optional[str], typer.Argument(
-        metavar="[JOB|PID]", help="One job: its name as the table has it, or the number of a process of it (of a rank, or of "
-        "its launcher). All of them without.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+        metavar="[JOB|PID]", help="One job: its name in the table, or the process number of a rank or of the launcher. "
+        "Default: all jobs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     watch: Annotated[Optional[float], typer.Option(
-        "--watch", min=0.1, metavar="SECONDS", help="Again and again, until interrupted.")] = None,
-    source: Annotated[bool, typer.Option("--source/--no-source", help="Source lines, by addr2line.")] = True,
-    here: Annotated[bool, typer.Option("--here", help="Only this machine, also where the job has ranks on others.")] = False,
+        "--watch", min=0.1, metavar="SECONDS", help="Show it again and again, until interrupted.")] = None,
+    source: Annotated[bool, typer.Option("--source/--no-source", help="Show source lines, found by addr2line.")] = True,
+    here: Annotated[bool, typer.Option("--here", help="Show only this machine, also where the job has ranks on others.")] = False,
     nodes: Annotated[Optional[str], typer.Option(
-        "--nodes", metavar="LIST", help="Also on these machines (n1,n2): where no rank of the job is on this one.")] = None,
+        "--nodes", metavar="LIST", help="Look at these machines, too (n1,n2): where no rank of the job is on this one.")] = None,
 ) -> None:
-    """What the ranks of running jobs are doing: read from outside, without stopping or slowing them."""
+    """Show what the ranks of running jobs are doing, and who waits for whom. It stops and slows nothing."""
     if as_json and watch is not None:
         raise UserError("--json prints once; leave --watch away")
     if here and nodes is not None:

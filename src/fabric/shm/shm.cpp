@@ -72,7 +72,8 @@ ShmFabric::~ShmFabric() {
 
 void ShmFabric::go(std::uint32_t how) noexcept {
   slot_->gone.store(how, std::memory_order_release);
-  if (segment_->header().sleepers.load(std::memory_order_seq_cst) == 0) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // a sleeper's is in arm()
+  if (segment_->header().sleepers.load(std::memory_order_relaxed) == 0) return;
   for (const std::int32_t peer : neighbours_) wake(peer, Event::solicited);
 }
 
@@ -237,8 +238,9 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
         segment_->slot(local_index(target.peer)).pid.load(std::memory_order_relaxed);
     auto* there = reinterpret_cast<char*>(target.handle);
     if (bytes != 0) TUTTI_TRY(cross(cma_write(pid, there + offset, source, bytes), target.peer));
-    // The kernel copies the counter by itself after the data: two system calls keep their order.
     if (tail != nullptr) {
+      // The kernel copies with plain stores, and a system call is no barrier of memory.
+      std::atomic_thread_fence(std::memory_order_release);
       TUTTI_TRY(cross(cma_write(pid, there + tail->offset, &tail->value, sizeof tail->value),
                       target.peer));
     }
@@ -311,8 +313,13 @@ std::uint32_t ShmFabric::arm(Attention attention) noexcept {
   if (attention == Attention::all) slot_->attentive.fetch_add(1, std::memory_order_seq_cst);
   segment_->header().sleepers.fetch_add(1, std::memory_order_seq_cst);
   // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes
-  // one of the two sides see the other (Dekker), at the sleeper's cost.
-  if (!adds_before_ring_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+  // one of the two sides see the other (Dekker), at the sleeper's cost. Without it the additions
+  // order words, but not what peers tell with fences of their own (go, tell_broken).
+  if (!adds_before_ring_) {
+    membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   return ticket;
 }
 
