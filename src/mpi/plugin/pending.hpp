@@ -13,7 +13,8 @@ namespace tutti::mpi {
 /// pending writes to what this one reads, or the other way round. Thread-safe.
 void watch_buffers(Request& request) noexcept;
 /// The request has completed: says where the program has changed meanwhile what it reads, once for
-/// each place that started such. The memory may be gone. Called before the request is given back. Thread-safe.
+/// each place that started such. The memory may be gone. Called before the request is given back.
+/// Thread-safe.
 void check_buffers(Request& request) noexcept;
 /// The program has let it go before it has completed. Thread-safe.
 void forget_buffers(Request& request) noexcept;
