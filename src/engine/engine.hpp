@@ -131,6 +131,7 @@ class Engine {
     if (!task.done()) {
       task.start();
       spins_ = 0;
+      tells_host_ = false;  // whoever polls from here on may be another thread
       if (!task.done()) wait_until([&task] { return task.done(); }, guard);
     }
     spins_ = 0;
