@@ -187,11 +187,9 @@ def test_a_file_that_cannot_be_used(program, libraries, tmp_path, text):
         keep(program, path)
         text = path.read_text().replace(" mpi  ", " mpl  ", 1) + "[nodes ranks=\n"
     path.write_text(text)
-    result = keep(program, path)
+    result = keep(program, path, 1500)  # a busy machine learns nothing in fewer
     assert len(lines(result)) == 1 and "this run starts without it" in lines(result)[0], result.text[:3000]
-    # Whether a run on a busy machine learns anything is another matter: test_what_was_learnt_is_kept.
-    assert text not in (written := path.read_text()) or not text, written
-    assert written.startswith("# tutti ") and "MPICH" in written.splitlines()[0], written
+    assert "[nodes ranks=2 processors=" in path.read_text()
     assert not lines(keep(program, path))
 
 

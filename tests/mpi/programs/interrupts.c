@@ -8,9 +8,9 @@
 
 #include "check.h"
 
-/* kSeveral: threads look at the clock now and then, on a busy machine not equally often in both
- * windows. Without selective interrupts each small message counts. */
-enum { kSmall = 200, kLarge = 1 << 20, kRounds = 3, kWindowMs = 400, kSeveral = kSmall / 10 };
+/* Rounds: threads look at the clock now and then, on a busy machine not equally often in both
+ * windows. */
+enum { kSmall = 200, kLarge = 1 << 20, kRounds = 5, kWindowMs = 400, kSeveral = 10 };
 
 static void pause_ms(long ms) {
   const struct timespec time = {ms / 1000, ms % 1000 * 1000000};

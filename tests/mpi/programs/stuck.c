@@ -142,7 +142,11 @@ static void unmapped(void) {
   static int values[MANY];
   MPI_Request request = MPI_REQUEST_NULL;
   const size_t bytes = sizeof values;
-  int* sent = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  /* Far from where other threads' memory is put: nothing else may take the place of what is given
+   * back, and were it taken, it would not hold the same. */
+  void* const apart = (void*)0x100000000000;
+  int* sent = mmap(apart, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(sent, 1, bytes);
   if (rank == 1) MPI_Isend(sent, MANY, MPI_INT, 0, 12, MPI_COMM_WORLD, &request);
   if (rank == 0) MPI_Recv(values, MANY, MPI_INT, 1, 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   MPI_Barrier(MPI_COMM_WORLD); /* it has come, but rank 1 has not asked */
