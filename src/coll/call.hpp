@@ -76,6 +76,13 @@ constexpr bool has_parcels(Coll coll) noexcept {
          coll == Coll::alltoallw || has_neighbours(coll);
 }
 
+/// Collectives in which some ranks only send and some only receive.
+constexpr bool goes_one_way(Coll coll) noexcept {
+  return coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather ||
+         coll == Coll::scatter || coll == Coll::gatherv || coll == Coll::scatterv ||
+         coll == Coll::scan || coll == Coll::exscan;
+}
+
 /// Collectives with an operator.
 constexpr bool reduces(Coll coll) noexcept {
   return coll == Coll::reduce || coll == Coll::allreduce || coll == Coll::reduce_scatter_block ||

@@ -192,7 +192,9 @@ class JobImpl final : public Job {
     return team.membership().broken;
   Collective collective(team, call);
   Dispatcher::take_place(collective, choice);
-  const Status status = engine_.run([&] { return Dispatcher::task(collective, choice); }, guard);
+  const Tells tells = goes_one_way(call.coll) ? Tells::in_vain : Tells::at_first_look;
+  const Status status =
+      engine_.run([&] { return Dispatcher::task(collective, choice); }, guard, tells);
   return status.ok() ? status : tell_failure(team, status);
 }
 

@@ -55,10 +55,16 @@ struct HostPump {
   bool (*pending)(void*) = nullptr;  // may be null
   /// Others wait for what only the pump moves: no sleep. May be null.
   bool (*serves)(void*) = nullptr;
-  /// A blocking operation has sent what it has and looks for the first time whether others have:
-  /// time for what has to be done anyhow and takes no longer than a word to them and back. May be
-  /// null.
+  /// A blocking operation is about to wait for others (Tells says when): time for what has to be
+  /// done anyhow and takes no longer than a word to them and back. May be null.
   void (*waits)(void*) = nullptr;
+};
+
+/// When a blocking operation tells the host that it is about to wait.
+enum class Tells : std::uint8_t {
+  never,
+  at_first_look,  // all have sent at the same time: their words are on their way
+  in_vain,        // who waits has sent nothing: what is there already is not kept waiting
 };
 
 inline void cpu_pause() noexcept {
@@ -121,35 +127,33 @@ class Engine {
   /// Takes the lock when somebody else may be inside. Every public entry of the core holds one.
   class Guard;
 
-  /// Makes a task by calling `make()` and runs it to its end, waiting as the policy says. The guard
-  /// is released while waiting.
+  /// Makes a task by calling `make()` and runs it to its end, waiting as the policy says; `tells`:
+  /// when the host is told of the first wait. The guard is released while waiting.
   template <class Make>
-  Status run(Make make, Guard& guard) noexcept {
+  Status run(Make make, Guard& guard, Tells tells = Tells::at_first_look) noexcept {
     spins_ = policy_.spins;
-    tells_host_ = spins_ != 0 && host_.waits != nullptr;
+    tells_ = spins_ != 0 && host_.waits != nullptr ? tells : Tells::never;
     Task task = make();
     if (!task.done()) {
       task.start();
       spins_ = 0;
-      tells_host_ = false;  // whoever polls from here on may be another thread
+      tells_ = Tells::never;  // whoever polls from here on may be another thread
       if (!task.done()) wait_until([&task] { return task.done(); }, guard);
     }
     spins_ = 0;
-    tells_host_ = false;
+    tells_ = Tells::never;
     return task.result();
   }
 
   /// True when `word` has reached `value`, now or within the pauses that a blocking caller may
   /// spend. What a function asks before it makes a coroutine of itself.
   bool soon(const Word& word, std::uint64_t value) noexcept {
-    if (tells_host_) {
-      tells_host_ = false;
-      host_.waits(host_.self);
-    }
+    if (tells_ == Tells::at_first_look) tell_host();
     if (word.load(std::memory_order_acquire) >= value) {
       fabric_.look(&word, sizeof word);
       return true;
     }
+    if (tells_ == Tells::in_vain) tell_host();
     for (std::uint32_t i = spins_; i != 0; --i) {
       cpu_pause();
       if (word.load(std::memory_order_acquire) >= value) return true;
@@ -227,6 +231,10 @@ class Engine {
   std::uint64_t times_woken() const noexcept { return woken_; }
 
  private:
+  void tell_host() noexcept {
+    tells_ = Tells::never;
+    host_.waits(host_.self);
+  }
   friend class Reached;
   friend class Guard;
   friend class Background;
@@ -295,10 +303,10 @@ class Engine {
   const bool threads_;  // the application has several threads inside
   const bool virtual_time_;
   std::uint32_t spins_ = 0;  // pauses that an await may spend: policy_.spins while driving, else 0
-  bool tells_host_ = false;  // that a blocking operation is about to wait
-  Waiter waiters_;           // head of the circular list of suspended tasks
-  Word clock_{0};            // local; written only while timed_ != 0
-  std::uint32_t timed_ = 0;  // waiters on the clock
+  Tells tells_ = Tells::never;       // that a blocking operation is about to wait
+  Waiter waiters_;                   // head of the circular list of suspended tasks
+  Word clock_{0};                    // local; written only while timed_ != 0
+  std::uint32_t timed_ = 0;          // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t next_health_ns_ = 0;
   std::uint64_t next_retry_look_ns_ = 0;  // the same for worth_waiting()
