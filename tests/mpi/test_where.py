@@ -54,6 +54,7 @@ TABLES = {
 FINDINGS = {
     "root": r"the roots differ: rank \d has called MPI_Bcast no\. 2 on MPI_COMM_WORLD \(4 bytes, root \d\) at " + SITE
             + r"; rank \d MPI_Bcast no\. 2 on MPI_COMM_WORLD \(4 bytes, root \d\)",  # it may have ended: no site then
+    "started_root": r"the roots differ: rank \d has called MPI_Ibcast no\. 1 on MPI_COMM_WORLD \(4 bytes, root \d\)",
     "count": r"the numbers of bytes differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
     "operator": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 2 on MPI_COMM_WORLD",
     "again": r"the operators or types differ: rank \d has called MPI_Allreduce no\. 1 on MPI_COMM_WORLD",
@@ -197,6 +198,30 @@ def test_calls_are_compared(program, libraries, mpi, defect):
     with running(mpi, [program(mpis.MPIS[mpi], "stuck.c"), defect], settings) as job:
         job.wait_for(says(job, [FINDINGS[defect]]))
     assert len(DIFFER.findall(job.text)) == 1, job.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("defect", [defect for defect, finding in FINDINGS.items() if r"rank \d has called" in finding])
+@pytest.mark.parametrize("mpi", mpis.first(*THREE))
+def test_calls_are_compared_between_nodes(program, libraries, mpi, defect):
+    """Each rank is a node of its own, so none sees another one's record."""
+    command = on_nodes("apart", [program(mpis.MPIS[mpi], "stuck.c"), defect])
+    with running(mpi, command, {"TUTTI_CHECK": "calls", "TUTTI_STALL": "0", "TUTTI_NET": "on"}) as job:
+        job.wait_for(says(job, [FINDINGS[defect]]))
+    assert len(DIFFER.findall(job.text)) == 1, job.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+def test_nothing_is_found_between_nodes_in_correct_programs(program, libraries, placement):
+    mpi = mpis.MPIS["mpich"]
+    for words in (["stuck.c", "all", "right"], ["collectives.c", "20011"], ["communicators.c", "20"], ["persistent.c", "31"]):
+        command = on_nodes(placement, [program(mpi, words[0]), *words[1:]])
+        settings = {"TUTTI_CHECK": "calls", "TUTTI_NET": "on", "STUCK_S": "200"}
+        result = mpis.start(mpi, RANKS, command, True, settings)
+        assert result.status == 0, f"{words}: {result.text[-3000:]}"
+        assert "ended" in result.text or "passed (0 failures)" in result.text, result.text[-3000:]
+        assert not DIFFER.search(result.text), result.text[-3000:]
 
 
 @pytest.mark.mpi

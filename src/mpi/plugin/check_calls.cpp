@@ -1,44 +1,16 @@
-// TUTTI_CHECK=calls: each collective is compared with what the other ranks of the node have passed
-// to it, in their records. Nobody waits for anybody, so the program takes its course: whoever comes
-// later compares. Only who is ahead by more collectives than a record remembers is not compared
-// with.
-#include <cstdint>
-#include <string>
+#include "mpi/plugin/check_calls.hpp"
 
 #include "base/log.hpp"
+#include "mpi/plugin/check_nodes.hpp"
 #include "mpi/plugin/record.hpp"
-#include "mpi/record/roll.hpp"
 
 namespace tutti::mpi {
 namespace {
 
-/// Whether this is the first on the node to say that calls on a communicator do not match: what
-/// comes after the first of them is off by one, or garbage. False, too, when so many communicators
-/// had such calls that there is no place left.
-bool is_first_to_tell(const Records& node, std::uint64_t id) noexcept {
-  for (std::uint64_t& place : record_of(node, 0).told) {
-    std::uint64_t told = 0;
-    if (__atomic_compare_exchange_n(&place, &told, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      return true;
-    if (told == id) return false;
-  }
-  return false;
-}
-
-/// Where the other's process has it, which is not this one.
-std::string site_of(const tutti_record& record, std::uint64_t site) {
-  const std::string text =
-      roll::module_site(roll::process_here(record.processes, record.pid), site);
-  return text.empty() ? text : " at " + text;
-}
-
-void tell(const Comm& comm, const tutti_record& other, const roll::Passed& mine,
-          const roll::Passed& theirs, const std::string& what) {
-  const std::string name = comm.row->name[0] != '\0' ? comm.row->name : "a communicator";
-  const tutti_record& own = record_of(node_records(), node_records().own);
-  log(LogLevel::error, "%s: rank %d has called %s%s; rank %d %s%s", what.c_str(), own.rank,
-      roll::described(mine, name).c_str(), site_of(own, mine.site).c_str(), other.rank,
-      roll::described(theirs, name).c_str(), site_of(other, theirs.site).c_str());
+Caller caller_of(const tutti_record& record, const roll::Passed& passed) {
+  // Where this process has the other's, which is not this one.
+  const std::int32_t process = roll::process_here(record.processes, record.pid);
+  return {record.rank, passed, roll::module_site(process, passed.site)};
 }
 
 tutti_comm_row* row_of(tutti_record& record, std::uint64_t id) noexcept {
@@ -48,12 +20,17 @@ tutti_comm_row* row_of(tutti_record& record, std::uint64_t id) noexcept {
   return nullptr;
 }
 
-}  // namespace
+std::string text_of(const Caller& caller, const std::string& comm) {
+  return roll::described(caller.passed, comm) + (caller.site.empty() ? "" : " at " + caller.site);
+}
 
-void check_call(const Comm& comm, bool nonblocking, std::uint64_t number) noexcept {
+/// With what the others of the node have passed so far. Only who is ahead by more collectives than
+/// a record remembers is not compared with.
+void compare_on_node(const Comm& comm, bool nonblocking, std::uint64_t number) noexcept {
   const Records& node = node_records();
   const std::uint64_t id = comm.row->id;
   if (id == 0 || node.base == nullptr) return;
+  const tutti_record& own = record_of(node, node.own);
   // What one of two ranks stores last the other sees: before either reads.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   const roll::Passed mine = roll::read_past(*past_of(comm.row, nonblocking, number), nonblocking);
@@ -68,11 +45,41 @@ void check_call(const Comm& comm, bool nonblocking, std::uint64_t number) noexce
     try {
       const std::string what = roll::difference(mine, theirs);
       if (what.empty()) continue;
-      if (is_first_to_tell(node, id)) tell(comm, record, mine, theirs, what);
+      if (is_first_to_tell(comm))
+        tell_difference(comm, what, caller_of(own, mine), caller_of(record, theirs));
     } catch (const std::bad_alloc&) {  // the program goes on
     }
     return;
   }
+}
+
+}  // namespace
+
+bool is_first_to_tell(const Comm& comm) noexcept {
+  const Records& node = node_records();
+  const std::uint64_t id = comm.row->id;
+  if (node.base == nullptr || id == 0) return false;
+  for (std::uint64_t& place : record_of(node, 0).told) {
+    std::uint64_t told = 0;
+    if (__atomic_compare_exchange_n(&place, &told, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      return true;
+    if (told == id) return false;
+  }
+  return false;
+}
+
+void tell_difference(const Comm& comm, const std::string& what, const Caller& one,
+                     const Caller& other) {
+  const std::string name = comm.row->name[0] != '\0' ? comm.row->name : "a communicator";
+  log(LogLevel::error, "%s: rank %d has called %s; rank %d %s", what.c_str(), one.rank,
+      text_of(one, name).c_str(), other.rank, text_of(other, name).c_str());
+}
+
+void check_call(Comm& comm, bool nonblocking, std::uint64_t number) noexcept {
+  const Team* const team = nonblocking ? comm.nonblocking : comm.team;
+  if (!comm.spans || team == nullptr) return compare_on_node(comm, nonblocking, number);
+  const tutti_past& mine = *past_of(comm.row, nonblocking, number);
+  nonblocking ? begin_comparison(comm, mine) : compare_blocking(comm, mine);
 }
 
 }  // namespace tutti::mpi

@@ -32,7 +32,8 @@ struct Comm {
   // on one rank and after it on another).
   Team* nonblocking = nullptr;
   Served serves_blocking = Served::unknown, serves_nonblocking = Served::unknown;
-  MPI_Comm handle{};  // null while it is a copy that nobody has used
+  bool spans = false;  // with a team: its members do not all share memory. The same on all of them
+  MPI_Comm handle{};   // null while it is a copy that nobody has used
   int rank = 0;
   int size = 0;
   // Of its topology; read with the first collective between neighbours (neighbours_of).

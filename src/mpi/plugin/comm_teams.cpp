@@ -19,9 +19,12 @@ bool all_reachable(const std::vector<std::int32_t>& members) {
 }
 
 // The members, where tutti could serve them: the same answer on all of them.
-bool find_members(const Comm& comm, std::vector<std::int32_t>* members) {
-  return state.job && !comm.foreign && comm.size > 1 &&
-         world_ranks(comm.handle, comm.size, members) && all_reachable(*members);
+bool find_members(Comm& comm, std::vector<std::int32_t>* members) {
+  if (!state.job || comm.foreign || comm.size <= 1 ||
+      !world_ranks(comm.handle, comm.size, members) || !all_reachable(*members))
+    return false;
+  comm.spans = !state.job->shares_memory(members->data(), comm.size);
+  return true;
 }
 
 Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, bool blocking,
@@ -52,7 +55,7 @@ bool all_members(const Comm& comm, bool mine) {
 Status create_everywhere(const Comm& comm, const std::vector<std::int32_t>& members, Team** team) {
   Status status = create_team(comm, members, true, team);
   bool served = status.ok();
-  if (!state.job->shares_memory(members.data(), comm.size)) {
+  if (comm.spans) {
     served = all_members(comm, served);
   } else if (served) {
     status = state.job->meet(**team);

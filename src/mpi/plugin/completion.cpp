@@ -159,6 +159,8 @@ class Outcomes {
 
 // One round of waiting for anything to happen.
 void relax(std::uint32_t* round) {
+  if (comparing()) [[unlikely]]
+    look_at_comparisons();
   state.job->relax((*round)++);
   pump_host();
 }
@@ -167,6 +169,7 @@ void wait_for(Request& request) {
   if (!request.started || request.at_once) return;
   if (request.transfer != nullptr) return wait_for_message(request);
   note_wait(request);
+  for (std::uint32_t round = 0; comparing() && !is_complete(request);) relax(&round);
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()
 }
 
@@ -187,6 +190,8 @@ void progress_own() {
 // Whether an own request is over. Progresses both engines when it is not: programs poll.
 bool look(MPI_Request handle) {
   const Request& request = *request_of(handle);
+  if (comparing()) [[unlikely]]
+    look_at_comparisons();
   if (is_complete(request)) return true;
   state.job->progress();
   pump_host();

@@ -5,6 +5,7 @@
 #include "coll/call.hpp"
 #include "mpi/plugin/args.hpp"
 #include "mpi/plugin/call_site.hpp"
+#include "mpi/plugin/check_calls.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -31,9 +32,6 @@ void leave_record() noexcept;
 /// Gives a communicator a row when its first collective begins, if there is one left: what it is
 /// called, and who its members are. Local. Asked again it does nothing.
 void add_row(Comm& comm) noexcept;
-/// Compares what this rank has passed to a collective with what other ranks of the node have passed
-/// to it so far, and says where that differs (TUTTI_CHECK=calls). Whoever comes last sees all.
-void check_call(const Comm& comm, bool nonblocking, std::uint64_t number) noexcept;
 /// Gives it back.
 void remove_row(Comm& comm) noexcept;
 
@@ -92,13 +90,16 @@ void note_begin(const Args& args, Comm& comm) noexcept {
 
 /// All that is known of it. Compares it with what the others have passed, where that is wanted.
 template <class Args>
-void note_known(const Args& args, const Comm& comm, std::uint64_t bytes,
+void note_known(const Args& args, Comm& comm, std::uint64_t bytes,
                 const Reduction* reduction) noexcept {
   const std::uint64_t number = comm.row->number;
   tutti_past* const past = past_of(comm.row, false, number);
   tutti_forget_event(lane_here());
   write_past(past, number, past->site, bytes, with_root(args, what_of(Args::kColl, reduction)));
-  if (state.settings.check == Check::calls) check_call(comm, false, number);
+  if (state.settings.check == Check::calls) {
+    check_call(comm, false, number);
+    tutti_forget_event(lane_here());  // of waiting for that
+  }
 }
 
 /// What it was run by, once that is known.

@@ -189,6 +189,7 @@ void drain(const Comm* comm) noexcept {
       busy |= (comm == nullptr || request->comm == comm) && !is_complete(*request);
     });
     if (!busy) break;
+    look_at_comparisons();
     state.job->relax(round);
     state.job->progress();
   }
@@ -205,6 +206,7 @@ void destroy_requests() noexcept {
   });
   conclude_messages();
   drain(nullptr);
+  end_comparisons();
   for_each_request([](Request* request) { free_request(request); });
 }
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/core.hpp"
+#include "mpi/plugin/check_nodes.hpp"
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/packed.hpp"
 #include "mpi/plugin/plan.hpp"
@@ -85,7 +86,10 @@ Request* request_of_fortran(int index) noexcept;
 /// True when the operation is over or was never started.
 inline bool is_complete(const Request& request) noexcept {
   if (!request.started || request.at_once) return true;
-  if (request.operation != nullptr) return !active(*request.operation);
+  if (request.operation != nullptr) {
+    if (active(*request.operation)) return false;
+    return !comparing() || !being_compared(*request.comm, request.number);
+  }
   return !request.transfer->active() && (request.sending == nullptr || !request.sending->active());
 }
 

@@ -33,6 +33,14 @@ static void root(void) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The same of a broadcast that is only started. */
+static void started_root(void) {
+  int value = rank, of = !right && rank == 1 ? 1 : 0;
+  MPI_Request request;
+  MPI_Ibcast(&value, 1, MPI_INT, of, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 /* One rank has more to say than the others. */
 static void count(void) {
   static double values[200000], sums[200000];
@@ -274,7 +282,8 @@ static void busy(void) {
 static const struct {
   const char* name;
   void (*function)(void);
-} defects[] = {{"missing", missing}, {"root", root}, {"count", count},
+} defects[] = {{"missing", missing}, {"root", root}, {"started_root", started_root},
+               {"count", count},
                {"operator", operator},
                 {"order", order},
                 {"function", function},
