@@ -139,11 +139,19 @@ def list_ctests(build: Path) -> list[tuple[str, set[str]]]:
     return tests
 
 
-def run_ctests(suite: str, build: Path, without: str | None, environment: dict[str, str]) -> Outcome:
-    """Every test of a build tree, one after the other: they use all cores themselves. Those that mostly
-    sleep (label `waits`) run beside the others. Programs made with GoogleTest are counted case by case."""
+def run_ctests(suite: str, build: Path, without: dict[str, str], environment: dict[str, str]) -> Outcome:
+    """Every test of a build tree but those of some labels (and why), one after the other: they use all cores
+    themselves. Those that mostly sleep (label `waits`) run beside the others. Programs made with GoogleTest are
+    counted case by case."""
     outcomes: list[Outcome] = []
-    tests = [(name, labels) for name, labels in list_ctests(build) if without not in labels]
+    total = Outcome()
+    tests = []
+    for name, labels in list_ctests(build):
+        reasons = [why for label, why in without.items() if label in labels]
+        if reasons:
+            total.skips.append((f"{suite}: {name}", reasons[0]))
+        else:
+            tests.append((name, labels))
     busy = [name for name, labels in tests if "waits" not in labels]
     waiting = [name for name, labels in tests if "waits" in labels]
 
@@ -155,7 +163,6 @@ def run_ctests(suite: str, build: Path, without: str | None, environment: dict[s
     beside.start()
     run_each(busy)
     beside.join()
-    total = Outcome()
     for outcome in outcomes:
         total.add(outcome)
     if not tests:
@@ -201,7 +208,8 @@ def _outcome_of(suite: str, name: str, results: Path, problem: str | None) -> Ou
 
 def core_suite(quick: bool) -> Outcome:
     """The C++ tests, as released."""
-    return run_ctests("core", BUILD / "release", "slow" if quick else None, {"TEST_LEVEL": "0"} if quick else {})
+    without, environment = ({"slow": "takes long"}, {"TEST_LEVEL": "0"}) if quick else ({}, {})
+    return run_ctests("core", BUILD / "release", without, environment)
 
 
 def sanitizer_suite(preset: str) -> Outcome:
@@ -215,7 +223,10 @@ def sanitizer_suite(preset: str) -> Outcome:
     except StepFailed as failure:
         say(str(failure))
         return Outcome(failures=[f"{preset}: it does not build"])
-    return run_ctests(preset, build, "unsanitized", SANITIZER_OPTIONS[preset])
+    without = {"unsanitized": "links an MPI, which is not sanitized"}
+    if preset == "tsan":
+        without["one_thread"] = "all ranks are simulated by one thread"
+    return run_ctests(preset, build, without, SANITIZER_OPTIONS[preset])
 
 
 def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str) -> Outcome:
