@@ -191,7 +191,8 @@ void remove_row(Comm& comm) noexcept {
   if (comm.row == &comm.own_row) return;
   if (state.report) count_all_calls();  // while it is known whose they were
   const std::lock_guard lock(rows);
-  TUTTI_SET(comm.row->id, 0);
+  // What the rank has done to its end, others compare with when they come to it.
+  if (!kept.own->finalizing) TUTTI_SET(comm.row->id, 0);
   __atomic_thread_fence(__ATOMIC_RELEASE);  // before it is another one's
   comm.row = &comm.own_row;
 }
