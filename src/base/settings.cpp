@@ -69,7 +69,7 @@ constexpr std::array kRows = {
     Row{"DEADLINE", &Settings::deadline_s, Scope::any,
         "seconds after which a wait fails and names the missing rank; 0: never", 0, 1e9},
     Row{"STALL", &Settings::stall_s, Scope::any,
-        "seconds in one call after which tutti prints what each rank of the node is doing; the "
+        "seconds in one call after which tutti prints what each rank is doing; the "
         "job goes on; 0: never",
         0, 1e9},
     Row{"RECORDER", &Settings::recorder, Scope::any,
@@ -143,7 +143,7 @@ constexpr std::array kRows = {
     Row{"FAULT", &Settings::fault, Scope::any, "faults to inject: see src/fabric/wrap/fault.hpp"},
     Row{"TRACE", &Settings::trace, Scope::any, "path of a trace of the fabric's operations"},
     Row{"CHECK", &Settings::check, Scope::equal,
-        "calls: report ranks of a node that pass different things to one collective, and buffers "
+        "calls: report ranks that pass different things to one collective, and buffers "
         "that change while a call is pending; 1: check the fabric contract at run time"},
 };
 constexpr std::size_t kRowCount = kRows.size();

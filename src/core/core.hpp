@@ -128,6 +128,8 @@ struct ProcessorCounts {
 struct Place {
   std::int32_t nodes = 0;  // that collectives run between; 0: only within each of them
   std::string network;     // its name, where there are several
+  /// This rank's address there, a sockaddr where it is one of IP's; not the same on all ranks.
+  std::vector<std::byte> address;
 };
 
 /// One process (or thread rank) of a parallel job: fabric, engine, teams. Create one per rank.
@@ -145,7 +147,7 @@ class Job {
   virtual bool reachable(std::int32_t job_rank) const noexcept = 0;
   /// The process of a rank, by the number that it has there itself.
   virtual std::int32_t process(std::int32_t job_rank) const noexcept = 0;
-  /// The same on all ranks.
+  /// The same on all ranks, but for the address.
   virtual const Place& place() const noexcept = 0;
   /// TUTTI_FIXED_ORDER=exact: whoever makes a Reduction passes it through make_exact().
   virtual bool sums_exactly() const noexcept = 0;

@@ -51,7 +51,8 @@ Status connect_nodes(Bootstrap& bootstrap, const Settings& settings,
   const Status status =
       nodes::NodesFabric::connect(bootstrap, settings, &shm, std::move(network), &nodes, &message);
   if (status.ok()) {
-    *place = {nodes->nodes(), nodes->network().name()};
+    const NetworkAddress& own = nodes->network().address();
+    *place = {nodes->nodes(), nodes->network().name(), {own.data, own.data + own.bytes}};
     const Status multicast = connect_multicast(bootstrap, settings, *nodes, &message);
     if (!multicast.ok() && settings.multicast == Switch::on) {
       log(LogLevel::error, "TUTTI_MULTICAST=on, but there is no multicast: %s", message.c_str());

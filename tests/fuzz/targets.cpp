@@ -17,6 +17,8 @@
 #include "fabric/shm/shm.hpp"
 #include "fabric/sim/network.hpp"
 #include "fabric/wrap/fault.hpp"
+#include "mpi/generated/function_index.h"
+#include "mpi/record/node_roll.hpp"
 #include "offload/mapping.hpp"
 #include "offload/wire.hpp"
 #include "p2p/peer.hpp"
@@ -320,6 +322,44 @@ void run_profile(const Bytes& input) {
 
 }  // namespace
 
+// ---- the stall report of several nodes
+
+/// Two ranks in a collective.
+std::vector<std::byte> packed_node() {
+  static tutti_record record;
+  record.magic = TUTTI_RECORD_MAGIC;
+  record.signature = TUTTI_MPI_TABLE_SIGNATURE;
+  record.size = 4;
+  record.pid = getpid();
+  record.lanes[0].count = record.lanes[0].detail_count = 1;
+  record.lanes[0].detail =
+      offsetof(tutti_record, comms) + offsetof(tutti_comm_row, past) + sizeof(tutti_past);
+  record.comms[0].id = record.comms[0].stride = 1;
+  record.comms[0].size = 4;
+  record.comms[0].past[1] = {1, 0, 8, 0};
+  return roll::pack_node({&record, &record}, 1);
+}
+
+/// A node's ranks are too long to be made at random: the input says how much of them comes, and
+/// which bytes are others (two bytes: a place; one: what is there).
+void run_node(const Bytes& input) {
+  static const std::vector<std::byte> whole = packed_node();
+  std::vector<std::byte> packed = whole;
+  const std::size_t scale = packed.size() / 65536 + 1;
+  if (!input.empty() && input[0] < 16) packed.resize(packed.size() * input[0] / 16);
+  for (std::size_t i = 1; i + 3 <= input.size() && !packed.empty(); i += 3) {
+    const std::size_t place = (input[i] | static_cast<std::size_t>(input[i + 1]) << 8) * scale;
+    packed[place % packed.size()] = static_cast<std::byte>(input[i + 2]);
+  }
+  roll::NodeRoll node;
+  if (!roll::unpack_node(packed, 2, &node)) return;
+  const auto site = [&node](const roll::RankSeen& rank, std::uint64_t address) {
+    return node.site(rank, address);
+  };
+  const std::string text = roll::text_of(roll::call_roll(node.ranks, site), 4, 2);
+  touch(text.data(), text.size());
+}
+
 const std::vector<Target> kTargets = {
     {"packet", run_packet, packets},
     {"trailer", run_trailer, trailers},
@@ -332,6 +372,7 @@ const std::vector<Target> kTargets = {
     {"settings", run_settings, nothing},
     {"choices", run_choices, choices},
     {"algorithms", run_algorithms, nothing},
+    {"node", run_node, nothing},
 };
 
 }  // namespace tutti::fuzz

@@ -113,6 +113,15 @@ def test_defects_are_named(mpi, tmp_path, defect):
 
 
 @pytest.mark.timeout(200)
+def test_the_first_node_tells_of_a_stall_of_all(mpi, tmp_path):
+    with Lab(RANKS, latency="100us") as lab:
+        job = Stuck(lab, mpi, tmp_path, ["missing"], TUTTI_STALL="2")
+        text = job.expect(DEFECTS["missing"], job.said)
+        assert "of this node" not in text
+        job.end()
+
+
+@pytest.mark.timeout(200)
 def test_nothing_is_found_in_correct_programs(mpi, tmp_path):
     with Lab(RANKS, latency="100us") as lab:
         job = Stuck(lab, mpi, tmp_path, ["all", "right"], STUCK_STAY="1")

@@ -181,11 +181,24 @@ def test_however_short_a_stall_is_nobody_polls(program, libraries):
 
 
 @pytest.mark.mpi
-def test_each_node_tells_of_its_own_ranks(program, libraries):
-    command = on_nodes("pairs", [program(mpis.MPIS["mpich"], "stuck.c"), "missing"])
-    expected = [r"what the ranks of this node are doing", r"ranks 0, 1 \(2 of 4\): in MPI_Allreduce no\. 12",
-                r"rank 3: in MPI_Allreduce no\. 12", r"rank 2: in MPI_Recv from 0",
-                r"all members that are seen here have come, 2 others are not seen"]
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+@pytest.mark.parametrize("mpi", mpis.first(*THREE))
+def test_one_node_tells_of_the_ranks_of_all(program, libraries, mpi, placement):
+    command = on_nodes(placement, [program(mpis.MPIS[mpi], "stuck.c"), "missing"])
+    head = r"^.*tutti: a call has lasted for (\d+) s; what the ranks are doing"
+    with running(mpi, command, {"TUTTI_STALL": "2", "TUTTI_NET": "on"}) as job:
+        job.wait_for(says(job, [head, *TABLES["missing"]]))
+        job.wait_for(lambda: len(re.findall(head, job.text, re.MULTILINE)) > 1)
+    assert "of this node" not in job.text
+    ages = [int(age) for age in re.findall(head, job.text, re.MULTILINE)]
+    assert all(2 * earlier <= later + 1 for earlier, later in zip(ages, ages[1:], strict=False)), job.text
+
+
+@pytest.mark.mpi
+def test_each_node_tells_of_its_own_ranks_where_the_first_has_left(program, libraries):
+    command = on_nodes("pairs", [program(mpis.MPIS["mpich"], "stuck.c"), "first_leaves"])
+    expected = [r"what the ranks of this node are doing", r"ranks 2, 3 \(2 of 4\): in MPI_Recv from 0 \(tag 8\)",
+                r"rank 0: in MPI_Finalize", r"rank 1: in MPI_Recv from 0 \(tag 8\)"]
     with running("mpich", command, {"TUTTI_STALL": "1", "TUTTI_NET": "on"}) as job:
         job.wait_for(says(job, expected))
 

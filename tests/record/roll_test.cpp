@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mpi/generated/function_index.h"
+#include "mpi/record/node_roll.hpp"
 
 namespace {
 
@@ -258,6 +259,36 @@ TEST_F(RollTest, ReadsCopiesOfRecords) {
   EXPECT_FALSE(seen.calls[0].moved);
   first.magic = 0;
   EXPECT_FALSE(tutti::roll::read_copies(first, second, &seen));
+}
+
+/// As another node's ranks are seen in a stall report: by a clock that shows something else.
+TEST_F(RollTest, UnpacksWhatANodeHasPacked) {
+  for (int rank = 0; rank < 3; ++rank) barrier(rank);
+  const auto own = reinterpret_cast<std::uint64_t>(&tutti::roll::pack_node);
+  tutti_lane& lane = of(1).lanes[0];
+  lane.site = own;
+  lane.since_ns = 40 * kSecond;
+  lane.since_count = lane.count;
+  const std::vector<std::byte> packed =
+      tutti::roll::pack_node({&of(0), &of(1), &of(2)}, 100 * kSecond);
+  tutti::roll::NodeRoll node;
+  ASSERT_TRUE(tutti::roll::unpack_node(packed, 1000 * kSecond, &node));
+  ASSERT_EQ(node.ranks.size(), 3u);
+  EXPECT_EQ(node.ranks[1].calls[0].since_ns, 940 * kSecond);
+  EXPECT_EQ(node.site(node.ranks[1], own), tutti::roll::module_site(getpid(), own));
+  EXPECT_NE(node.site(node.ranks[1], own), "");
+  EXPECT_EQ(node.site(node.ranks[2], own), "");  // it has called from elsewhere
+
+  const Roll roll = tutti::roll::call_roll(
+      node.ranks,
+      [&node](const RankSeen& rank, std::uint64_t site) { return node.site(rank, site); });
+  EXPECT_NE(tutti::roll::text_of(roll, 4, 1000 * kSecond).find("MPI_Barrier no. 1"),
+            std::string::npos);
+
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{10}, packed.size() - 1}) {
+    const std::vector<std::byte> cut(packed.begin(), packed.begin() + static_cast<long>(bytes));
+    EXPECT_FALSE(tutti::roll::unpack_node(cut, 0, &node)) << bytes;
+  }
 }
 
 /// What is overwritten while it is copied is left out, and nothing of two calls is mixed.

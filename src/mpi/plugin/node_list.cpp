@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "mpi/plugin/comm.hpp"
+#include "mpi/plugin/state.hpp"
 #include "mpi/record/roll.hpp"
 
 namespace tutti::mpi {
@@ -30,8 +31,10 @@ std::vector<std::string> machines_of(const std::vector<Introduced>& ranks) {
 
 }  // namespace
 
-Introduced introduce_record() noexcept {
+Introduced introduce_record(const Listener& listener) noexcept {
   Introduced own{};
+  own.listener = listener;
+  if (state.rank == 0 && !draw_secret(&own.secret).ok()) own.secret = {};
   if (getrandom(&own.number, sizeof own.number, GRND_NONBLOCK) != sizeof own.number)
     own.number = mix(static_cast<std::uint64_t>(getpid()) ^ roll::started_of(getpid()) << 32);
   gethostname(own.machine, sizeof own.machine - 1);

@@ -36,8 +36,8 @@ std::mutex rows;  // which of them are taken
 /// Of all ranks. Their first one's number is the job's, equal for its ranks and no other's. (The
 /// numbers of its processes would do, but for containers, in which they are the same again and
 /// again.)
-std::vector<Introduced> introduce_ranks() {
-  const Introduced own = introduce_record();
+std::vector<Introduced> introduce_ranks(const Listener& listener) {
+  const Introduced own = introduce_record(listener);
   std::vector<Introduced> ranks(static_cast<std::size_t>(state.size));
   native.Allgather(&own, sizeof own, MPI_BYTE, ranks.data(), sizeof own, MPI_BYTE, world_handle);
   return ranks;
@@ -96,9 +96,9 @@ void fill_row(const Comm& comm, const std::vector<std::int32_t>& members, tutti_
 
 void begin_record(const tutti_preload& preload) {
   if (!state.job) return;
-  const std::vector<Introduced> ranks = introduce_ranks();
-  const std::uint64_t job = ranks.front().number;
   kept.node = state.job->take_records();
+  const std::vector<Introduced> ranks = introduce_ranks(listen_for_stalls(kept.node));
+  const std::uint64_t job = ranks.front().number;
   if (kept.node.base == nullptr) {
     log(LogLevel::warn, "no record of calls is kept: the shared segment cannot be mapped again");
     return;
@@ -122,7 +122,7 @@ void begin_record(const tutti_preload& preload) {
   state.record = &own;
   kept.keep(&own, &write_recorders, state.report ? &count_calls : nullptr);
   if (kept.node.own == 0) hold_node_list(job, ranks);
-  begin_watch(kept.node);
+  begin_watch(kept.node, ranks);
 }
 
 void note_finalize() noexcept {

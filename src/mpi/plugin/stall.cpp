@@ -1,23 +1,26 @@
 #include "mpi/plugin/stall.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/recorder.hpp"
+#include "mpi/plugin/roll_call.hpp"
 #include "mpi/plugin/state.hpp"
-#include "mpi/record/roll.hpp"
+#include "mpi/record/node_roll.hpp"
 
 namespace tutti::mpi {
 namespace {
@@ -33,11 +36,45 @@ std::uint64_t clock_ns() noexcept {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// The lanes of all ranks, and since when each has been in the call that it is in.
+/// Who polls for the end of the watch, and for other nodes.
+class Alarm {
+ public:
+  ~Alarm() {
+    if (event_ >= 0) close(event_);
+  }
+  bool open() noexcept { return (event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0; }
+  void ring() noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!write(event_, &one, sizeof one));
+  }
+
+  enum class Heard : std::uint8_t { nothing, other, end };
+  /// Sleeps until then, unless it is rung, or there is input on `other` (-1: there is none).
+  Heard sleep(std::uint64_t until_ns, int other) noexcept {
+    for (;;) {
+      const std::uint64_t now = clock_ns();
+      if (now >= until_ns) return Heard::nothing;
+      pollfd entries[] = {{event_, POLLIN, 0}, {other, POLLIN, 0}};
+      const std::uint64_t left = until_ns - now;
+      const timespec time{static_cast<time_t>(left / 1'000'000'000),
+                          static_cast<long>(left % 1'000'000'000)};
+      if (ppoll(entries, 2, &time, nullptr) <= 0) continue;
+      return entries[0].revents != 0 ? Heard::end : Heard::other;
+    }
+  }
+
+ private:
+  int event_ = -1;
+};
+
+/// The lanes of all ranks of the node, and since when each has been in the call that it is in.
 class Watch {
  public:
-  Watch(const Records& node, double stall_s) noexcept
-      : node_(node), stall_ns_(static_cast<std::uint64_t>(stall_s * 1e9)), next_ns_(stall_ns_) {}
+  Watch(const Records& node, double stall_s, std::unique_ptr<RollCall> others) noexcept
+      : node_(node),
+        others_(std::move(others)),
+        stall_ns_(static_cast<std::uint64_t>(stall_s * 1e9)),
+        next_ns_(stall_ns_) {}
   bool start() noexcept;
   void stop() noexcept;
 
@@ -49,21 +86,28 @@ class Watch {
 
   static void* entry(void* self) noexcept;
   void run();
-  bool pause();
+  void hear();
+  std::vector<std::byte> pack() const;
+  std::uint64_t oldest_call(std::uint64_t now);
   void look(std::uint64_t now);
   bool has_the_word() const;
-  void report(std::uint64_t now, std::uint64_t longest) const;
+  bool is_reported(std::uint64_t now, std::uint64_t age) const noexcept;
+  bool others_tell(std::uint64_t now, std::uint64_t age);
+  roll::NodeRoll read_node() const;
+  void add_others(roll::NodeRoll* roll, std::uint64_t now);
+  void report(std::uint64_t now, std::uint64_t longest);
+  std::vector<const tutti_record*> records() const;
   const tutti_record& record(int local) const noexcept { return record_of(node_, local); }
 
   const Records node_;
+  const std::unique_ptr<RollCall> others_;  // nullptr: the node's last rank watches
   const std::uint64_t stall_ns_;
-  std::vector<Seen> seen_;   // by rank of the node and lane
-  std::uint64_t next_ns_;    // how long a call must have lasted for the next report
-  std::uint64_t stuck_ = 0;  // since when the oldest call of the last report has lasted
+  std::vector<Seen> seen_;         // by rank of the node and lane
+  std::uint64_t next_ns_;          // how long a call must have lasted for the next report
+  std::uint64_t stuck_ = 0;        // since when the oldest call of the last report has lasted
+  std::uint64_t reported_ns_ = 0;  // when this node last reported
   pthread_t thread_{};
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t stopped_{};
-  bool stop_ = false;  // guarded by mutex_
+  Alarm alarm_;
 };
 
 bool Watch::start() noexcept {
@@ -72,10 +116,7 @@ bool Watch::start() noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&stopped_, &monotonic);
+  if (!alarm_.open()) return false;
   // Signals belong to the program's threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -86,10 +127,7 @@ bool Watch::start() noexcept {
 }
 
 void Watch::stop() noexcept {
-  pthread_mutex_lock(&mutex_);
-  stop_ = true;
-  pthread_cond_signal(&stopped_);
-  pthread_mutex_unlock(&mutex_);
+  alarm_.ring();
   pthread_join(thread_, nullptr);
 }
 
@@ -104,28 +142,46 @@ void* Watch::entry(void* self) noexcept {
   return nullptr;
 }
 
+/// Looks again and again, and sleeps in between, but for what other nodes ask.
 void Watch::run() {
-  while (pause()) look(clock_ns());
-}
-
-/// Sleeps until the next look. False when there is to be none.
-bool Watch::pause() {
   const double stall = static_cast<double>(stall_ns_) / 1e9;
-  const double seconds = std::clamp(stall / kLooksPerStall, kShortestPause, kLongestPause);
-  const std::uint64_t until = clock_ns() + static_cast<std::uint64_t>(seconds * 1e9);
-  const timespec deadline{static_cast<time_t>(until / 1'000'000'000),
-                          static_cast<long>(until % 1'000'000'000)};
-  pthread_mutex_lock(&mutex_);
-  int code = 0;
-  while (!stop_ && code != ETIMEDOUT) code = pthread_cond_timedwait(&stopped_, &mutex_, &deadline);
-  const bool on = !stop_;
-  pthread_mutex_unlock(&mutex_);
-  return on;
+  const auto pause = static_cast<std::uint64_t>(
+      std::clamp(stall / kLooksPerStall, kShortestPause, kLongestPause) * 1e9);
+  for (std::uint64_t next = clock_ns() + pause;;) {
+    switch (alarm_.sleep(next, others_ ? others_->descriptor() : -1)) {
+      case Alarm::Heard::end:
+        return;
+      case Alarm::Heard::other:
+        hear();
+        break;
+      case Alarm::Heard::nothing:
+        look(clock_ns());
+        next = clock_ns() + pause;
+    }
+  }
 }
 
-/// Reads one word of each lane, and reports when a call has lasted long enough: after the set time,
-/// then after twice that, and so on, as long as the same call is the oldest.
-void Watch::look(std::uint64_t now) {
+/// Another node asks what the ranks of this one are doing, or tells of a stall.
+void Watch::hear() {
+  const std::uint64_t age = others_->answer([this] {
+    std::vector<std::byte> packed = pack();
+    write_recorders();
+    return packed;
+  });
+  const std::uint64_t now = clock_ns();
+  if (age != 0 && !is_reported(now, age)) report(now, age);
+}
+
+std::vector<const tutti_record*> Watch::records() const {
+  std::vector<const tutti_record*> all;
+  for (int local = 0; local < node_.ranks; ++local) all.push_back(&record(local));
+  return all;
+}
+
+std::vector<std::byte> Watch::pack() const { return roll::pack_node(records(), clock_ns()); }
+
+/// Since when the call that has lasted longest has. Reads one word of each lane.
+std::uint64_t Watch::oldest_call(std::uint64_t now) {
   std::uint64_t oldest = now;
   for (int local = 0; local < node_.ranks; ++local) {
     for (int i = 0; i < TUTTI_RECORD_LANES; ++i) {
@@ -136,13 +192,20 @@ void Watch::look(std::uint64_t now) {
         oldest = std::min(oldest, seen.since_ns);
     }
   }
+  return oldest;
+}
+
+/// Reports when a call has lasted long enough: after the set time, then after twice that, and so
+/// on, as long as the same call is the oldest.
+void Watch::look(std::uint64_t now) {
+  const std::uint64_t oldest = oldest_call(now);
   if (oldest != stuck_) {
     stuck_ = oldest;
     next_ns_ = stall_ns_;
   }
   if (now - oldest < next_ns_ || !has_the_word()) return;
-  report(now, now - oldest);
   next_ns_ = 2 * (now - oldest);
+  if (!others_tell(now, now - oldest)) report(now, now - oldest);
 }
 
 /// The first rank of the node has, until it leaves the job or ends.
@@ -152,32 +215,94 @@ bool Watch::has_the_word() const {
   return !roll::read_record(record(0), &first) || first.finalizing || first.process == 'X';
 }
 
-void Watch::report(std::uint64_t now, std::uint64_t longest) const {
-  std::vector<const tutti_record*> records;
-  for (int local = 0; local < node_.ranks; ++local) records.push_back(&record(local));
-  const std::vector<roll::RankSeen> ranks = roll::read_records(records);
-  if (ranks.empty()) return;
+/// All nodes that wait for one notice it, each by its own clock; a report of a call that lasts for
+/// `age` is repeated when that has doubled.
+bool Watch::is_reported(std::uint64_t now, std::uint64_t age) const noexcept {
+  return reported_ns_ != 0 && now - reported_ns_ < age / 5 * 2;
+}
+
+/// Whether what is to be said of this stall is said elsewhere, or has been here.
+bool Watch::others_tell(std::uint64_t now, std::uint64_t age) {
+  if (!others_ || others_->descriptor() < 0) return false;
+  return others_->is_first() ? is_reported(now, age) : others_->tell_first(age);
+}
+
+roll::NodeRoll Watch::read_node() const {
+  roll::NodeRoll node;
+  // As others are read: what can be said of a rank does not depend on where it is.
+  if (!roll::unpack_node(pack(), clock_ns(), &node)) node = {};
+  return node;
+}
+
+void Watch::add_others(roll::NodeRoll* all, std::uint64_t now) {
+  if (!others_ || !others_->is_first()) return;
+  for (const std::vector<std::byte>& packed : others_->ask_others()) {
+    roll::NodeRoll node;
+    if (roll::unpack_node(packed, now, &node)) all->add(std::move(node));
+  }
+}
+
+std::uint64_t longest_of(const std::vector<roll::RankSeen>& ranks, std::uint64_t now) noexcept {
+  std::uint64_t longest = 0;
+  for (const roll::RankSeen& rank : ranks) {
+    for (const roll::CallSeen& call : rank.calls) {
+      if (call.inside && !rank.finalizing && call.since_ns != 0 && call.since_ns < now)
+        longest = std::max(longest, now - call.since_ns);
+    }
+  }
+  return longest;
+}
+
+void Watch::report(std::uint64_t now, std::uint64_t longest) {
+  reported_ns_ = now;
+  roll::NodeRoll all = read_node();
+  add_others(&all, clock_ns());
+  if (all.ranks.empty()) return;
+  longest = std::max(longest, longest_of(all.ranks, now));
+  const auto seen = static_cast<std::int32_t>(all.ranks.size());
+  const char* const whose = seen == state.size    ? "the ranks"
+                            : seen <= node_.ranks ? "the ranks of this node"
+                                                  : "those ranks that can be seen";
   char head[200];
-  std::snprintf(
-      head, sizeof head,
-      "tutti: a call has lasted for %.0f s; what the ranks%s are doing (TUTTI_STALL=0: do "
-      "not say):\n",
-      static_cast<double>(longest) / 1e9, node_.ranks < state.size ? " of this node" : "");
-  const roll::Roll roll = roll::call_roll(ranks, roll::site_in_rank);
+  std::snprintf(head, sizeof head,
+                "tutti: a call has lasted for %.0f s; what %s are doing (TUTTI_STALL=0: do not "
+                "say):\n",
+                static_cast<double>(longest) / 1e9, whose);
+  const roll::Roll roll = roll::call_roll(
+      all.ranks,
+      [&all](const roll::RankSeen& rank, std::uint64_t site) { return all.site(rank, site); });
   const std::string text = head + roll::text_of(roll, state.size, now);
   // In one piece, so that no other output comes in between.
   static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
   write_recorders();
 }
 
-Watch* watch = nullptr;  // written by the threads of MPI_Init and MPI_Finalize
+Watch* watch = nullptr;               // written by the threads of MPI_Init and MPI_Finalize
+std::unique_ptr<RollCall> roll_call;  // between the two calls below; likewise
 
 }  // namespace
 
-void begin_watch(const Records& node) {
+Listener listen_for_stalls(const Records& node) noexcept {
+  if (state.settings.stall_s <= 0 || state.job->place().nodes < 2 || node.base == nullptr ||
+      node.own != 0)
+    return {};
+  roll_call.reset(new (std::nothrow) RollCall);
+  if (!roll_call) return {};
+  roll_call->open(state.job->place().address);
+  return roll_call->own();
+}
+
+void begin_watch(const Records& node, const std::vector<Introduced>& ranks) {
   const bool watches = node.own == 0 || node.own == node.ranks - 1;
   if (!watches || state.settings.stall_s <= 0) return;
-  auto* const made = new (std::nothrow) Watch(node, state.settings.stall_s);
+  if (roll_call) {
+    std::vector<Listener> all;
+    for (const Introduced& rank : ranks) {
+      if (rank.listener.address.sin6_family != 0) all.push_back(rank.listener);
+    }
+    roll_call->meet(std::move(all), ranks.front().secret);
+  }
+  auto* const made = new (std::nothrow) Watch(node, state.settings.stall_s, std::move(roll_call));
   if (made != nullptr && made->start()) {
     watch = made;
     return;
