@@ -2004,6 +2004,28 @@ EXPORT int MPI_Win_test(handle win, void* flag) {
 }
 EXPORT type_Win_test PMPI_Win_test __attribute__((alias("MPI_Win_test")));
 
+typedef int type_Op_free(void*);
+static __attribute__((noinline, cold)) int choose_Op_free(void* op, void* caller) {
+  return ((type_Op_free*)tutti_choose(TUTTI_MPI_Op_free, caller))(op);
+}
+EXPORT int MPI_Op_free(void* op) {
+  void* target = TARGET(TUTTI_MPI_Op_free);
+  if (LIKELY(target != NULL)) return ((type_Op_free*)target)(op);
+  return choose_Op_free(op, CALLER);
+}
+EXPORT type_Op_free PMPI_Op_free __attribute__((alias("MPI_Op_free")));
+
+typedef int type_Type_free(void*);
+static __attribute__((noinline, cold)) int choose_Type_free(void* type, void* caller) {
+  return ((type_Type_free*)tutti_choose(TUTTI_MPI_Type_free, caller))(type);
+}
+EXPORT int MPI_Type_free(void* type) {
+  void* target = TARGET(TUTTI_MPI_Type_free);
+  if (LIKELY(target != NULL)) return ((type_Type_free*)target)(type);
+  return choose_Type_free(type, CALLER);
+}
+EXPORT type_Type_free PMPI_Type_free __attribute__((alias("MPI_Type_free")));
+
 typedef int type_Send(const void*, int, handle, int, int, handle);
 static __attribute__((noinline, cold)) int choose_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm, void* caller) {
   return ((type_Send*)tutti_choose(TUTTI_MPI_Send, caller))(buf, count, datatype, dest, tag, comm);

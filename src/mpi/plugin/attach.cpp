@@ -16,6 +16,7 @@
 #include "mpi/plugin/datatype.hpp"
 #include "mpi/plugin/ending.hpp"
 #include "mpi/plugin/exported.hpp"
+#include "mpi/plugin/held.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/profiling.hpp"
@@ -259,6 +260,7 @@ void install_handlers() {
   install_collectives(handlers);
   install_completion(handlers);
   install_comms(handlers);
+  install_held(handlers);
   install_passed(handlers);
   if (state.messages != nullptr) install_messages(handlers);
   install_windows(handlers);

@@ -47,6 +47,16 @@ struct Finished {
   MPI_Comm comm{};  // set with an error
 };
 
+// Puts the result of a collective that is over into the user's memory, once.
+Status settle_collective(Request& request) {
+  Status outcome;
+  state.job->test(*request.operation, &outcome);
+  if (!outcome.ok() || request.settled) return outcome;
+  outcome = request.plan.finish();
+  request.settled = outcome.ok();
+  return outcome;
+}
+
 // Completes a request whose operation is over, as the program sees it: data are unpacked, the
 // handle becomes null or inactive. The error handler has not been called.
 Finished finish(MPI_Request* handle, MPI_Status* status) {
@@ -65,8 +75,7 @@ Finished finish(MPI_Request* handle, MPI_Status* status) {
     describe_message(*request, status);
   } else {
     set_empty(status);
-    if (request->started) state.job->test(*request->operation, &result.outcome);
-    if (request->started && result.outcome.ok()) result.outcome = request->plan.finish();
+    if (request->started) result.outcome = settle_collective(*request);
   }
   request->started = false;
   if (!result.outcome.ok()) [[unlikely]] {
@@ -427,6 +436,7 @@ int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status
     static_cast<void>(settle_message(own).ok());  // its outcome is Wait's and Test's to tell
     describe_message(own, status);
   } else if (*flag) {
+    if (own.started) static_cast<void>(settle_collective(own).ok());
     set_empty(status);
   }
   return MPI_SUCCESS;
@@ -548,6 +558,7 @@ int handle_Start(MPI_Request* handle) {
   if (const Status ready = request->plan.begin(); !ready.ok())
     return raise(*request->comm, request->call, state.job->fail(*request->operation, ready));
   request->started = true;
+  request->settled = false;
   const Status status = state.job->restart(*request->operation);
   if (state.report) {
     count_taken(request->call,

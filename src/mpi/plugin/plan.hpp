@@ -53,7 +53,7 @@ Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* 
 /// communicator, the operation, the class of the operator and the signature of the data. What else
 /// it may be (`arguments`) is for programs that MPI calls wrong on this rank, `no_memory` for calls
 /// that fail. A call that the core leaves to the MPI may have a plan; what has to be packed has
-/// none. `blocking`: user-defined operators are possible.
+/// none. `blocking`: the core may call user-defined operators.
 template <class Args>
 Reason make_plan(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   plan->call.coll = Args::kColl;

@@ -1,19 +1,8 @@
 // Plans of reductions.
-#include <algorithm>
-#include <limits>
-
-#include "mpi/plugin/plan_sides.hpp"
+#include "mpi/plugin/plan_user.hpp"
 
 namespace tutti::mpi {
 namespace {
-
-/// The arguments, understood.
-struct Operands {
-  Data block, recv;       // what is sent (one block of it), and where the result goes
-  int blocks = 1;         // that are sent
-  bool in_place = false;  // the operand lies in the receive buffer, if MPI_IN_PLACE says so
-  bool result = false;  // is wanted on this rank; the receive buffer means nothing where it is not
-};
 
 /// Elements of all ranks' blocks. Each of them is for one rank, which may have none.
 Reason sum_counts(const CountList& counts, int size, MPI_Count* sum) {
@@ -122,42 +111,6 @@ inline Reason plan_predefined(const Reduction* reduction, const Operands& operan
   return copy_operands(operands, team, plan);
 }
 
-Reason describe_operator(MPI_Op op, const TypeInfo* type, Plan* plan) {
-  int commutative = 0;
-  if (native.Op_commutative(op, &commutative) != MPI_SUCCESS) return Reason::arguments;
-  if (type->size > std::numeric_limits<std::uint32_t>::max()) return Reason::arguments;
-  plan->staging->user = std::make_unique<UserReduction>();
-  UserReduction& user = *plan->staging->user;
-  user.op = op;
-  user.type = type;
-  plan->staging->hold(type);
-  user.reduction.fold = &fold_user;
-  user.reduction.element_bytes = static_cast<std::uint32_t>(std::max<std::size_t>(type->size, 1));
-  user.reduction.commutative = commutative != 0;
-  user.reduction.divisible = false;
-  user.reduction.any_thread = false;
-  user.reduction.context = &user;
-  plan->call.reduction = &user.reduction;
-  return Reason::none;
-}
-
-// User-defined operators see packed data between ranks (the others may have another type of the
-// same signature) and their own type in memory (fold_user).
-Reason plan_user(MPI_Op op, const Comm& comm, const Operands& operands, Plan* plan) {
-  Sides sides;
-  sides.sent = {operands.block, operands.block.bytes, true};
-  Data& sent = sides.sent.all;
-  if (!many(&sent, operands.blocks)) return Reason::arguments;
-  sides.received = {operands.recv, operands.recv.bytes, operands.result};
-  if (!plan->staging) plan->staging = std::make_unique<Staging>();
-  TUTTI_PLAN_TRY(describe_operator(op, operands.block.type, plan));
-  plan->call.bytes = operands.block.bytes;
-  plan->call.send = sent.user;
-  plan->call.recv = operands.recv.user;
-  if (!sides.sent.packs() && !sides.received.packs()) return Reason::none;
-  return pack_sides(sides, comm, true, plan);
-}
-
 }  // namespace
 
 template <class Args>
@@ -175,9 +128,9 @@ Reason plan_reduction(const Args& args, const Comm& comm, bool blocking, Plan* p
     list_blocks(args, comm.size, static_cast<std::size_t>(type.extent), plan);
     return plan_predefined(reduction, operands, *team_of(comm, blocking), plan);
   }
-  if (!blocking) return Reason::user_operator;
   list_blocks(args, comm.size, type.size, plan);
-  return plan_user(args.op, comm, operands, plan);
+  const auto plan_own = blocking ? plan_user : plan_user_gathered;
+  return plan_own(args.op, comm, operands, plan);
 }
 
 template Reason plan_reduction(const ReduceArgs&, const Comm&, bool, Plan*);

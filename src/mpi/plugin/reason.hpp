@@ -7,7 +7,7 @@ namespace tutti::mpi {
 enum class Reason : unsigned char {
   none,           // it does not: tutti takes it
   communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
-  user_operator,  // a user-defined operator in a non-blocking or persistent call
+  user_operator,  // of a non-blocking or persistent call, with more than a rank gathers
   no_kernel,      // a predefined operator on a type for which tutti has no kernel
   forced,         // TUTTI_ALG says so
   site,           // TUTTI_CHOICES does

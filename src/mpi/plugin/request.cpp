@@ -152,7 +152,7 @@ void free_request(Request* request) noexcept {
   if (request->transfer != nullptr || request->message != nullptr) release_message(*request);
   if (request->comm != nullptr) release(request->comm);
   request->comm = nullptr;
-  request->persistent = request->started = request->at_once = false;
+  request->persistent = request->started = request->at_once = request->settled = false;
   const Lock lock;
   request->next_free = free_list;
   free_list = request->index;

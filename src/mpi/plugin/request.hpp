@@ -30,7 +30,7 @@ struct Request {
   Packed in, out;         // what is received and sent
   bool receives = false;  // transfer is a receive
   bool nobody = false;    // the status says that it is one from MPI_PROC_NULL
-  bool settled = false;   // what has been received is in the user's memory
+  bool settled = false;   // what has been received, or the result, is in the user's memory
   bool at_once = false;   // a message that was over when its call returned; nothing else is set
   bool sent = false;      // at_once, and the one that stands for all that have been sent so
   Receipt found;          // at_once: what has been received

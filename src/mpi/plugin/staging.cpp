@@ -25,6 +25,7 @@ Status run(const std::vector<Transfer>& transfers, bool packing) noexcept {
 }  // namespace
 
 Staging::~Staging() {
+  user.reset();  // it refers to a type
   for (const TypeInfo* type : held_) release(type);
 }
 
@@ -66,6 +67,9 @@ void Staging::copy_after(const Data& data, std::size_t bytes, char* copy) {
 
 Status Staging::pack() const noexcept { return run(before, true); }
 
-Status Staging::unpack() const noexcept { return run(after, false); }
+Status Staging::unpack() const noexcept {
+  if (user) TUTTI_TRY(fold_gathered(*user));
+  return run(after, false);
+}
 
 }  // namespace tutti::mpi

@@ -28,6 +28,22 @@ struct UserReduction {
   const TypeInfo* type = nullptr;
   int error = MPI_SUCCESS;  // the first that the operator met
   Reduction reduction;
+
+  UserReduction() = default;
+  UserReduction(const UserReduction&) = delete;
+  UserReduction& operator=(const UserReduction&) = delete;
+  ~UserReduction();
+  /// Of a call that does not block: `blocks` packed operands of `count` elements will lie one
+  /// behind the other at `at`, to be folded when they are there. Keeps the operator and its type,
+  /// which the program may free before.
+  void gather(char* at, int blocks, std::size_t count);
+  /// Where fold_gathered() leaves the fold.
+  char* result() const noexcept;
+
+  char* gathered = nullptr;
+  int blocks = 0;
+  std::size_t count = 0;
+  bool holds = false;
 };
 
 /// Whatever of a call goes beyond the user's own buffers. Holds references to its types.
@@ -64,5 +80,7 @@ struct Staging {
 /// The fold of a user-defined operator, through PMPI_Reduce_local. Only on threads of the program.
 void fold_user(const void* left, const void* right, void* out, std::size_t count,
                const Reduction& reduction);
+/// Folds what was gathered, in rank order. On a thread of the program.
+Status fold_gathered(UserReduction& user) noexcept;
 
 }  // namespace tutti::mpi

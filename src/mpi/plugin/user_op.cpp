@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "mpi/plugin/held.hpp"
 #include "mpi/plugin/staging.hpp"
 
 namespace tutti::mpi {
@@ -71,6 +72,38 @@ void fold_user(const void* left, const void* right, void* out, std::size_t count
   const auto fold = user.type->dense ? fold_dense : fold_sparse;
   fold(user, static_cast<const char*>(left), static_cast<const char*>(right),
        static_cast<char*>(out), count);
+}
+
+void UserReduction::gather(char* at, int how_many, std::size_t elements) {
+  hold_op(op);
+  hold_type(*type);
+  holds = true;
+  gathered = at;
+  blocks = how_many;
+  count = elements;
+}
+
+UserReduction::~UserReduction() {
+  if (!holds) return;
+  drop_op(op);
+  drop_type(*type);
+}
+
+char* UserReduction::result() const noexcept {
+  return gathered + static_cast<std::size_t>(blocks - 1) * count * type->size;
+}
+
+Status fold_gathered(UserReduction& user) noexcept {
+  const std::size_t bytes = user.count * user.type->size;
+  for (int i = 1; i < user.blocks && user.error == MPI_SUCCESS; ++i) {
+    char* const right = user.gathered + static_cast<std::size_t>(i) * bytes;
+    fold_user(right - bytes, right, right, user.count, user.reduction);
+  }
+  if (user.error == MPI_SUCCESS) return Status::success();
+  const bool memory = user.error == MPI_ERR_NO_MEM;
+  user.error = MPI_SUCCESS;  // a persistent call may be started again
+  return memory ? Status::error(Code::no_memory, "no memory for the operands of an operator")
+                : Status::error(Code::invalid_argument, "MPI_Reduce_local refuses an operator");
 }
 
 }  // namespace tutti::mpi

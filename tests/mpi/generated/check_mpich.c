@@ -496,6 +496,8 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_get_status),
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_c2f), MPI_Fint (*)(MPI_Request)), "MPI_Request_c2f");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Request_f2c), MPI_Request (*)(MPI_Fint)), "MPI_Request_f2c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_test), int (*)(MPI_Win, int*)), "MPI_Win_test");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Op_free), int (*)(MPI_Op*)), "MPI_Op_free");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free), int (*)(MPI_Datatype*)), "MPI_Type_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Send), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Send");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Send_c), int (*)(const void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm)), "MPI_Send_c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Bsend), int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm)), "MPI_Bsend");
@@ -602,7 +604,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_get_contents_c)
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_create_keyval), int (*)(MPI_Type_copy_attr_function*, MPI_Type_delete_attr_function*, int*, void*)), "MPI_Type_create_keyval");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free_keyval), int (*)(int*)), "MPI_Type_free_keyval");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_set_attr), int (*)(MPI_Datatype, int, void*)), "MPI_Type_set_attr");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Type_free), int (*)(MPI_Datatype*)), "MPI_Type_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack_size), int (*)(int, MPI_Datatype, MPI_Comm, int*)), "MPI_Pack_size");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Pack), int (*)(const void*, int, MPI_Datatype, void*, int, int*, MPI_Comm)), "MPI_Pack");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Op_commutative), int (*)(MPI_Op, int*)), "MPI_Op_commutative");
