@@ -276,7 +276,7 @@ def may_block(function):
     """Whether the preload notes who is in such a call: those that may wait for other ranks."""
     if function.section == "collective":
         return function.form == "blocking"
-    if function.section == "handled" and function.name.startswith(("Comm_", "Cart_", "Graph_", "Dist_")):
+    if function.section == "handled" and function.name.startswith(("Comm_", "Intercomm_", "Cart_", "Graph_", "Dist_")):
         return not function.name.startswith("Comm_idup")
     return function.section == "blocking" or function.name.removesuffix("_c") in MAY_BLOCK
 

@@ -159,6 +159,28 @@ def test_program(program, libraries, mpi, source, ranks, arguments, tutti):
     check(program, libraries, mpi, ranks, source, arguments or ["0"], tutti)
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_communicators_of_one_world_are_all_served(program, libraries, mpi):
+    """Those merged from two groups, and those of sessions, too."""
+    result = check(program, libraries, mpi, 3, "communicators.c", ["20"], True)
+    left = {algorithm for _, algorithm in result.rows() if algorithm.startswith("MPI (")}
+    assert left == {"MPI (one rank)", "MPI (intercommunicator)"}, result.text[-3000:]
+
+
+# The others' launchers, or the others as they are built here, start or connect nothing.
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi,how", [("mpich", "spawn"), ("openmpi", "spawn"), ("openmpi-debian", "spawn"),
+                                     ("openmpi", "connect")])
+def test_two_worlds(program, libraries, mpi, how):
+    result = check(program, libraries, mpi, 2, "spawned.c", [how], True)
+    assert result.rows()["MPI_Allreduce", "MPI (intercommunicator)"] == 2, result.text[-3000:]
+    merged = [count for (call, how_run), count in result.rows().items()
+              if call == "MPI_Allreduce" and how_run == "MPI (other world)"]
+    # What two halves of one world merge is tutti's; the children's own report is not the parents'.
+    assert merged == ([4] if how == "spawn" else []), result.text[-3000:]
+
+
 # Intel MPI 2021.18 by itself mixes up persistent collectives that are started in different orders, and Open MPI 4.1
 # has none.
 @pytest.mark.mpi

@@ -3,7 +3,7 @@
 #define TUTTI_MPI_FUNCTION_INDEX_H_
 
 /* Changes whenever a function or a prototype does: preload and plugin must agree. */
-#define TUTTI_MPI_TABLE_SIGNATURE 0x5a2102e9u
+#define TUTTI_MPI_TABLE_SIGNATURE 0x8c0f0e0du
 
 #define TUTTI_MPI_FUNCTIONS(X) \
   X(Barrier) \
@@ -148,6 +148,8 @@
   X(Graph_create) \
   X(Dist_graph_create) \
   X(Dist_graph_create_adjacent) \
+  X(Intercomm_merge) \
+  X(Comm_create_from_group) \
   X(Comm_free) \
   X(Comm_disconnect) \
   X(Wait) \
@@ -225,7 +227,6 @@
   X(Message_fromint) \
   X(Buffer_detach) \
   X(Intercomm_create) \
-  X(Intercomm_merge) \
   X(Win_create) \
   X(Win_create_c) \
   X(Win_allocate) \

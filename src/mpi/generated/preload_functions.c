@@ -1733,6 +1733,34 @@ EXPORT int MPI_Dist_graph_create_adjacent(handle comm, int indegree, const void*
 }
 EXPORT type_Dist_graph_create_adjacent PMPI_Dist_graph_create_adjacent __attribute__((alias("MPI_Dist_graph_create_adjacent")));
 
+typedef int type_Intercomm_merge(handle, int, void*);
+static __attribute__((noinline, cold)) int choose_Intercomm_merge(handle intercomm, int high, void* newintracomm, void* caller) {
+  return ((type_Intercomm_merge*)tutti_choose(TUTTI_MPI_Intercomm_merge, caller))(intercomm, high, newintracomm);
+}
+EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Intercomm_merge, CALLER, __builtin_frame_address(0), intercomm, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Intercomm_merge);
+  const int code = LIKELY(target != NULL) ? ((type_Intercomm_merge*)target)(intercomm, high, newintracomm)
+      : choose_Intercomm_merge(intercomm, high, newintracomm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
+
+typedef int type_Comm_create_from_group(handle, const void*, handle, handle, void*);
+static __attribute__((noinline, cold)) int choose_Comm_create_from_group(handle group, const void* stringtag, handle info, handle errhandler, void* newcomm, void* caller) {
+  return ((type_Comm_create_from_group*)tutti_choose(TUTTI_MPI_Comm_create_from_group, caller))(group, stringtag, info, errhandler, newcomm);
+}
+EXPORT int MPI_Comm_create_from_group(handle group, const void* stringtag, handle info, handle errhandler, void* newcomm) {
+  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Comm_create_from_group, CALLER, __builtin_frame_address(0), NULL, TUTTI_NO_RANK, TUTTI_NO_RANK);
+  void* const target = TARGET(TUTTI_MPI_Comm_create_from_group);
+  const int code = LIKELY(target != NULL) ? ((type_Comm_create_from_group*)target)(group, stringtag, info, errhandler, newcomm)
+      : choose_Comm_create_from_group(group, stringtag, info, errhandler, newcomm, CALLER);
+  tutti_leave(lane);
+  return code;
+}
+EXPORT type_Comm_create_from_group PMPI_Comm_create_from_group __attribute__((alias("MPI_Comm_create_from_group")));
+
 typedef int type_Comm_free(void*);
 static __attribute__((noinline, cold)) int choose_Comm_free(void* comm, void* caller) {
   return ((type_Comm_free*)tutti_choose(TUTTI_MPI_Comm_free, caller))(comm);
@@ -2657,20 +2685,6 @@ EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer
   return code;
 }
 EXPORT type_Intercomm_create PMPI_Intercomm_create __attribute__((alias("MPI_Intercomm_create")));
-
-typedef int type_Intercomm_merge(handle, int, void*);
-static __attribute__((noinline, cold)) int choose_Intercomm_merge(handle intercomm, int high, void* newintracomm, void* caller) {
-  return ((type_Intercomm_merge*)tutti_choose(TUTTI_MPI_Intercomm_merge, caller))(intercomm, high, newintracomm);
-}
-EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
-  struct tutti_lane* const lane = tutti_enter_about(TUTTI_MPI_Intercomm_merge, CALLER, __builtin_frame_address(0), intercomm, TUTTI_NO_RANK, TUTTI_NO_RANK);
-  void* const target = TARGET(TUTTI_MPI_Intercomm_merge);
-  const int code = LIKELY(target != NULL) ? ((type_Intercomm_merge*)target)(intercomm, high, newintracomm)
-      : choose_Intercomm_merge(intercomm, high, newintracomm, CALLER);
-  tutti_leave(lane);
-  return code;
-}
-EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
 
 typedef int type_Win_create(void*, intptr_t, int, handle, handle, void*);
 static __attribute__((noinline, cold)) int choose_Win_create(void* base, intptr_t size, int disp_unit, handle info, handle comm, void* win, void* caller) {

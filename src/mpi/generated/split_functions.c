@@ -150,6 +150,7 @@
   X(Graph_create) \
   X(Dist_graph_create) \
   X(Dist_graph_create_adjacent) \
+  X(Intercomm_merge) \
   X(Send) \
   X(Send_c) \
   X(Bsend) \
@@ -193,7 +194,6 @@
   X(Mprobe) \
   X(Improbe) \
   X(Intercomm_create) \
-  X(Intercomm_merge) \
   X(Win_create) \
   X(Win_create_c) \
   X(Win_allocate) \
@@ -1418,6 +1418,14 @@ EXPORT int MPI_Dist_graph_create_adjacent(handle comm, int indegree, const void*
 }
 EXPORT type_Dist_graph_create_adjacent PMPI_Dist_graph_create_adjacent __attribute__((alias("MPI_Dist_graph_create_adjacent")));
 
+typedef int type_Intercomm_merge(handle, int, void*);
+EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
+  if (LIKELY(tutti_program_calls(CALLER)))
+    return ((type_Intercomm_merge*)NEXT(Intercomm_merge))(tutti_world(intercomm), high, newintracomm);
+  return ((type_Intercomm_merge*)NATIVE(Intercomm_merge))(intercomm, high, newintracomm);
+}
+EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
+
 typedef int type_Send(const void*, int, handle, int, int, handle);
 EXPORT int MPI_Send(const void* buf, int count, handle datatype, int dest, int tag, handle comm) {
   if (LIKELY(tutti_program_calls(CALLER)))
@@ -1761,14 +1769,6 @@ EXPORT int MPI_Intercomm_create(handle local_comm, int local_leader, handle peer
   return ((type_Intercomm_create*)NATIVE(Intercomm_create))(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
 }
 EXPORT type_Intercomm_create PMPI_Intercomm_create __attribute__((alias("MPI_Intercomm_create")));
-
-typedef int type_Intercomm_merge(handle, int, void*);
-EXPORT int MPI_Intercomm_merge(handle intercomm, int high, void* newintracomm) {
-  if (LIKELY(tutti_program_calls(CALLER)))
-    return ((type_Intercomm_merge*)NEXT(Intercomm_merge))(tutti_world(intercomm), high, newintracomm);
-  return ((type_Intercomm_merge*)NATIVE(Intercomm_merge))(intercomm, high, newintracomm);
-}
-EXPORT type_Intercomm_merge PMPI_Intercomm_merge __attribute__((alias("MPI_Intercomm_merge")));
 
 typedef int type_Win_create(void*, intptr_t, int, handle, handle, void*);
 EXPORT int MPI_Win_create(void* base, intptr_t size, int disp_unit, handle info, handle comm, void* win) {

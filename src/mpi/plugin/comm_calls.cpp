@@ -1,4 +1,8 @@
 // The calls that make and free communicators: what is made of one of the world's belongs to it.
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
 #include "mpi/plugin/comm.hpp"
 #include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
@@ -89,6 +93,36 @@ int handle_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* 
   return code;
 }
 
+// What comes of two groups, or of none of the communicators: its first member gives it a number. A
+// member of another world (spawned, or connected) may be without tutti, and all members see it.
+int create_between(MPI_Comm* newcomm, int code) {
+  if (code != MPI_SUCCESS || *newcomm == MPI_COMM_NULL) return code;
+  static std::atomic<std::uint64_t> made{0};
+  int size = 0;
+  std::vector<std::int32_t> members;
+  native.Comm_size(*newcomm, &size);
+  if (!world_ranks(*newcomm, size, &members)) return code;
+  const auto first = static_cast<std::uint64_t>(members.front());
+  const std::uint64_t number = made.fetch_add(1, std::memory_order_relaxed);
+  std::uint64_t birth[2] = {mix(first + 0x6265747765656e), mix(number + 1)};
+  if (const int told = native.Bcast(birth, sizeof birth, MPI_BYTE, 0, *newcomm);
+      told != MPI_SUCCESS)
+    return told;
+  adopt(*newcomm, birth);
+  return MPI_SUCCESS;
+}
+
+int handle_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* newcomm) {
+  const NativeCall inside;
+  return create_between(newcomm, native.Intercomm_merge(intercomm, high, newcomm));
+}
+
+int handle_Comm_create_from_group(MPI_Group group, const char* tag, MPI_Info info,
+                                  MPI_Errhandler handler, MPI_Comm* newcomm) {
+  const NativeCall inside;
+  return create_between(newcomm, native.Comm_create_from_group(group, tag, info, handler, newcomm));
+}
+
 int handle_Cart_create(MPI_Comm comm, int ndims, const int* dims, const int* periods, int reorder,
                        MPI_Comm* newcomm) {
   return create(comm, newcomm,
@@ -153,6 +187,8 @@ void install_comms(void** handlers) noexcept {
   TUTTI_INSTALL(Comm_split_type);
   TUTTI_INSTALL(Comm_create);
   TUTTI_INSTALL(Comm_create_group);
+  TUTTI_INSTALL(Intercomm_merge);
+  TUTTI_INSTALL(Comm_create_from_group);
   TUTTI_INSTALL(Cart_create);
   TUTTI_INSTALL(Cart_sub);
   TUTTI_INSTALL(Graph_create);

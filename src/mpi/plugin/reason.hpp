@@ -6,7 +6,7 @@ namespace tutti::mpi {
 /// The order is that of kReasonNames in report.cpp.
 enum class Reason : unsigned char {
   none,           // it does not: tutti takes it
-  communicator,   // intercommunicator, one rank, several nodes, or not made through MPI calls
+  communicator,   // intercommunicator, one rank, several nodes, another world, or of unknown origin
   user_operator,  // of a non-blocking or persistent call, with more than a rank gathers
   no_kernel,      // a predefined operator on a type for which tutti has no kernel
   forced,         // TUTTI_ALG says so
@@ -21,6 +21,7 @@ enum class Reason : unsigned char {
   // the MPI's in any case.
   one_rank,
   intercommunicator,
+  other_world,  // a member was spawned or connected
   one_sided,
   files,
   count_

@@ -39,6 +39,7 @@ constexpr const char* kReasonNames[] = {"",
                                         "MPI (memory)",
                                         "MPI (one rank)",
                                         "MPI (intercommunicator)",
+                                        "MPI (other world)",
                                         "MPI (one-sided)",
                                         "MPI (files)"};
 static_assert(std::size(kReasonNames) == static_cast<std::size_t>(Reason::count_));
@@ -473,7 +474,10 @@ Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept {
   int inter = 0, size = 0;
   if (native.Comm_test_inter(comm, &inter) != MPI_SUCCESS) return Reason::arguments;
   if (inter) return Reason::intercommunicator;
-  return native.Comm_size(comm, &size) == MPI_SUCCESS && size == 1 ? Reason::one_rank : otherwise;
+  if (native.Comm_size(comm, &size) != MPI_SUCCESS) return otherwise;
+  std::vector<std::int32_t> members;
+  if (size == 1) return Reason::one_rank;
+  return world_ranks(comm, size, &members) ? otherwise : Reason::other_world;
 }
 
 void leave_note() noexcept {

@@ -26,8 +26,8 @@ void count_taken(const char* call, const char* algorithm, std::size_t bytes,
 void count_wait(const char* call, const void* site, double seconds) noexcept;
 /// Counts a call that went to the MPI. Thread-safe.
 void count_passed(const char* call, Reason reason, std::size_t bytes, double seconds) noexcept;
-/// What there is to say of a communicator whose calls go to the MPI: one rank, two groups, or
-/// `otherwise`.
+/// What there is to say of a communicator whose calls go to the MPI: one rank, two groups, members
+/// of another world, or `otherwise`.
 Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept;
 /// The reason as a report names it.
 inline Reason in_report(Reason reason, MPI_Comm comm) noexcept {

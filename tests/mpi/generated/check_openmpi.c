@@ -379,6 +379,7 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Cart_sub), int (*)(M
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Graph_create), int (*)(MPI_Comm, int, const int*, const int*, int, MPI_Comm*)), "MPI_Graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create), int (*)(MPI_Comm, int, const int*, const int*, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Dist_graph_create_adjacent), int (*)(MPI_Comm, int, const int*, const int*, int, const int*, const int*, MPI_Info, int, MPI_Comm*)), "MPI_Dist_graph_create_adjacent");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_merge), int (*)(MPI_Comm, int, MPI_Comm*)), "MPI_Intercomm_merge");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_free), int (*)(MPI_Comm*)), "MPI_Comm_free");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Comm_disconnect), int (*)(MPI_Comm*)), "MPI_Comm_disconnect");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Wait), int (*)(MPI_Request*, MPI_Status*)), "MPI_Wait");
@@ -426,7 +427,6 @@ _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Message_c2f), MPI_Fi
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Message_f2c), MPI_Message (*)(MPI_Fint)), "MPI_Message_f2c");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Buffer_detach), int (*)(void*, int*)), "MPI_Buffer_detach");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_create), int (*)(MPI_Comm, int, MPI_Comm, int, int, MPI_Comm*)), "MPI_Intercomm_create");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Intercomm_merge), int (*)(MPI_Comm, int, MPI_Comm*)), "MPI_Intercomm_merge");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_create), int (*)(void*, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win*)), "MPI_Win_create");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate), int (*)(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate");
 _Static_assert(__builtin_types_compatible_p(__typeof__(&MPI_Win_allocate_shared), int (*)(MPI_Aint, int, MPI_Info, MPI_Comm, void*, MPI_Win*)), "MPI_Win_allocate_shared");

@@ -136,6 +136,32 @@ static void test_inter(void) {
   MPI_Comm_free(&half);
 }
 
+#ifdef HAVE_PERSISTENT_COLLECTIVES /* and with them sessions */
+/* Of a session beside the world, of all ranks and of some; twice by the same name. */
+static void test_sessions(void) {
+  MPI_Session session;
+  MPI_Group all, some;
+  MPI_Comm comm;
+  if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session) != MPI_SUCCESS) return;
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+  for (int turn = 0; turn < 2; turn++) {
+    MPI_Comm_create_from_group(all, "all", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    use(comm, "create_from_group");
+    MPI_Comm_free(&comm);
+  }
+  int out[1] = {0};
+  MPI_Group_excl(all, 1, out, &some);
+  if (rank != 0) {
+    MPI_Comm_create_from_group(some, "some", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    use(comm, "create_from_group of a part");
+    MPI_Comm_free(&comm);
+  }
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  MPI_Session_finalize(&session);
+}
+#endif
+
 /* Freed while a collective on it is pending; disconnected after one. Open MPI 5.0.11 by itself
  * crashes when a communicator is freed under a pending collective, so that part needs "served". */
 static int served;
@@ -311,6 +337,9 @@ int main(int argc, char** argv) {
   unweighted = MPI_UNWEIGHTED;
   test_origins();
   test_inter();
+#ifdef HAVE_PERSISTENT_COLLECTIVES
+  test_sessions();
+#endif
   test_pending();
   test_attributes();
   /* Intel MPI 2021.18 by itself hangs in them with 4 ranks. */
