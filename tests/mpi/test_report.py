@@ -16,9 +16,6 @@ COLLECTIVES = ["Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "
                "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter_block", "Reduce_scatter", "Scan", "Exscan"]
 # MPI 4.1, chapter 8.
 NEIGHBOURS = ["Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"]
-# everything.c calls these in their plain form, all others in the large one, too.
-PLAIN = {"Barrier", "Bcast", "Gather", "Scatter", "Allgather", "Allgatherv", "Alltoall", "Reduce", "Allreduce",
-         "Reduce_scatter_block"}
 ONE = "MPI (one rank)"
 INTER = "MPI (intercommunicator)"
 
@@ -49,8 +46,7 @@ def test_every_collective(program, libraries, tmp_path, mpi, messages):
     persistent = mpi != "openmpi-debian"  # MPI 3.1
     for name in [*COLLECTIVES, *NEIGHBOURS]:
         for call in forms(name, persistent):
-            # Open MPI has no large persistent collectives, and everything.c does not look for them.
-            twice = 1 if name in PLAIN or (call.endswith("_init") and mpi.startswith("openmpi")) else 2
+            twice = 1 if name == "Barrier" else 2  # the others have a large form
             on_world = 2 if name in NEIGHBOURS else 1  # a ring, and a graph
             on_one = 1 if name in NEIGHBOURS else 2    # MPI_COMM_SELF, and one that was split off
             assert calls_of(rows, call, ONE) == RANKS * on_one * twice, (call, ONE)

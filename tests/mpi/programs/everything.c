@@ -15,56 +15,43 @@ enum { kMost = 64 };
 /* Large counts, as bindings look for them: a library may lack them and tutti then has them. */
 #if defined OMPI_MAJOR_VERSION
 #define WEAK(name, ...) extern int MPI_##name(__VA_ARGS__) __attribute__((weak));
-#define REDUCING(name, iname)                                                   \
-  WEAK(name##_c, const void*, void*, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm) \
-  WEAK(iname##_c, const void*, void*, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*)
-#define VECTOR(name, iname)                                                              \
-  WEAK(name##_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype, void*,  \
-       const MPI_Count[], const MPI_Aint[], MPI_Datatype, MPI_Comm)                      \
-  WEAK(iname##_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype, void*, \
-       const MPI_Count[], const MPI_Aint[], MPI_Datatype, MPI_Comm, MPI_Request*)
-#define TYPES(name, iname)                                                                       \
-  WEAK(name##_c, const void*, const MPI_Count[], const MPI_Aint[], const MPI_Datatype[], void*,  \
-       const MPI_Count[], const MPI_Aint[], const MPI_Datatype[], MPI_Comm)                      \
-  WEAK(iname##_c, const void*, const MPI_Count[], const MPI_Aint[], const MPI_Datatype[], void*, \
-       const MPI_Count[], const MPI_Aint[], const MPI_Datatype[], MPI_Comm, MPI_Request*)
-#define GATHERED(name, iname)                                                                      \
-  WEAK(name##_c, const void*, MPI_Count, MPI_Datatype, void*, const MPI_Count[], const MPI_Aint[], \
-       MPI_Datatype, MPI_Comm)                                                                     \
-  WEAK(iname##_c, const void*, MPI_Count, MPI_Datatype, void*, const MPI_Count[],                  \
-       const MPI_Aint[], MPI_Datatype, MPI_Comm, MPI_Request*)
-#define BLOCKS(name, iname)                                                                       \
-  WEAK(name##_c, const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Datatype, MPI_Comm)  \
-  WEAK(iname##_c, const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Datatype, MPI_Comm, \
-       MPI_Request*)
-REDUCING(Scan, Iscan)
-REDUCING(Exscan, Iexscan)
-VECTOR(Alltoallv, Ialltoallv)
-VECTOR(Neighbor_alltoallv, Ineighbor_alltoallv)
-TYPES(Alltoallw, Ialltoallw)
-TYPES(Neighbor_alltoallw, Ineighbor_alltoallw)
-GATHERED(Neighbor_allgatherv, Ineighbor_allgatherv)
-BLOCKS(Neighbor_allgather, Ineighbor_allgather)
-BLOCKS(Neighbor_alltoall, Ineighbor_alltoall)
-WEAK(Reduce_scatter_c, const void*, void*, const MPI_Count[], MPI_Datatype, MPI_Op, MPI_Comm)
-WEAK(Ireduce_scatter_c, const void*, void*, const MPI_Count[], MPI_Datatype, MPI_Op, MPI_Comm,
-     MPI_Request*)
-WEAK(Gatherv_c, const void*, MPI_Count, MPI_Datatype, void*, const MPI_Count[], const MPI_Aint[],
-     MPI_Datatype, int, MPI_Comm)
-WEAK(Igatherv_c, const void*, MPI_Count, MPI_Datatype, void*, const MPI_Count[], const MPI_Aint[],
-     MPI_Datatype, int, MPI_Comm, MPI_Request*)
-WEAK(Scatterv_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype, void*, MPI_Count,
-     MPI_Datatype, int, MPI_Comm)
-WEAK(Iscatterv_c, const void*, const MPI_Count[], const MPI_Aint[], MPI_Datatype, void*, MPI_Count,
-     MPI_Datatype, int, MPI_Comm, MPI_Request*)
+#define FORMS(name, iname, ...)              \
+  WEAK(name##_c, __VA_ARGS__)                \
+  WEAK(iname##_c, __VA_ARGS__, MPI_Request*) \
+  WEAK(name##_init_c, __VA_ARGS__, MPI_Info, MPI_Request*)
+#define BLOCK MPI_Count, MPI_Datatype
+#define LIST const MPI_Count[], const MPI_Aint[], MPI_Datatype
+#define TYPED const MPI_Count[], const MPI_Aint[], const MPI_Datatype[]
+FORMS(Bcast, Ibcast, void*, BLOCK, int, MPI_Comm)
+FORMS(Reduce, Ireduce, const void*, void*, BLOCK, MPI_Op, int, MPI_Comm)
+FORMS(Allreduce, Iallreduce, const void*, void*, BLOCK, MPI_Op, MPI_Comm)
+FORMS(Reduce_scatter_block, Ireduce_scatter_block, const void*, void*, BLOCK, MPI_Op, MPI_Comm)
+FORMS(Reduce_scatter, Ireduce_scatter, const void*, void*, const MPI_Count[], MPI_Datatype, MPI_Op,
+      MPI_Comm)
+FORMS(Scan, Iscan, const void*, void*, BLOCK, MPI_Op, MPI_Comm)
+FORMS(Exscan, Iexscan, const void*, void*, BLOCK, MPI_Op, MPI_Comm)
+FORMS(Gather, Igather, const void*, BLOCK, void*, BLOCK, int, MPI_Comm)
+FORMS(Gatherv, Igatherv, const void*, BLOCK, void*, LIST, int, MPI_Comm)
+FORMS(Scatter, Iscatter, const void*, BLOCK, void*, BLOCK, int, MPI_Comm)
+FORMS(Scatterv, Iscatterv, const void*, LIST, void*, BLOCK, int, MPI_Comm)
+FORMS(Allgather, Iallgather, const void*, BLOCK, void*, BLOCK, MPI_Comm)
+FORMS(Allgatherv, Iallgatherv, const void*, BLOCK, void*, LIST, MPI_Comm)
+FORMS(Alltoall, Ialltoall, const void*, BLOCK, void*, BLOCK, MPI_Comm)
+FORMS(Alltoallv, Ialltoallv, const void*, LIST, void*, LIST, MPI_Comm)
+FORMS(Alltoallw, Ialltoallw, const void*, TYPED, void*, TYPED, MPI_Comm)
+FORMS(Neighbor_allgather, Ineighbor_allgather, const void*, BLOCK, void*, BLOCK, MPI_Comm)
+FORMS(Neighbor_allgatherv, Ineighbor_allgatherv, const void*, BLOCK, void*, LIST, MPI_Comm)
+FORMS(Neighbor_alltoall, Ineighbor_alltoall, const void*, BLOCK, void*, BLOCK, MPI_Comm)
+FORMS(Neighbor_alltoallv, Ineighbor_alltoallv, const void*, LIST, void*, LIST, MPI_Comm)
+FORMS(Neighbor_alltoallw, Ineighbor_alltoallw, const void*, TYPED, void*, TYPED, MPI_Comm)
 WEAK(Win_create_c, void*, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, MPI_Win*)
 WEAK(Win_allocate_c, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)
 WEAK(Win_allocate_shared_c, MPI_Aint, MPI_Aint, MPI_Info, MPI_Comm, void*, MPI_Win*)
 #define HAS_LARGE(name) (MPI_##name##_c != NULL)
-#define PERSISTENT_LARGE 0
+#define ALL_BETWEEN_GROUPS 0 /* not all persistent ones */
 #else
 #define HAS_LARGE(name) 1
-#define PERSISTENT_LARGE 1
+#define ALL_BETWEEN_GROUPS 1
 #endif
 
 static int rank, size;
@@ -116,82 +103,94 @@ static void complete(const char* what, int persistent) {
 #define WHERE_PERSISTENT(persistent, name, ...)
 #endif
 
-#define LARGE(name, iname, ...)               \
-  do {                                        \
-    if (!HAS_LARGE(name)) break;              \
-    begin();                                  \
-    MPI_##name##_c(__VA_ARGS__);              \
-    arrived(#name "_c");                      \
-    begin();                                  \
-    MPI_##iname##_c(__VA_ARGS__, &request);   \
-    complete(#iname "_c", 0);                 \
-    WHERE_PERSISTENT_LARGE(name, __VA_ARGS__) \
+#define LARGE(name, iname, persistent, ...)               \
+  do {                                                    \
+    if (!HAS_LARGE(name)) break;                          \
+    begin();                                              \
+    MPI_##name##_c(__VA_ARGS__);                          \
+    arrived(#name "_c");                                  \
+    begin();                                              \
+    MPI_##iname##_c(__VA_ARGS__, &request);               \
+    complete(#iname "_c", 0);                             \
+    WHERE_PERSISTENT_LARGE(persistent, name, __VA_ARGS__) \
   } while (0)
-#if PERSISTENT_LARGE
-#define WHERE_PERSISTENT_LARGE(name, ...)                    \
-  begin();                                                   \
-  MPI_##name##_init_c(__VA_ARGS__, MPI_INFO_NULL, &request); \
-  complete(#name "_init_c", 1);
+#if PERSISTENT
+#define WHERE_PERSISTENT_LARGE(persistent, name, ...)          \
+  if (persistent) {                                            \
+    begin();                                                   \
+    MPI_##name##_init_c(__VA_ARGS__, MPI_INFO_NULL, &request); \
+    complete(#name "_init_c", 1);                              \
+  }
 #else
-#define WHERE_PERSISTENT_LARGE(name, ...)
+#define WHERE_PERSISTENT_LARGE(persistent, name, ...)
 #endif
 
 /* `root`: as the call wants it on this rank; `at_root`: blocks that come to it; `inter`: what has
  * no meaning between two groups is left out. */
 static void every(MPI_Comm comm, int root, int at_root, int blocks, int inter) {
-  int all = !inter || PERSISTENT_LARGE; /* Open MPI: not all persistent ones between groups */
+  int all = !inter || ALL_BETWEEN_GROUPS;
   partners = 0;
   PLAIN(Barrier, Ibarrier, all, comm);
   PLAIN(Bcast, Ibcast, all, in, 1, MPI_INT, root, comm);
+  LARGE(Bcast, Ibcast, all, in, 1, MPI_INT, root, comm);
   PLAIN(Reduce, Ireduce, all, out, in, 1, MPI_INT, MPI_MAX, root, comm);
+  LARGE(Reduce, Ireduce, all, out, in, 1, MPI_INT, MPI_MAX, root, comm);
   PLAIN(Allreduce, Iallreduce, all, out, in, 1, MPI_INT, MPI_MAX, comm);
+  LARGE(Allreduce, Iallreduce, all, out, in, 1, MPI_INT, MPI_MAX, comm);
   PLAIN(Reduce_scatter_block, Ireduce_scatter_block, all, out, in, 1, MPI_INT, MPI_MAX, comm);
+  LARGE(Reduce_scatter_block, Ireduce_scatter_block, all, out, in, 1, MPI_INT, MPI_MAX, comm);
   partners = at_root;
   PLAIN(Gather, Igather, all, out, 1, MPI_INT, in, 1, MPI_INT, root, comm);
+  LARGE(Gather, Igather, all, out, 1, MPI_INT, in, 1, MPI_INT, root, comm);
   PLAIN(Gatherv, Igatherv, all, out, 1, MPI_INT, in, ones, places, MPI_INT, root, comm);
-  LARGE(Gatherv, Igatherv, out, 1, MPI_INT, in, large_ones, large_places, MPI_INT, root, comm);
+  LARGE(Gatherv, Igatherv, all, out, 1, MPI_INT, in, large_ones, large_places, MPI_INT, root, comm);
   partners = 0;
   PLAIN(Scatter, Iscatter, all, out, 1, MPI_INT, in, 1, MPI_INT, root, comm);
+  LARGE(Scatter, Iscatter, all, out, 1, MPI_INT, in, 1, MPI_INT, root, comm);
   PLAIN(Scatterv, Iscatterv, all, out, ones, places, MPI_INT, in, 1, MPI_INT, root, comm);
-  LARGE(Scatterv, Iscatterv, out, large_ones, large_places, MPI_INT, in, 1, MPI_INT, root, comm);
+  LARGE(Scatterv, Iscatterv, all, out, large_ones, large_places, MPI_INT, in, 1, MPI_INT, root,
+        comm);
   partners = blocks;
   PLAIN(Allgather, Iallgather, all, out, 1, MPI_INT, in, 1, MPI_INT, comm);
+  LARGE(Allgather, Iallgather, all, out, 1, MPI_INT, in, 1, MPI_INT, comm);
   PLAIN(Allgatherv, Iallgatherv, all, out, 1, MPI_INT, in, ones, places, MPI_INT, comm);
+  LARGE(Allgatherv, Iallgatherv, all, out, 1, MPI_INT, in, large_ones, large_places, MPI_INT, comm);
   PLAIN(Alltoall, Ialltoall, all, out, 1, MPI_INT, in, 1, MPI_INT, comm);
+  LARGE(Alltoall, Ialltoall, all, out, 1, MPI_INT, in, 1, MPI_INT, comm);
   PLAIN(Alltoallv, Ialltoallv, all, out, ones, places, MPI_INT, in, ones, places, MPI_INT, comm);
-  LARGE(Alltoallv, Ialltoallv, out, large_ones, large_places, MPI_INT, in, large_ones, large_places,
-        MPI_INT, comm);
+  LARGE(Alltoallv, Ialltoallv, all, out, large_ones, large_places, MPI_INT, in, large_ones,
+        large_places, MPI_INT, comm);
   PLAIN(Alltoallw, Ialltoallw, all, out, ones, bytes, types, in, ones, bytes, types, comm);
-  LARGE(Alltoallw, Ialltoallw, out, large_ones, large_bytes, types, in, large_ones, large_bytes,
-        types, comm);
+  LARGE(Alltoallw, Ialltoallw, all, out, large_ones, large_bytes, types, in, large_ones,
+        large_bytes, types, comm);
   partners = inter ? 0 : 1;
   PLAIN(Reduce_scatter, Ireduce_scatter, all, out, in, ones, MPI_INT, MPI_MAX, comm);
-  LARGE(Reduce_scatter, Ireduce_scatter, out, in, large_ones, MPI_INT, MPI_MAX, comm);
+  LARGE(Reduce_scatter, Ireduce_scatter, all, out, in, large_ones, MPI_INT, MPI_MAX, comm);
   if (inter) return;
   PLAIN(Scan, Iscan, all, out, in, 1, MPI_INT, MPI_MAX, comm);
-  LARGE(Scan, Iscan, out, in, 1, MPI_INT, MPI_MAX, comm);
+  LARGE(Scan, Iscan, all, out, in, 1, MPI_INT, MPI_MAX, comm);
   partners = rank == 0 || blocks == 1 ? 0 : 1;
   PLAIN(Exscan, Iexscan, all, out, in, 1, MPI_INT, MPI_MAX, comm);
-  LARGE(Exscan, Iexscan, out, in, 1, MPI_INT, MPI_MAX, comm);
+  LARGE(Exscan, Iexscan, all, out, in, 1, MPI_INT, MPI_MAX, comm);
 }
 
 static void neighbours(MPI_Comm comm, int sources) {
   partners = sources;
   PLAIN(Neighbor_allgather, Ineighbor_allgather, 1, out, 1, MPI_INT, in, 1, MPI_INT, comm);
-  LARGE(Neighbor_allgather, Ineighbor_allgather, out, 1, MPI_INT, in, 1, MPI_INT, comm);
+  LARGE(Neighbor_allgather, Ineighbor_allgather, 1, out, 1, MPI_INT, in, 1, MPI_INT, comm);
   PLAIN(Neighbor_allgatherv, Ineighbor_allgatherv, 1, out, 1, MPI_INT, in, ones, places, MPI_INT,
         comm);
-  LARGE(Neighbor_allgatherv, Ineighbor_allgatherv, out, 1, MPI_INT, in, large_ones, large_places,
+  LARGE(Neighbor_allgatherv, Ineighbor_allgatherv, 1, out, 1, MPI_INT, in, large_ones, large_places,
         MPI_INT, comm);
   PLAIN(Neighbor_alltoall, Ineighbor_alltoall, 1, out, 1, MPI_INT, in, 1, MPI_INT, comm);
-  LARGE(Neighbor_alltoall, Ineighbor_alltoall, out, 1, MPI_INT, in, 1, MPI_INT, comm);
+  LARGE(Neighbor_alltoall, Ineighbor_alltoall, 1, out, 1, MPI_INT, in, 1, MPI_INT, comm);
   PLAIN(Neighbor_alltoallv, Ineighbor_alltoallv, 1, out, ones, places, MPI_INT, in, ones, places,
         MPI_INT, comm);
-  LARGE(Neighbor_alltoallv, Ineighbor_alltoallv, out, large_ones, large_places, MPI_INT, in,
+  LARGE(Neighbor_alltoallv, Ineighbor_alltoallv, 1, out, large_ones, large_places, MPI_INT, in,
         large_ones, large_places, MPI_INT, comm);
   PLAIN(Neighbor_alltoallw, Ineighbor_alltoallw, 1, out, ones, large_bytes, types, in, ones,
         large_bytes, types, comm);
-  LARGE(Neighbor_alltoallw, Ineighbor_alltoallw, out, large_ones, large_bytes, types, in,
+  LARGE(Neighbor_alltoallw, Ineighbor_alltoallw, 1, out, large_ones, large_bytes, types, in,
         large_ones, large_bytes, types, comm);
 }
 
