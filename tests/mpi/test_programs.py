@@ -127,6 +127,16 @@ def test_operators_of_calls_that_do_not_block_without_tutti(program, libraries, 
     check(program, libraries, mpi, 3, "operators.c", [str(random.randrange(1, 10**6)), "20"], False)
 
 
+@pytest.mark.mpi
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mpi,how", [("mpich", []), pytest.param("openmpi", ["all"], marks=pytest.mark.long),
+                                     pytest.param("mpich", ["all"], marks=pytest.mark.long)])
+def test_more_than_an_int_counts(program, libraries, mpi, how):
+    """In place: through shared memory it takes minutes where the ranks share processors with others."""
+    result = check(program, libraries, mpi, 2, "large.c", how, True, {} if how else IN_PLACE)
+    assert not [row for row in result.rows() if row[1].startswith("MPI (")], result.text[-3000:]
+
+
 TREES = "barrier=tree,bcast=tree,reduce=tree,allreduce=tree"  # of which the last one ends at 1 KiB
 
 
