@@ -27,7 +27,8 @@
 
 enum { kMaxOps = 80, kMaxSizes = 64, kMaxBatches = 100, kSmall = 1024 };
 
-/* Of collectives with counts for each rank, which stay as they are: here all blocks are alike. */
+/* Of collectives with counts for each rank, which stay as they are: here all blocks are alike, or
+ * most of them empty (alltoallv_sparse). */
 typedef struct {
   int *counts, *displs, *byte_displs;
   MPI_Aint* wide_displs; /* in bytes */
@@ -104,6 +105,19 @@ static uint32_t expect_exchange(const Cell* cell, uint32_t turn, size_t word) {
                   (size_t)cell->rank * cell->words + word % cell->words);
 }
 
+/* Of an exchange in which most counts are 0: who has something for whom, the same both ways. One
+ * rank in a hundred, but one at least where there is one. */
+static int are_partners(int rank, int other, int size) {
+  const int most = size > 200 ? size / 100 : 1;
+  return rank != other && (rank ^ other) <= most;
+}
+/* Where nothing arrives the buffer stays. */
+static uint32_t expect_from_few(const Cell* cell, uint32_t turn, size_t word) {
+  const int from = (int)(word / cell->words);
+  return are_partners(cell->rank, from, cell->size) ? expect_exchange(cell, turn, word)
+                                                    : cell->recv[word];
+}
+
 /* On the ring: the one before comes first. There are two blocks; behind them the buffer stays. */
 static int beside(const Cell* cell, size_t word) {
   return (cell->rank + (word < cell->words ? cell->size - 1 : 1)) % cell->size;
@@ -173,6 +187,8 @@ FORMS(scatterv, MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init,
       cell->send, COUNTS, WORD, cell->recv, N, WORD, cell->root, )
 FORMS(alltoallv, MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init,
       cell->send, COUNTS, WORD, cell->recv, COUNTS, WORD, )
+FORMS(alltoallv_sparse, MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init,
+      cell->send, COUNTS, WORD, cell->recv, COUNTS, WORD, )
 FORMS(alltoallw, MPI_Alltoallw, MPI_Ialltoallw, MPI_Alltoallw_init,
       cell->send, TYPES, cell->recv, TYPES, )
 #define WIDE_TYPES cell->lists.counts, cell->lists.wide_displs, cell->lists.types
@@ -216,6 +232,7 @@ static const Collective kCollectives[] = {
     ROWS(gatherv, 0, 0, 1, expect_blocks, 0),
     ROWS(scatterv, 0, 1, 0, expect_my_block, 1),
     ROWS(alltoallv, 0, 1, 1, expect_exchange, 1),
+    ROWS(alltoallv_sparse, 0, 1, 1, expect_from_few, 1),
     ROWS(alltoallw, 0, 1, 1, expect_exchange, 1),
     ROWS(neighbor_allgather, 0, 0, 1, expect_beside, 1),
     ROWS(neighbor_allgatherv, 0, 0, 1, expect_beside, 1),
@@ -483,14 +500,15 @@ typedef struct {
   Lists lists;
 } Record;
 
-static Lists make_lists(int size, int words) {
+static Lists make_lists(const Collective* op, int rank, int size, int words) {
   const size_t n = (size_t)size;
   Lists lists = {malloc(n * sizeof(int)), malloc(n * sizeof(int)), malloc(n * sizeof(int)),
                  malloc(n * sizeof(MPI_Aint)), malloc(n * sizeof(MPI_Datatype))};
   if (!lists.counts || !lists.displs || !lists.byte_displs || !lists.wide_displs || !lists.types)
     die("not enough memory", "");
   for (int i = 0; i < size; ++i) {
-    lists.counts[i] = words;
+    const int empty = op->expected == expect_from_few && !are_partners(rank, i, size);
+    lists.counts[i] = empty ? 0 : words;
     lists.displs[i] = i * words;
     lists.byte_displs[i] = i * words * (int)sizeof(uint32_t);
     lists.wide_displs[i] = lists.byte_displs[i];
@@ -512,7 +530,7 @@ static void enter(Record* record, Cell* cell) {
   cell->bytes = record->bytes;
   cell->words = record->bytes ? record->bytes / 4 : 1;
   cell->root = 0;
-  if (!record->lists.counts) record->lists = make_lists(cell->size, N);
+  if (!record->lists.counts) record->lists = make_lists(record->op, cell->rank, cell->size, N);
   cell->lists = record->lists;
 }
 

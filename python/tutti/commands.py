@@ -116,7 +116,8 @@ def bench_coll(
     op: Annotated[str, typer.Option(
         metavar="LIST", help="Collectives: bcast, reduce, allreduce, allgather, barrier, gather, scatter, "
         "alltoall, reduce_scatter_block, reduce_scatter, scan, exscan, gatherv, scatterv, alltoallv, alltoallw (the last "
-        "four: with equal blocks), neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, "
+        "four: with equal blocks), alltoallv_sparse (one block in a hundred, at least one for each rank; the others are "
+        "empty), neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, "
         "neighbor_alltoallw (on a ring of all ranks). ibcast and the like are begun and awaited at once, bcast_init and the "
         "like started and awaited.")] = (
             "bcast,allreduce,allgather,barrier"),

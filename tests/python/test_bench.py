@@ -64,8 +64,8 @@ def test_every_collective_gives_right_results(tutti, mpi, cache, sync):
     """The benchmark program checks its results; a wrong one is an error."""
     answer = tutti("bench", "coll", "--mpi", f"{mpi.name}={mpi.prefix}", "--np", "3", "--op",
                    "barrier,bcast,reduce,allreduce,allgather,gather,scatter,alltoall,reduce_scatter_block,gatherv,scatterv,"
-                   "alltoallv,alltoallw,neighbor_allgather,neighbor_allgatherv,neighbor_alltoall,neighbor_alltoallv,"
-                   "ineighbor_alltoallw", "--sizes",
+                   "alltoallv,alltoallv_sparse,alltoallw,neighbor_allgather,neighbor_allgatherv,neighbor_alltoall,"
+                   "neighbor_alltoallv,ineighbor_alltoallw", "--sizes",
                    "4,1000,1028,64K", "--rounds", "1", "--time-ms", "0.5", "--sync", sync, env=cache)
     assert answer.status == 0, answer.err
 

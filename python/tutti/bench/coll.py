@@ -24,8 +24,9 @@ from tutti.lab import Lab
 from tutti.report import plot, table
 
 COLLECTIVES = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "alltoall",
-               "reduce_scatter_block", "reduce_scatter", "scan", "exscan", "gatherv", "scatterv", "alltoallv", "alltoallw",
-               "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw")
+               "reduce_scatter_block", "reduce_scatter", "scan", "exscan", "gatherv", "scatterv", "alltoallv",
+               "alltoallv_sparse", "alltoallw", "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
+               "neighbor_alltoallv", "neighbor_alltoallw")
 OPS = (*COLLECTIVES, *(f"i{name}" for name in COLLECTIVES), *(f"{name}_init" for name in COLLECTIVES))
 SLOWEST_CELL_S = 10.0  # for one cell, whatever its budget: an oversubscribed MPI may need it
 TIME_MS = 20.0         # to measure each cell in each round
