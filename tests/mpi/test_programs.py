@@ -109,6 +109,19 @@ def test_transposition_and_sample_sort(program, libraries, mpi):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("settings", [{}, IN_PLACE, SMALL_BLOCKS, {"TUTTI_P2P": "1"}],
+                         ids=["blocks", "in-place", "small-blocks", "messages"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_threads_with_counts_that_only_one_rank_knows(program, libraries, mpi, settings):
+    if settings and mpi == "impi":
+        pytest.skip("the way of the data is the same for all interfaces")
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    settings = {**settings, "TUTTI_CHOICE": "static"}  # trials leave some to the MPI
+    result = check(program, libraries, mpi, 3, "thread_lists.c", [seed, "300"], True, settings)
+    assert not [row for row in result.rows() if row[1].startswith("MPI (")], result.text[-3000:]
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("ranks", [3, 2, 6])
 @pytest.mark.parametrize("mpi", ALL)
 def test_operators_of_calls_that_do_not_block(program, libraries, mpi, ranks):
