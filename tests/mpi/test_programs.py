@@ -262,7 +262,8 @@ def test_program_with_debians_mpich(program, libraries, source):
 def test_ranks_describe_equal_data_differently(program, libraries, mpi, ranks, tutti):
     result = check(program, libraries, mpi, ranks, "equivalents.c", ["20000" if tutti else "2000"], tutti)
     given_away = {algorithm for _, algorithm in result.rows() if algorithm.startswith("MPI (")}
-    assert given_away <= {"MPI (one rank)"}  # MPI_COMM_SELF
+    too_long = {"MPI (user operator)"} if ranks > 3 else set()  # for all ranks to gather, in calls that do not block
+    assert given_away <= {"MPI (one rank)"} | too_long  # MPI_COMM_SELF
 
 
 @pytest.mark.mpi

@@ -14,7 +14,7 @@ struct Operands {
 };
 
 /// What a rank gathers at most in a call that does not block, in bytes: longer ones are the MPI's.
-inline constexpr std::size_t kMostGathered = std::size_t{8} << 20;
+inline constexpr std::size_t kMostGathered = std::size_t{1} << 20;
 
 /// Of a blocking call, in which the core calls the operator. Listed blocks are in the staging.
 Reason plan_user(MPI_Op op, const Comm& comm, const Operands& operands, Plan* plan);

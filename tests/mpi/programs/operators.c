@@ -217,7 +217,7 @@ static void complete(struct item* items, int how) {
 }
 
 static void work_through(MPI_Comm comm, uint64_t of) {
-  static const int lengths[] = {0, 1, 7, 300, 4000};
+  static const int lengths[] = {0, 1, 7, 300, 1000};
   struct item items[kUnderWay];
   for (int k = 0; k < kUnderWay; k++) {
     const uint64_t r = mix(of * kUnderWay + (uint64_t)k);
