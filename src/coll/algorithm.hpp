@@ -126,6 +126,7 @@ struct Shape {
   bool divisible = true;     // the vector may be cut between elements
   bool commutative = true;
   bool dedicated = false;       // dedicated processors serve the team (src/offload)
+  bool waits = false;           // ... and its calls are blocking ones
   bool fixed_order = false;     // TUTTI_FIXED_ORDER: elements are folded from left to right
   bool at_once = false;         // all operands of an element are folded at once (Reduction::sum)
   std::size_t block_bytes = 0;  // of shared blocks

@@ -41,6 +41,7 @@ Shape Shape::of(const Team& team, bool fixed_order) noexcept {
   shape.alone = on_nodes_of_their_own(team);
   shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
   shape.dedicated = team.port != nullptr;
+  shape.waits = shape.dedicated && team.waits;
   shape.fixed_order = fixed_order;
   shape.block_bytes = team.block_bytes();
   shape.hosted = team.hosted;

@@ -69,9 +69,10 @@ struct TeamSpec {
   /// Whoever calls run(), start() and prepare() of this team runs what they leave to the host. The
   /// same on all members.
   bool hosted = false;
-  /// run() may leave a call to the host to see whether it is faster, if it is `hosted`: then
-  /// start() and prepare() are not for this team. The same on all members.
-  bool tries = false;
+  /// It has blocking calls only: start() and prepare() are not for it. If it is `hosted`, run() may
+  /// leave a call to the host to see whether it is faster; where dedicated processors serve it, the
+  /// members' own algorithms come before them. The same on all members.
+  bool waits = false;
 };
 
 /// How a team runs calls that differ in nothing but their buffers and their root. As long as the

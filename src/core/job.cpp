@@ -122,7 +122,8 @@ Status JobImpl::make_team(const TeamSpec& spec, Team::Use use, Team** out) {
     if (const Status served = client_->add(team); !served.ok()) team.decline();
   }
   team.hosted = spec.hosted;
-  if (spec.hosted && spec.tries && !begin_measuring(team)) team.decline();
+  team.waits = spec.waits;
+  if (spec.hosted && spec.waits && !begin_measuring(team)) team.decline();
   if (const Status announced = team.announce(); !announced.ok()) {
     if (client_) client_->remove(team);
     end_measuring(team);

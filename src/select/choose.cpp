@@ -18,7 +18,7 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
   const bool host_can = host.restriction(shape, {}) == nullptr;
   if (const Rule* rule = Rules::built_in().of(shape)) {
     Choice choice = rule->choice;
-    // Who wants dedicated processors wants them, whether they are faster or not.
+    // Who computes meanwhile wants dedicated processors, whether they are faster or not.
     choice.open = host_can && forced.of(shape.coll) == nullptr && !choice.algorithm->offloaded &&
                   !choice.algorithm->left_to_host();
     return choice;
@@ -27,6 +27,12 @@ Choice choose(const Shape& shape, const Forced& forced, const Rules* site) {
 }
 
 Choice choose_second(const Shape& shape, const Choice& chosen) {
+  if (chosen.open && shape.waits) {
+    Shape overlapped = shape;
+    overlapped.waits = false;
+    const Rule* const rule = Rules::built_in().of(overlapped);
+    if (rule != nullptr && rule->choice.algorithm->offloaded) return rule->choice;
+  }
   const Rule* const rule = chosen.open ? Rules::built_in().of(shape, &chosen) : nullptr;
   const bool own = rule != nullptr && !rule->choice.algorithm->offloaded &&
                    !rule->choice.algorithm->left_to_host();

@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kConditions =
     "node, nodes, layers, ranks=2..16, processors=own or scarce, network=bypass or kernel, "
-    "dedicated";
+    "dedicated, dedicated=overlapped or blocking";
 
 std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -67,7 +67,10 @@ bool read_condition(const std::string& word, Where* where) {
   if (key == "ranks") return read_ranks(value, where);
   if (key == "processors") return read_either(value, "scarce", "own", &where->scarce);
   if (key == "network") return read_either(value, "bypass", "kernel", &where->bypass);
-  if (word == "dedicated") return where->dedicated = true;
+  if (key == "dedicated") {
+    where->dedicated = true;
+    return word == key || read_either(value, "blocking", "overlapped", &where->waits);
+  }
   for (const auto& [name, place] :
        {std::pair{"node", Where::Place::node}, std::pair{"nodes", Where::Place::nodes},
         std::pair{"layers", Where::Place::layers}}) {
@@ -186,7 +189,7 @@ bool Where::holds(const Shape& shape) const noexcept {
   return (place == Place::any || place == its_place) && least_ranks <= shape.size &&
          shape.size <= most_ranks && (!dedicated || shape.dedicated) &&
          scarce.value_or(shape.scarce) == shape.scarce &&
-         bypass.value_or(shape.bypass) == shape.bypass;
+         bypass.value_or(shape.bypass) == shape.bypass && waits.value_or(shape.waits) == shape.waits;
 }
 
 std::size_t Sizes::last(const Shape& shape) const noexcept {

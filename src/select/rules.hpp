@@ -31,6 +31,7 @@ struct Where {
   std::optional<bool> scarce;  // Shape::scarce
   std::optional<bool> bypass;  // Shape::bypass
   bool dedicated = false;      // only with dedicated processors
+  std::optional<bool> waits;   // Shape::waits
 
   bool holds(const Shape& shape) const noexcept;
 };

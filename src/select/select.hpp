@@ -60,7 +60,8 @@ class Rules;
 /// that cannot run it either.
 Choice choose(const Shape& shape, const Forced& forced, const Rules* site = nullptr);
 /// What the built-in rules would take for the shape if `chosen`, which is open, could not run
-/// there; its algorithm is nullptr where that is none of tutti's own.
+/// there; its algorithm is nullptr where that is none of tutti's own. Of blocking calls that
+/// dedicated processors could serve: these.
 Choice choose_second(const Shape& shape, const Choice& chosen);
 
 /// The choices of one team for one collective and operator class by message size, made once.

@@ -212,7 +212,7 @@ class Team : public InFramePool {
   offload::Port* port = nullptr;    // offload::Client's; nullptr: no dedicated processors serve it
   p2p::Context* context = nullptr;  // p2p::Contexts'; nullptr: it has had no messages here
   Online* online = nullptr;         // JobImpl's; nullptr: nothing is tried
-  bool hosted = false;              // JobImpl's, of TeamSpec; before its choices are asked for
+  bool hosted = false, waits = false;  // JobImpl's, of TeamSpec; before its choices are asked for
 
  private:
   /// `watched`: the membership whose health the waits of this team depend on, where that is a

@@ -201,6 +201,7 @@ std::string text_of(const Shape& s) {
                                                 {"acks", s.acks},
                                                 {"user_memory", s.user_memory},
                                                 {"dedicated", s.dedicated},
+                                                {"waits", s.waits},
                                                 {"divisible", s.divisible},
                                                 {"commutative", s.commutative},
                                                 {"fixed_order", s.fixed_order},

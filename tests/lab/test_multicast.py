@@ -120,7 +120,8 @@ def test_dedicated_processors_cast_results(mpi):
     for multicast in ("off", "on"):
         with Lab(nodes, latency="1ms") as lab:
             lab.reset_counters()
-            _, said = broadcast(lab, mpi, nodes, size, calls=calls, TUTTI_MULTICAST=multicast, TUTTI_DCP="1")
+            _, said = broadcast(lab, mpi, nodes, size, calls=calls, TUTTI_MULTICAST=multicast, TUTTI_DCP="1",
+                                TUTTI_ALG="bcast=dcp")
             assert ran(said) == {"dcp"}, said
             ports = lab.switch_counters()["ports"]
             copied[multicast] = sum(port["received"] - port["sent"] for port in ports)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import mpis
 import pytest
-from test_dcp import OFFLOADED, ending, with_the_papers_interface  # noqa: F401
+from test_dcp import BLOCKING_TOO, OFFLOADED, ending, with_the_papers_interface  # noqa: F401
 from test_mpi4py import same_outcomes, suite  # noqa: F401
 
 ALL = list(mpis.MPIS)
 
 
 def start(mpi: mpis.Mpi, processes: int, command: list[str], dcp: str = "1", limit_s: float = 120) -> mpis.Result:
-    settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": dcp, "TUTTI_DCP_FROM_JOB": "1"}
+    settings = {"TUTTI_REPORT": "1", "TUTTI_DCP": dcp, "TUTTI_DCP_FROM_JOB": "1", "TUTTI_ALG": BLOCKING_TOO}
     return mpis.start(mpi, processes, command, True, settings, limit_s=limit_s)
 
 

@@ -122,6 +122,24 @@ TEST(Choices, TheSecondIsWhatTheRulesHaveNext) {
   EXPECT_EQ(second(s, Rules{}), "") << "the order is fixed";
 }
 
+/// Who computes meanwhile uses dedicated processors; who waits tries them beside its own algorithm.
+TEST(Choices, DedicatedProcessorsServeWhatIsOverlapped) {
+  Shape s = shape(Coll::allreduce, true, 4, 8);
+  const std::string own = chosen(s, Rules{});
+  s.hosted = s.dedicated = true;
+  EXPECT_EQ(chosen(s, Rules{}), "dcp:0");
+  EXPECT_EQ(second(s, Rules{}), "") << "they are what the user wants";
+  s.waits = true;
+  EXPECT_EQ(chosen(s, Rules{}), own);
+  EXPECT_EQ(second(s, Rules{}), "dcp");
+  EXPECT_EQ(chosen(s, Rules{}, "allreduce=dcp"), "dcp:0");
+  EXPECT_EQ(chosen(s, load("[dedicated=blocking]\nallreduce: * dcp\n")), "dcp:0");
+  EXPECT_EQ(chosen(s, load("[dedicated=overlapped]\nallreduce: * dcp\n")), own);
+  s = shape(Coll::gather, true, 4, 8);
+  s.hosted = s.dedicated = s.waits = true;
+  EXPECT_EQ(second(s, Rules{}), "blocks") << "they do not serve it";
+}
+
 TEST(Choices, SectionsAskForWhatMembersHaveInCommon) {
   const Rules rules = load(
       "[nodes processors=scarce]\nbcast: * direct\n"

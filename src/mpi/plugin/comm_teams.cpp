@@ -40,7 +40,7 @@ Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, b
   spec.size = comm.size;
   spec.members = members.data();
   spec.hosted = true;
-  spec.tries = blocking;
+  spec.waits = blocking;
   return state.job->create_team(spec, team);
 }
 
