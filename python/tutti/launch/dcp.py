@@ -20,7 +20,7 @@ def options_of(wanted: str | None, from_job: bool) -> dict[str, str]:
         return taken
     if not re.fullmatch(r"0*[1-9][0-9]*(:0*[1-9][0-9]*)?", wanted):
         raise UserError(f"--dcp is '{wanted}'; expected a number of dedicated processors for each node (1), or a "
-                        "ratio to the program's processes (1:4)")
+                        "ratio to the program's processes (1:4), or auto:FILE")
     return {"TUTTI_DCP": wanted, **taken}
 
 

@@ -58,9 +58,7 @@ def settings_of(options: Options) -> dict[str, str]:
     """The TUTTI_* settings that the options stand for. Raises UserError."""
     settings: dict[str, str] = {}
     if options.dcp is not None or options.dcp_from_job:
-        from tutti.launch.dcp import options_of
-
-        settings = options_of(options.dcp, options.dcp_from_job)
+        settings = _dedicated(options)
     if options.report is not None:
         settings["TUTTI_REPORT"] = "1" if options.report == REPORT_HERE else _output_path(options.report)
     if options.report_json is not None:
@@ -69,6 +67,23 @@ def settings_of(options: Options) -> dict[str, str]:
         inherited = [os.environ["TUTTI_ALG"]] if os.environ.get("TUTTI_ALG") else []
         settings["TUTTI_ALG"] = ",".join(inherited + options.alg)
     return settings
+
+
+def _dedicated(options: Options) -> dict[str, str]:
+    """Of --dcp and --dcp-from-job. Says what auto has come to, and why. Raises UserError."""
+    from tutti.launch.dcp import options_of
+
+    wanted = options.dcp
+    if wanted is not None and wanted.startswith("auto"):
+        from tutti.launch.automatic import resolve
+        from tutti.launch.run import say
+
+        decision = resolve(wanted, options.words, options.dcp_from_job)
+        say(f"--dcp auto: {f'--dcp {decision.ratio}' if decision.ratio else 'no dedicated processors'}: {decision.why}")
+        if decision.ratio is None:
+            return {}
+        wanted = decision.ratio
+    return options_of(wanted, options.dcp_from_job)
 
 
 def _output_path(name: str) -> str:

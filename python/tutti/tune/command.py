@@ -107,6 +107,8 @@ def command(
         min=0, metavar="US", help="With --dcp: computation that each collective can hide behind. 0: none.")] = 0.0,
     app: Annotated[Optional[Path], typer.Option(
         metavar="PROFILE", help="With --dcp: a file of tutti run --report-json. Says whether that application gains.")] = None,
+    save: Annotated[Optional[Path], typer.Option(
+        metavar="FILE", help="With --app: keep the costs and the application's mix, for tutti run --dcp auto:FILE.")] = None,
     point: Annotated[float, typer.Option(
         min=0, metavar="S", help="With --app: seconds of its point-to-point communication, which the profile does not "
         "know.")] = 0.0,
@@ -136,7 +138,7 @@ def command(
     if dcp:
         from tutti.tune import dcp as dedicated
 
-        dedicated.run(mpi or "mpich", _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path)
+        dedicated.run(mpi or "mpich", _program_ranks(ranks), ratio, sizes, overlap, app, point, rounds, json_path, save)
         return
     if out.suffix != ".toml":
         raise UserError(f"'{out}' is not a name for a profile: it must end in .toml")

@@ -12,7 +12,8 @@ from rich.table import Table
 from tutti.bench import dcp as bench
 from tutti.bench import texts
 from tutti.errors import UserError
-from tutti.host import mpis
+from tutti.host import machine, mpis
+from tutti.launch import automatic
 from tutti.launch.dcp import Application, Measured, break_even, fewest_for_overlap, lowest_latency, options_of, read_profile
 from tutti.report.files import write_json
 
@@ -57,9 +58,18 @@ def _say_whether(app: Application, one: Measured, without_us: float) -> dict[str
             "published_rule_gains": found.published}
 
 
+def _say_what_auto_would(mix: automatic.Mix, costs: list[automatic.Cost]) -> None:
+    """For helpers beside the job and from it, with the ranks of the profile on this machine."""
+    for from_job in (False, True):
+        decision = automatic.decide(mix, costs, automatic.Machine(machine.cpus().usable, mix.ranks, from_job))
+        way = "from the job" if from_job else "beside it"
+        print(f"dedicated processors {way}: {f'--dcp {decision.ratio}' if decision.ratio else 'none'}: {decision.why}")
+
+
 def run(mpi: str, ranks: int, ratios: str, sizes: str, overlap_us: float, profile: Path | None, point_s: float,
-        rounds: int, json_path: Path | None) -> None:
-    """Measures, proposes, and applies the break-even condition to a profile. Raises UserError, Failure."""
+        rounds: int, json_path: Path | None, save: Path | None) -> None:
+    """Measures, proposes, and applies the break-even condition to a profile; saves what `--dcp auto` needs. Raises UserError,
+    Failure."""
     wanted = texts.words(ratios, "--ratio")
     for text in wanted:
         options_of(text, False)
@@ -68,7 +78,10 @@ def run(mpi: str, ranks: int, ratios: str, sizes: str, overlap_us: float, profil
     numbers = texts.sizes(sizes)
     if any(number % 8 for number in numbers):
         raise UserError(f"--bytes {sizes}: expected bytes in multiples of 8: the elements are doubles")
+    if save is not None and profile is None:
+        raise UserError("--save keeps what tutti run --dcp auto needs to know of an application: say --app PROFILE too")
     app = read_profile(profile, point_s, overlap_us) if profile is not None else None
+    mix = automatic.read_mix(profile) if profile is not None else None
     launches = [bench.Launch(mpis.find(mpi), ranks, dcp) for dcp in ("", *wanted)]
     rows = bench.measure(launches, numbers, [0.0, max(200.0, overlap_us)], rounds, 50.0, bench.Manner(),
                          random.SystemRandom().randrange(10**6), Console(stderr=True))
@@ -86,6 +99,12 @@ def run(mpi: str, ranks: int, ratios: str, sizes: str, overlap_us: float, profil
             print(f"with {overlap_us:g} us to overlap: --dcp {few.ratio} is enough")
             chosen = few
     verdict = _say_whether(app, chosen, _without(rows, size)) if app is not None else {}
+    if mix is not None:
+        costs = [automatic.Cost(number, one) for number in numbers for one in _measured(rows, number)]
+        _say_what_auto_would(mix, costs)
+        if save is not None:
+            automatic.save(save, mix, costs)
+            print(f"written to {save}; tutti run --dcp auto:{save} decides by it")
     if json_path is not None:
         write_json(json_path, [{**row, "bench": "tune", "proposed": row["ratio"] == chosen.ratio, **verdict}
                                for row in rows])
