@@ -1,14 +1,17 @@
 /* Solves the Poisson equation on a square with the conjugate-gradient method: a plain MPI program,
  * as they are: it knows nothing of tutti.
  *
- *   cg [--side POINTS] [--seconds TIME] [--solves N] [--json FILE]
+ *   cg [--side POINTS] [--seconds TIME] [--solves N] [--form blocking|pipelined] [--json FILE]
  *
  * -laplace(u) = f on the unit square, u = 0 on its border, five-point differences; f is chosen such
  * that u(x, y) = x (1-x) e^x y (1-y) e^y is the solution, so the answer can be checked. Every rank
  * holds a band of rows. Each iteration exchanges one row with each neighbour (MPI_Sendrecv) and
  * sums two scalars over all ranks (MPI_Allreduce): where a problem is spread over many ranks, those
- * sums are what it waits for. Solves again until TIME is over and N solves are done, to have
- * something to measure; times are those of one solve. Exit status 1 when the answer is wrong. */
+ * sums are what it waits for. In the pipelined form (Ghysels and Vanroose, Parallel Computing 40,
+ * 2014) there is one sum of two scalars (MPI_Iallreduce) in an iteration, which is under way while
+ * rows are exchanged and the operator is applied. Solves again until TIME is over and N solves are
+ * done, to have something to measure; times are those of one solve. Exit status 1 when the answer
+ * is wrong. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -110,25 +113,32 @@ static double right_hand_side(const Grid* grid, int row, int column) {
   return -(factor_second(x) * factor(y) + factor(x) * factor_second(y));
 }
 
-/* Conjugate gradients from x = 0; returns the number of iterations, and the final relative
- * residual. */
-static int solve(double* x, const Grid* grid, Times* times, double* relative) {
+/* h^2 times the right-hand side: the residual of x = 0. */
+static void first_residual(const Grid* grid, double* residual) {
   const double h = 1.0 / (grid->side + 1);
-  double* direction = make_band(grid);
-  double* residual = malloc(cells(grid) * sizeof *residual);
-  double* product = malloc(cells(grid) * sizeof *product);
-  if (!residual || !product) MPI_Abort(grid->comm, 2);
   for (int row = 0; row < grid->rows; ++row) {
     for (int column = 0; column < grid->side; ++column) {
       residual[(size_t)row * grid->side + column] = h * h * right_hand_side(grid, row, column);
     }
   }
+}
+
+static int most_iterations(const Grid* grid) { return 20 * grid->side + 20; }
+
+/* Conjugate gradients from x = 0; returns the number of iterations, and the final relative
+ * residual. */
+static int solve(double* x, const Grid* grid, Times* times, double* relative) {
+  double* direction = make_band(grid);
+  double* residual = malloc(cells(grid) * sizeof *residual);
+  double* product = malloc(cells(grid) * sizeof *product);
+  if (!residual || !product) MPI_Abort(grid->comm, 2);
+  first_residual(grid, residual);
   double* p = inner(grid, direction);
   memcpy(p, residual, cells(grid) * sizeof *p);
   double square = dot(residual, residual, grid, times);
   const double first = square;
   int iteration = 0;
-  while (sqrt(square / first) > kTolerance && iteration < 20 * grid->side + 20) {
+  while (sqrt(square / first) > kTolerance && iteration < most_iterations(grid)) {
     apply(direction, product, grid, times);
     const double alpha = square / dot(p, product, grid, times);
     for (size_t i = 0; i < cells(grid); ++i) {
@@ -145,6 +155,70 @@ static int solve(double* x, const Grid* grid, Times* times, double* relative) {
   free(direction);
   free(residual);
   free(product);
+  return iteration;
+}
+
+/* The vectors of the pipelined form: w = A r, s = A p, z = A s, q = A w; w has the neighbours'
+ * rows. */
+typedef struct {
+  double *r, *w, *p, *s, *z, *q;
+} Vectors;
+
+/* (r, r) and (w, r), summed over all ranks while q = A w is formed. */
+static void start_and_apply(Vectors* v, const Grid* grid, Times* times, double sums[2]) {
+  const double* w = inner(grid, v->w);
+  double mine[2] = {0, 0};
+  for (size_t i = 0; i < cells(grid); ++i) {
+    mine[0] += v->r[i] * v->r[i];
+    mine[1] += w[i] * v->r[i];
+  }
+  MPI_Request request;
+  double start = MPI_Wtime();
+  MPI_Iallreduce(mine, sums, 2, MPI_DOUBLE, MPI_SUM, grid->comm, &request);
+  times->allreduce_s += MPI_Wtime() - start;
+  apply(v->w, v->q, grid, times);
+  start = MPI_Wtime();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  times->allreduce_s += MPI_Wtime() - start;
+  ++times->allreduces;
+}
+
+static void step(Vectors* v, const Grid* grid, double* x, double alpha, double beta) {
+  double* w = inner(grid, v->w);
+  for (size_t i = 0; i < cells(grid); ++i) {
+    v->z[i] = v->q[i] + beta * v->z[i];
+    v->s[i] = w[i] + beta * v->s[i];
+    v->p[i] = v->r[i] + beta * v->p[i];
+    x[i] += alpha * v->p[i];
+    v->r[i] -= alpha * v->s[i];
+    w[i] -= alpha * v->z[i];
+  }
+}
+
+/* The pipelined form of solve(). */
+static int solve_pipelined(double* x, const Grid* grid, Times* times, double* relative) {
+  const size_t n = cells(grid);
+  double* memory = calloc(5 * n, sizeof *memory);
+  Vectors v = {memory, make_band(grid), memory + n, memory + 2 * n, memory + 3 * n, memory + 4 * n};
+  if (!memory) MPI_Abort(grid->comm, 2);
+  first_residual(grid, v.r);
+  memcpy(inner(grid, v.w), v.r, n * sizeof *v.r);
+  apply(v.w, v.q, grid, times);
+  memcpy(inner(grid, v.w), v.q, n * sizeof *v.r);
+  double first = 0, before = 1, alpha = 0, sums[2];
+  int iteration = 0;
+  for (;; ++iteration) {
+    start_and_apply(&v, grid, times, sums);
+    if (iteration == 0) first = before = sums[0];
+    if (sqrt(sums[0] / first) <= kTolerance || iteration == most_iterations(grid)) break;
+    const double beta = iteration == 0 ? 0 : sums[0] / before;
+    alpha = sums[0] / (iteration == 0 ? sums[1] : sums[1] - beta * sums[0] / alpha);
+    before = sums[0];
+    step(&v, grid, x, alpha, beta);
+  }
+  *relative = sqrt(sums[0] / first);
+  free(v.w);
+  free(memory);
   return iteration;
 }
 
@@ -179,6 +253,7 @@ typedef struct {
   int side;
   double seconds;
   int solves; /* at least */
+  int pipelined;
   const char* json;
 } Options;
 
@@ -193,6 +268,9 @@ static int parse(int argc, char** argv, Options* options) {
       options->seconds = atof(argv[i + 1]);
     } else if (strcmp(argv[i], "--solves") == 0) {
       options->solves = atoi(argv[i + 1]);
+    } else if (strcmp(argv[i], "--form") == 0) {
+      options->pipelined = strcmp(argv[i + 1], "pipelined") == 0;
+      if (!options->pipelined && strcmp(argv[i + 1], "blocking") != 0) return 0;
     } else if (strcmp(argv[i], "--json") == 0) {
       options->json = argv[i + 1];
     } else {
@@ -228,7 +306,7 @@ static int run(const Options* options, const Grid* grid, int size) {
   do {
     memset(x, 0, cells(grid) * sizeof *x);
     const double start = MPI_Wtime();
-    iterations = solve(x, grid, &times, &residual);
+    iterations = (options->pipelined ? solve_pipelined : solve)(x, grid, &times, &residual);
     times.total_s += MPI_Wtime() - start;
     ++solves;
   } while (solves < options->solves || again(first, options->seconds, grid->comm));
@@ -265,8 +343,8 @@ int main(int argc, char** argv) {
     status = run(&options, &grid, size);
   } else if (grid.rank == 0) {
     fprintf(stderr,
-            "usage: cg [--side POINTS] [--seconds TIME] [--solves N] [--json FILE], POINTS at "
-            "least %d\n",
+            "usage: cg [--side POINTS] [--seconds TIME] [--solves N] [--form blocking|pipelined] "
+            "[--json FILE], POINTS at least %d\n",
             size);
   }
   MPI_Finalize();

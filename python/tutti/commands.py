@@ -85,8 +85,8 @@ def run(
     alg: Annotated[Optional[list[str]], typer.Option(
         metavar="OP=NAME[:KEY=VALUE]", help="Use this algorithm for an operation. May be repeated.")] = None,
     dcp: Annotated[Optional[str], typer.Option(
-        metavar="N|D:P|auto:FILE", help="Start dedicated collective processors beside the program's processes: N on each node, or D "
-        "for every P processes; auto:FILE: as many as pay, by what tutti tune --dcp --app PROFILE --save FILE has measured.")] = None,
+        metavar="N|D:P|auto:FILE", help="Start dedicated collective processors beside the program's processes: N on each node, "
+        "or D for every P processes; auto:FILE: as many as pay (tutti tune --dcp --app PROFILE --save FILE).")] = None,
     dcp_from_job: Annotated[bool, typer.Option(
         "--dcp-from-job", help="Take the dedicated processors from the job's own processes. Needs --dcp.")] = False,
 ) -> None:

@@ -6,6 +6,7 @@ import mpis
 import pytest
 
 MATMUL = mpis.ROOT / "examples" / "matmul" / "matmul.c"
+OVERLAPPED = {"cg": ["--side", "40", "--form", "pipelined"], "sgd": ["--form", "delayed", "--steps", "300"]}
 
 
 @pytest.mark.mpi
@@ -21,3 +22,20 @@ def test_matmul(libraries, tmp_path, mpi, size, ranks):
     assert result.status == 0 and "matmul: verified" in result.text, result.text[-3000:]
     taken = {algorithm for call, algorithm in result.rows() if call == "MPI_Allgather"}
     assert taken and not any(algorithm.startswith("MPI (") for algorithm in taken), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("name", OVERLAPPED)
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@pytest.mark.parametrize("dcp", [{}, {"TUTTI_DCP": "1"}], ids=["", "dcp"])
+def test_overlapped(libraries, tmp_path, mpi, name, dcp):
+    """Solvers whose sums are under way while they compute, with and without dedicated processors."""
+    description = mpis.MPIS[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    subprocess.run([str(description.compiler), "-O2", "-o", name, str(mpis.ROOT / "examples" / name / f"{name}.c"), "-lm"],
+                   cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    result = mpis.start(description, 3, [str(tmp_path / name), *OVERLAPPED[name]], True, {"TUTTI_REPORT": "1", **dcp})
+    assert result.status == 0 and ": right" in result.text, result.text[-3000:]
+    taken = {algorithm for call, algorithm in result.rows() if call == "MPI_Iallreduce"}
+    assert taken and (taken == {"dcp"}) is bool(dcp), result.text

@@ -71,7 +71,8 @@ def read_mix(path: Path) -> Mix:
     try:
         text = json.loads(path.read_text())
         ranks, whole = int(text["ranks"]), float(text["seconds"])
-        rows = [(row["call"], row["algorithm"], int(row["calls"]), int(row["bytes"]), float(row["seconds"])) for row in text["rows"]]
+        rows = [(row["call"], row["algorithm"], int(row["calls"]), int(row["bytes"]), float(row["seconds"]))
+                for row in text["rows"]]
         waits = sum(float(row["seconds"]) for row in text.get("waits", ()))
     except OSError as error:
         raise UserError(f"cannot read the profile {path}: {error.strerror}") from None
@@ -131,7 +132,8 @@ def save(path: Path, mix: Mix, costs: list[Cost]) -> None:
     """Raises UserError."""
     from tutti.report.files import write_text
 
-    write_text(path, json.dumps({"format": FORMAT, "mix": asdict(mix), "costs": [asdict(cost) for cost in costs]}, indent=1) + "\n")
+    text = {"format": FORMAT, "mix": asdict(mix), "costs": [asdict(cost) for cost in costs]}
+    write_text(path, json.dumps(text, indent=1) + "\n")
 
 
 def load(path: Path) -> tuple[Mix, list[Cost]]:

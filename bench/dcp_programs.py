@@ -1,0 +1,150 @@
+"""Whole programs with dedicated collective processors (CDCP-2008, section V-F): the barotropic solver on the paper's grid,
+conjugate gradients and a gradient descent, blocking and overlapped; the MPI alone, with its own progress thread, tutti, and
+tutti with dedicated processors, beside the job and from it; interleaved.
+
+    python bench/dcp_programs.py [--nodes 4] [--np 8] [--latency 100us] [--ratio 1,1:4] [--only cg] [--rounds 3] [--json FILE]
+
+--nodes 1 is this machine, more are those of a lab, which needs root. The programs in C run over --mpi, the solver in Fortran
+over the first MPI in PATH that has a compiler for it. Times are the programs' own, of the slowest rank; every program checks its
+result."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti import command as command_of_tutti
+from tutti.bench import overlap, peers, program, start, texts
+from tutti.host import machine, mpis
+from tutti.report.files import write_json
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+sys.path.insert(0, str(EXAMPLES / "barotropic"))
+from demo import find_fortran  # noqa: E402
+
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program in one of its forms. `unit_us`: what one of the numbers that `pattern` finds is."""
+
+    name: str
+    form: str
+    mpi: mpis.Mpi
+    words: tuple[str, ...]
+    pattern: str
+    right: str
+    unit_us: float
+
+
+def cg(name: str, side: int, solves: int) -> list[Job]:
+    mpi = mpis.find(name)
+    binary = program.compile_for(mpi, EXAMPLES / "cg" / "cg.c")
+    return [Job("cg", form, mpi, (str(binary), "--side", str(side), "--form", form, "--solves", str(solves)),
+                r"([\d.]+) s a solve", ": right", 1e6) for form in ("blocking", "pipelined")]
+
+
+def sgd(name: str, batch: int, steps: int) -> list[Job]:
+    mpi = mpis.find(name)
+    binary = program.compile_for(mpi, EXAMPLES / "sgd" / "sgd.c")
+    return [Job("sgd", form, mpi, (str(binary), "--batch", str(batch), "--form", form, "--steps", str(steps)),
+                r"([\d.]+) us a step", ": right", 1.0) for form in ("blocking", "delayed")]
+
+
+def barotropic(folder: Path, iterations: int) -> list[Job]:
+    found = find_fortran()
+    if found is None:
+        print("skipped: the barotropic solver needs an MPI's Fortran compiler")
+        return []
+    compiler, mpi = found
+    binary = folder / "barotropic"
+    subprocess.run([str(compiler), "-O2", "-o", str(binary), str(EXAMPLES / "barotropic" / "barotropic.F90")], cwd=folder,
+                   check=True)
+    return [Job("barotropic", form, mpi, (str(binary), form, str(iterations)), r"ten iterations take +([\d.]+) us",
+                "verified", 1.0) for form in ("blocking", "overlapped")]
+
+
+def ways_of(mpi: mpis.Mpi, ratios: list[str]) -> dict[str, tuple[list[str] | None, dict[str, str]]]:
+    """The options of `tutti run`, None without it, and variables."""
+    own_thread = {"alone, progress thread": (None, overlap.OWN_THREADS[mpi.name])} if mpi.name in overlap.OWN_THREADS else {}
+    return {"alone": (None, {}), **own_thread, "tutti": ([], {}),
+            **{f"--dcp {ratio}": (["--dcp", ratio], {}) for ratio in ratios},
+            f"--dcp {ratios[-1]} --dcp-from-job": (["--dcp", ratios[-1], "--dcp-from-job"], {})}
+
+
+def time_us(job: Job, way: tuple[list[str] | None, dict[str, str]], ranks: int, lab) -> float:
+    """Of one run. Ends the benchmark where that failed."""
+    tutti, variables = way
+    settings = peers.best_settings(job.mpi, ranks, machine.cpus().usable) if lab is None else peers.lab_settings(job.mpi)
+    command = peers.command_line(job.mpi, ranks, settings, list(job.words))
+    environment = {name: value for name, value in peers.environment(job.mpi, settings).items() if not name.startswith("TUTTI_")}
+    environment |= variables
+    if tutti is not None:
+        command = [*command_of_tutti(), "run", *tutti, *command]
+        if lab is not None:
+            environment["TUTTI_NET"] = "on"
+    status, said = start.here(command, environment, LIMIT_S) if lab is None else start.in_lab(lab, command, environment, LIMIT_S)
+    found = re.search(job.pattern, said)
+    if status != 0 or found is None or job.right not in said:
+        raise SystemExit(f"{' '.join(command)}: {start.reason(status, LIMIT_S)}\n{start.tail(said)}")
+    return float(found.group(1)) * job.unit_us
+
+
+def measure(job: Job, options: argparse.Namespace, lab, order: random.Random) -> list[dict]:
+    ways = ways_of(job.mpi, options.ratio.split(","))
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(options.rounds):
+        for way in order.sample(list(ways), len(ways)):
+            times[way].append(time_us(job, ways[way], options.np, lab))
+    rows = []
+    for way, values in times.items():
+        row = {"bench": "dcp_programs", "program": job.name, "form": job.form, "mpi": job.mpi.name,
+               "mpi_version": job.mpi.version, "nodes": options.nodes, "np": options.np,
+               "latency": options.latency if options.nodes > 1 else "", "way": way, "us": statistics.median(values),
+               "us_min": min(values), "us_max": max(values), "rounds": len(values), "load": os.getloadavg()[0]}
+        rows.append(row)
+        print(f"{job.name:10s} {job.form:10s} {options.np} ranks on {options.nodes} nodes, {way:24s} {row['us']:12.0f} us "
+              f"({row['us_min']:.0f} to {row['us_max']:.0f})", flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--np", type=int, default=8)
+    parser.add_argument("--latency", default="100us")
+    parser.add_argument("--ratio", default="1,1:4")
+    parser.add_argument("--mpi", default="openmpi")
+    parser.add_argument("--side", type=int, default=128, help="of conjugate gradients")
+    parser.add_argument("--solves", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=3200, help="samples of a rank in a step of the descent: about 200 us")
+    parser.add_argument("--steps", type=int, default=400, help="of the descent")
+    parser.add_argument("--iterations", type=int, default=500, help="of the barotropic solver")
+    parser.add_argument("--only", default="", help="programs, by their names, or name:form")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    wanted = [name for name in options.only.split(",") if name]
+    lab = texts.LabRequest.parse(options.nodes, options.latency, "0").open() if options.nodes > 1 else contextlib.nullcontext()
+    order = random.Random(random.SystemRandom().randrange(10**6))
+    with tempfile.TemporaryDirectory(prefix="tutti-dcp-") as folder, lab as opened:
+        jobs = [*cg(options.mpi, options.side, options.solves), *sgd(options.mpi, options.batch, options.steps),
+                *barotropic(Path(folder), options.iterations)]
+        rows = [row for job in jobs if not wanted or job.name in wanted or f"{job.name}:{job.form}" in wanted
+                for row in measure(job, options, opened, order)]
+    if options.json is not None:
+        write_json(options.json, rows)
+
+
+if __name__ == "__main__":
+    main()
