@@ -189,7 +189,8 @@ bool Where::holds(const Shape& shape) const noexcept {
   return (place == Place::any || place == its_place) && least_ranks <= shape.size &&
          shape.size <= most_ranks && (!dedicated || shape.dedicated) &&
          scarce.value_or(shape.scarce) == shape.scarce &&
-         bypass.value_or(shape.bypass) == shape.bypass && waits.value_or(shape.waits) == shape.waits;
+         bypass.value_or(shape.bypass) == shape.bypass &&
+         waits.value_or(shape.waits) == shape.waits;
 }
 
 std::size_t Sizes::last(const Shape& shape) const noexcept {
