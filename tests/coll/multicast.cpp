@@ -56,6 +56,41 @@ TEST_P(MulticastNodes, EveryByteArrives) {
   }
 }
 
+/// More of them than there are slots and surveys, of one datagram and of several.
+void sum_often(Rank& r) {
+  const Reduction reduction = test::sum_of_ints();
+  for (int round = 0; round < 300; ++round) {
+    const std::size_t count = round % 3 == 0 ? 1 : round % 3 == 1 ? 500 : 1280;
+    std::vector<std::int32_t> mine(count), sum(count);
+    for (std::size_t i = 0; i < count; ++i)
+      mine[i] = static_cast<std::int32_t>(i) * (r.rank + 1) + round;
+    Call call;
+    call.coll = Coll::allreduce;
+    call.send = mine.data();
+    call.recv = sum.data();
+    call.bytes = count * sizeof(std::int32_t);
+    call.reduction = &reduction;
+    ASSERT_TRUE(r.job.run(r.team, call).ok());
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(sum[i], static_cast<std::int32_t>(i) * r.size * (r.size + 1) / 2 + round * r.size);
+  }
+}
+
+TEST(MulticastTeams, AllreduceCastsItsResult) {
+  for (const char* algorithm : {"allreduce=tree_multicast", "allreduce=tree_multicast:degree=1"}) {
+    test::run_nodes({0, 1, 2, 3, 4}, settings_of(algorithm), [](Rank& r) {
+      Call call;
+      call.coll = Coll::allreduce;
+      call.bytes = 5120;
+      const Reduction reduction = test::sum_of_ints();
+      call.reduction = &reduction;
+      ASSERT_STREQ(r.job.algorithm(r.team, call), "tree_multicast");
+      sum_often(r);
+    });
+    test::run_nodes({2, 0, 1, 0, 2}, settings_of(algorithm), sum_often);
+  }
+}
+
 TEST(MulticastTeams, AllgatherAndAllreduceCastTheirBlocks) {
   test::run_nodes({0, 1, 2, 3}, settings_of("allgather=multicast,allreduce=multicast"),
                   test::cast_blocks);
