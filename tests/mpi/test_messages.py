@@ -36,6 +36,16 @@ def test_program(program, libraries, mpi, source, ranks, tutti):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_nobody(program, libraries, mpi):
+    """Calls with MPI_PROC_NULL end in tutti, but for matched probes: their message is the MPI's MPI_MESSAGE_NO_PROC."""
+    rows = check(program, mpi, 2, "messages.c", True).rows()
+    assert {call for call, way in rows if way == "nobody"} == {
+        "MPI_Ssend", "MPI_Recv", "MPI_Sendrecv", "MPI_Issend", "MPI_Irecv", "MPI_Probe", "MPI_Iprobe"}
+    assert {call for call, way in rows if way == "MPI (nobody)"} == {"MPI_Mprobe"}
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_traffic(program, libraries, mpi, threads):

@@ -73,7 +73,22 @@ int pass_on(const char* call, Comm* comm, Reason reason, NativeFunction&& call_n
   return pass(call, reason, call_native);
 }
 
+/// True when the call is with MPI_PROC_NULL, and such that the MPI would find nothing wrong in it:
+/// it is over at once (MPI 4.1, section 3.10).
+inline bool is_idle(Reason reason, const End& end) noexcept {
+  Data data;
+  return reason == Reason::nobody &&
+         read_data(end.buffer, end.count, end.type, &data) == Reason::none;
+}
+
 // ---- the report
+
+/// Counts a call that had nothing to do.
+inline int done_at_once(const char* call) noexcept {
+  if (state.report) [[unlikely]]
+    count_taken(call, "nobody", 0, 0);
+  return MPI_SUCCESS;
+}
 
 inline const char* way_of(std::size_t bytes) noexcept {
   return bytes <= state.messages->options().eager ? "eager" : "rendezvous";
@@ -101,6 +116,9 @@ int receive_blocking(const char* call, Comm* comm, const End& end, const Data& d
 
 /// Makes a new request one of a message on `comm`.
 void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept;
+/// Makes a new request (nullptr: no memory) one of a receive from MPI_PROC_NULL, which is over, and
+/// gives it to the program.
+int hand_out_idle(Request* request, const char* call, Comm& comm, MPI_Request* out);
 /// Starts its send or receive, or prepares it where it is persistent.
 Status make_send(Request& request, SendMode mode, const End& end, const Data& data,
                  bool copied) noexcept;

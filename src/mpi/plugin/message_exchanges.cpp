@@ -9,11 +9,15 @@ template <class NativeFunction>
 int run_sendrecv(const char* call, const End& out, const End& in, bool copied, MPI_Comm handle,
                  MPI_Status* status, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
-  Data sent, received;
+  Data sent{}, received{};
   const Reason sends = read_send(comm, out, &sent);
   const Reason receives = read_receive(comm, in, &received);
   if (sends > Reason::nobody || receives > Reason::nobody)
     return pass_on(call, comm, std::max(sends, receives), call_native);
+  if (is_idle(sends, out) && is_idle(receives, in)) {
+    set_nobody(status);
+    return done_at_once(call);
+  }
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
     return pass(call, in_report(sends, handle), call_native);
   if (sends == Reason::nobody) return receive_blocking(call, comm, in, received, status);
@@ -41,11 +45,13 @@ template <class NativeFunction>
 int run_isendrecv(const char* call, const End& out, const End& in, bool copied, MPI_Comm handle,
                   MPI_Request* made, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
-  Data sent, received;
+  Data sent{}, received{};
   const Reason sends = read_send(comm, out, &sent);
   const Reason receives = read_receive(comm, in, &received);
   if (sends > Reason::nobody || receives > Reason::nobody)
     return pass_on(call, comm, std::max(sends, receives), call_native);
+  if (is_idle(sends, out) && is_idle(receives, in))
+    return hand_out_idle(allocate_request(), call, *comm, made);
   if (comm == nullptr || (sends == Reason::nobody && receives == Reason::nobody))
     return pass(call, in_report(sends, handle), call_native);
   Request* const fresh = allocate_request();

@@ -11,6 +11,10 @@ int run_probe(const char* call, int source, int tag, MPI_Comm handle, p2p::Arriv
               MPI_Status* status, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
   const Reason reason = check_receive(comm, source, tag);
+  if (reason == Reason::nobody && message == nullptr) {
+    set_nobody(status);
+    return done_at_once(call);
+  }
   if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   const Receipt found = counted(call, "eager", 0, [&] {
     return state.messages->take(*comm->team, source_of(source), tag_of(tag), message);
@@ -25,6 +29,11 @@ int run_iprobe(const char* call, int source, int tag, MPI_Comm handle, int* flag
                p2p::Arrival** message, MPI_Status* status, NativeFunction&& call_native) {
   Comm* comm = find_messages(handle);
   const Reason reason = check_receive(comm, source, tag);
+  if (reason == Reason::nobody && message == nullptr) {
+    *flag = 1;
+    set_nobody(status);
+    return done_at_once(call);
+  }
   if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   Receipt found;
   *flag = state.messages->take_now(*comm->team, source_of(source), tag_of(tag), &found, message);

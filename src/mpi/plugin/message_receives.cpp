@@ -55,6 +55,8 @@ int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_receive(comm, end, &data);
+  if (!persistent && is_idle(reason, end))
+    return hand_out_idle(allocate_request(), call, *comm, out);
   if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   Request* const request = allocate_request();
   if (request != nullptr && !persistent && data.dense() &&
@@ -77,6 +79,10 @@ int message_Recv(void* buf, MPI_Count count, MPI_Datatype type, int source, int 
   const Reason reason = read_receive(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return receive_blocking("MPI_Recv", comm, end, data, status);
+  if (is_idle(reason, end)) {
+    set_nobody(status);
+    return done_at_once("MPI_Recv");
+  }
   return pass_on("MPI_Recv", comm, in_report(reason, handle), call_native);
 }
 

@@ -43,6 +43,7 @@ int run_send(const char* call, SendMode mode, const End& end, MPI_Comm handle,
   const Reason reason = read_send(comm, end, &data);
   if (reason == Reason::none) [[likely]]
     return send_blocking(call, mode, comm, end, data);
+  if (is_idle(reason, end)) return done_at_once(call);
   return pass_on(call, comm, in_report(reason, handle), call_native);
 }
 
@@ -65,6 +66,12 @@ int run_isend(const char* call, SendMode mode, bool persistent, const End& end, 
   Comm* comm = find_messages(handle);
   Data data;
   const Reason reason = read_send(comm, end, &data);
+  if (!persistent && is_idle(reason, end)) {
+    const Request* const sent = sent_request();
+    if (sent == nullptr) return raise(*comm, call, kNoMemory);
+    *out = handle_of(*sent);
+    return done_at_once(call);
+  }
   if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   // A message that has left has no buffer to be watched.
   const bool watched = state.settings.check == Check::calls;

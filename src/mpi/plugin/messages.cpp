@@ -1,7 +1,6 @@
 // Messages of communicators whose messages are tutti's, besides the calls themselves
 // (message_calls.hpp): their requests and their end. All of such a communicator's messages are
-// tutti's; all others are the MPI's, and so is whatever concerns MPI_PROC_NULL or has wrong
-// arguments.
+// tutti's; all others are the MPI's, and so is whatever has wrong arguments.
 #include "mpi/plugin/messages.hpp"
 
 #include <algorithm>
@@ -86,6 +85,16 @@ void describe_at_once(const Request& request, MPI_Status* status) noexcept {
   } else if (status != MPI_STATUS_IGNORE) {
     set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
   }
+}
+
+int hand_out_idle(Request* request, const char* call, Comm& comm, MPI_Request* out) {
+  if (request == nullptr) return raise(comm, call, kNoMemory);
+  request->found.source = MPI_PROC_NULL;
+  request->found.tag = MPI_ANY_TAG;
+  request->found.bytes = 0;
+  request->at_once = request->started = true;
+  *out = handle_of(*request);
+  return done_at_once(call);
 }
 
 // ---- the end

@@ -213,24 +213,42 @@ static void test_probes(MPI_Comm comm) {
   }
 }
 
+/* MPI 4.1, section 3.10: it succeeds and returns as soon as possible, and changes no buffer. */
 static void test_nobody(MPI_Comm comm) {
-  MPI_Status status;
-  MPI_Request requests[2];
+  MPI_Status status, statuses[4];
+  MPI_Request requests[4];
   MPI_Message message;
-  int flag = 0, value = 5;
-  MPI_Send(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm);
+  int flag = 0, value = 5, count = -1, got = -1;
+  MPI_Ssend(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm);
   MPI_Recv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &status);
   check_status(&status, MPI_PROC_NULL, MPI_ANY_TAG, 0, "receive from nobody");
-  MPI_Isend(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &requests[0]);
-  MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &requests[1]);
-  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  MPI_Sendrecv(&rank, 1, MPI_INT, MPI_PROC_NULL, 1, &value, 1, MPI_INT, MPI_PROC_NULL, 1, comm,
+               &status);
+  check_status(&status, MPI_PROC_NULL, MPI_ANY_TAG, 0, "exchange with nobody");
+  /* Among requests of messages between ranks, whichever completes first. */
+  MPI_Irecv(&got, 1, MPI_INT, previous, 3, comm, &requests[0]);
+  MPI_Issend(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &requests[1]);
+  MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, MPI_ANY_TAG, comm, &requests[2]);
+  MPI_Isend(&rank, 1, MPI_INT, next, 3, comm, &requests[3]);
+  MPI_Waitall(4, requests, statuses);
+  check_status(&statuses[0], previous, 3, 4, "beside nobody");
+  check_status(&statuses[2], MPI_PROC_NULL, MPI_ANY_TAG, 0, "one of several from nobody");
+  MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, comm, &requests[0]);
+  MPI_Test(&requests[0], &flag, &status);
+  CHECK(flag && requests[0] == MPI_REQUEST_NULL, "a receive from nobody is over at once");
+  MPI_Get_elements(&status, MPI_INT, &count);
+  CHECK(count == 0 && value == 5 && got == previous, "count %d, value %d", count, value);
+  MPI_Probe(MPI_PROC_NULL, 1, comm, &status);
+  check_status(&status, MPI_PROC_NULL, MPI_ANY_TAG, 0, "probe of nobody");
+  flag = 0;
   MPI_Iprobe(MPI_PROC_NULL, 1, comm, &flag, &status);
   CHECK(flag && status.MPI_SOURCE == MPI_PROC_NULL, "iprobe of nobody");
   MPI_Mprobe(MPI_PROC_NULL, 1, comm, &message, &status);
   MPI_Mrecv(&value, 1, MPI_INT, &message, &status);
   check_status(&status, MPI_PROC_NULL, MPI_ANY_TAG, 0, "matched receive from nobody");
   /* A chain: the first receives from nobody, the last sends to nobody. */
-  int mine = rank, got = -1;
+  int mine = rank;
+  got = -1;
   MPI_Sendrecv(&mine, 1, MPI_INT, rank + 1 < size ? rank + 1 : MPI_PROC_NULL, 2, &got, 1, MPI_INT,
                rank > 0 ? rank - 1 : MPI_PROC_NULL, 2, comm, &status);
   CHECK(got == (rank > 0 ? rank - 1 : -1), "chain: %d", got);
