@@ -195,6 +195,15 @@ def test_one_node_tells_of_the_ranks_of_all(program, libraries, mpi, placement):
 
 
 @pytest.mark.mpi
+def test_each_node_tells_of_its_own_ranks_where_the_first_is_stopped(program, libraries):
+    command = on_nodes("apart", [program(mpis.MPIS["mpich"], "stuck.c"), "stopped"])
+    expected = [r"what the ranks of this node are doing",
+                *(rf"rank {rank}: in MPI_Barrier no\. 1 on MPI_COMM_WORLD" for rank in range(1, RANKS))]
+    with running("mpich", command, {"TUTTI_STALL": "1", "TUTTI_NET": "on"}) as job:
+        job.wait_for(says(job, expected))
+
+
+@pytest.mark.mpi
 def test_each_node_tells_of_its_own_ranks_where_the_first_has_left(program, libraries):
     command = on_nodes("pairs", [program(mpis.MPIS["mpich"], "stuck.c"), "first_leaves"])
     expected = [r"what the ranks of this node are doing", r"ranks 2, 3 \(2 of 4\): in MPI_Recv from 0 \(tag 8\)",

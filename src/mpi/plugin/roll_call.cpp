@@ -85,8 +85,11 @@ struct RollCall::Request {
   Proof proof;
 };
 
-RollCall::~RollCall() {
+RollCall::~RollCall() { close(); }
+
+void RollCall::close() noexcept {
   if (listener_ >= 0) ::close(listener_);
+  listener_ = -1;
 }
 
 void RollCall::open(const std::vector<std::byte>& network) noexcept {
@@ -110,6 +113,10 @@ void RollCall::open(const std::vector<std::byte>& network) noexcept {
 void RollCall::meet(std::vector<Listener> all, const Secret& secret) {
   all_ = std::move(all);
   secret_ = secret;
+  constexpr Secret kNone;
+  if (std::memcmp(&secret, &kNone, sizeof secret) != 0) return;
+  close();
+  all_.clear();
 }
 
 bool RollCall::is_first() const noexcept {
@@ -143,8 +150,8 @@ int RollCall::connect_to(const Listener& other) const noexcept {
   return -1;
 }
 
-/// Waits for no answer: that node may be asking this one. So the proof is always the same; whoever
-/// repeats it makes a report come.
+/// Waits for no answer: that node may be asking this one, which is all the answer. So the proof is
+/// always the same; whoever repeats it makes a report come.
 bool RollCall::tell_first(std::uint64_t age_ns) noexcept {
   if (all_.empty()) return false;
   Line line(connect_to(all_.front()));
@@ -152,21 +159,24 @@ bool RollCall::tell_first(std::uint64_t age_ns) noexcept {
   return line.is_open() && line.send(&request, sizeof request);
 }
 
-std::uint64_t RollCall::answer(const std::function<std::vector<std::byte>()>& pack) {
+bool RollCall::answer(const std::function<std::vector<std::byte>()>& pack, std::uint64_t* age_ns) {
+  *age_ns = 0;
   Line line(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   Challenge challenge;
   Request request;
-  if (!line.is_open() ||
-      getrandom(&challenge, sizeof challenge, 0) != static_cast<ssize_t>(sizeof challenge) ||
+  if (!line.is_open()) return errno == ECONNABORTED || errno == EAGAIN;
+  if (getrandom(&challenge, sizeof challenge, 0) != static_cast<ssize_t>(sizeof challenge) ||
       !line.send(&challenge, sizeof challenge) || !line.receive(&request, sizeof request))
-    return 0;
-  if (request.wish == Wish::told)
-    return equal(request.proof, proof_of({}, Wish::told)) ? request.age_ns : 0;
-  if (!equal(request.proof, proof_of(challenge, Wish::rolls))) return 0;
+    return true;
+  if (request.wish == Wish::told) {
+    if (equal(request.proof, proof_of({}, Wish::told))) *age_ns = request.age_ns;
+    return true;
+  }
+  if (!equal(request.proof, proof_of(challenge, Wish::rolls))) return true;
   const std::vector<std::byte> packed = pack();
   const std::uint64_t bytes = packed.size();
   if (line.send(&bytes, sizeof bytes)) static_cast<void>(line.send(packed.data(), bytes));
-  return 0;
+  return true;
 }
 
 std::vector<std::byte> RollCall::ask(const Listener& other) {
@@ -184,14 +194,12 @@ std::vector<std::byte> RollCall::ask(const Listener& other) {
   return packed;
 }
 
-std::vector<std::vector<std::byte>> RollCall::ask_others() {
-  std::vector<std::vector<std::byte>> answers;
+void RollCall::ask_others(const std::function<void(const std::vector<std::byte>&)>& take) {
   for (const Listener& other : all_) {
     if (std::memcmp(&other, &own_, sizeof other) == 0) continue;
-    std::vector<std::byte> packed = ask(other);
-    if (!packed.empty()) answers.push_back(std::move(packed));
+    const std::vector<std::byte> packed = ask(other);
+    if (!packed.empty()) take(packed);
   }
-  return answers;
 }
 
 }  // namespace tutti::mpi

@@ -32,7 +32,8 @@ class RollCall {
   /// address of this rank's network; where it is none of IP's, nobody listens.
   void open(const std::vector<std::byte>& network) noexcept;
   const Listener& own() const noexcept { return own_; }
-  /// Those of all nodes that listen, in the order of their ranks, and the job's secret.
+  /// Those of all nodes that listen, in the order of their ranks, and the job's secret; all zeros:
+  /// there is none, and nobody may ask.
   void meet(std::vector<Listener> all, const Secret& secret);
 
   /// To be polled for input; -1: nobody listens.
@@ -41,11 +42,13 @@ class RollCall {
   bool is_first() const noexcept;
   /// Tells that node of a stall here: for so long a call has lasted. False where it does not hear.
   bool tell_first(std::uint64_t age_ns) noexcept;
-  /// Takes one connection, if one is there: `pack` makes the answer for who asks what the ranks
-  /// here are doing. Where a node tells of a stall it gives the age, else 0.
-  std::uint64_t answer(const std::function<std::vector<std::byte>()>& pack);
-  /// What the other nodes have packed; nothing of those that do not answer within a second.
-  std::vector<std::vector<std::byte>> ask_others();
+  /// Takes one connection: `pack` makes the answer for who asks what the ranks here are doing.
+  /// `*age_ns`: where a node tells of a stall, how old it is, else 0. False when none could be
+  /// taken, as where the process has no descriptor left: there is input all the same.
+  bool answer(const std::function<std::vector<std::byte>()>& pack, std::uint64_t* age_ns);
+  /// Asks the other nodes, and gives what each has packed to `take` when it comes; nothing of those
+  /// that do not answer within a second.
+  void ask_others(const std::function<void(const std::vector<std::byte>&)>& take);
 
  private:
   enum class Wish : std::uint8_t { rolls = 1, told = 2 };
@@ -55,6 +58,7 @@ class RollCall {
   Proof proof_of(const Challenge& challenge, Wish wish) const noexcept;
   std::vector<std::byte> ask(const Listener& other);
   int connect_to(const Listener& other) const noexcept;
+  void close() noexcept;
 
   int listener_ = -1;
   Listener own_;

@@ -29,12 +29,10 @@ constexpr double kLooksPerStall = 4;  // a stall is noticed a quarter of its tim
 // Seconds between two looks: a stall may be set as short as one likes, and nobody polls for it.
 constexpr double kShortestPause = 0.01, kLongestPause = 10;
 
-std::uint64_t clock_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+// A node that has been told of a stall asks what the ranks are doing. One that is stopped does not.
+constexpr std::uint64_t kAskedWithin = 3'000'000'000;
+
+std::uint64_t clock_ns() noexcept { return tutti_clock(CLOCK_MONOTONIC); }
 
 /// Who polls for the end of the watch, and for other nodes.
 class Alarm {
@@ -86,7 +84,7 @@ class Watch {
 
   static void* entry(void* self) noexcept;
   void run();
-  void hear();
+  bool hear();
   std::vector<std::byte> pack() const;
   std::uint64_t oldest_call(std::uint64_t now);
   void look(std::uint64_t now);
@@ -94,7 +92,7 @@ class Watch {
   bool is_reported(std::uint64_t now, std::uint64_t age) const noexcept;
   bool others_tell(std::uint64_t now, std::uint64_t age);
   roll::NodeRoll read_node() const;
-  void add_others(roll::NodeRoll* roll, std::uint64_t now);
+  void add_others(roll::NodeRoll* all);
   void report(std::uint64_t now, std::uint64_t longest);
   std::vector<const tutti_record*> records() const;
   const tutti_record& record(int local) const noexcept { return record_of(node_, local); }
@@ -105,7 +103,8 @@ class Watch {
   std::vector<Seen> seen_;         // by rank of the node and lane
   std::uint64_t next_ns_;          // how long a call must have lasted for the next report
   std::uint64_t stuck_ = 0;        // since when the oldest call of the last report has lasted
-  std::uint64_t reported_ns_ = 0;  // when this node last reported
+  std::uint64_t reported_ns_ = 0;  // when this node last reported, or was asked what to report
+  std::uint64_t told_ns_ = 0;  // when it told the first node, which has not asked; 0: it has not
   pthread_t thread_{};
   Alarm alarm_;
 };
@@ -147,29 +146,37 @@ void Watch::run() {
   const double stall = static_cast<double>(stall_ns_) / 1e9;
   const auto pause = static_cast<std::uint64_t>(
       std::clamp(stall / kLooksPerStall, kShortestPause, kLongestPause) * 1e9);
+  bool hears = true;  // until the next look
   for (std::uint64_t next = clock_ns() + pause;;) {
-    switch (alarm_.sleep(next, others_ ? others_->descriptor() : -1)) {
+    switch (alarm_.sleep(next, others_ && hears ? others_->descriptor() : -1)) {
       case Alarm::Heard::end:
         return;
       case Alarm::Heard::other:
-        hear();
+        hears = hear();
         break;
       case Alarm::Heard::nothing:
         look(clock_ns());
         next = clock_ns() + pause;
+        hears = true;
     }
   }
 }
 
-/// Another node asks what the ranks of this one are doing, or tells of a stall.
-void Watch::hear() {
-  const std::uint64_t age = others_->answer([this] {
+/// Another node asks what the ranks of this one are doing, or tells of a stall. False when it
+/// cannot be heard.
+bool Watch::hear() {
+  std::uint64_t age = 0;
+  const auto asked = [this] {
     std::vector<std::byte> packed = pack();
     write_recorders();
+    reported_ns_ = clock_ns();
+    told_ns_ = 0;
     return packed;
-  });
+  };
+  if (!others_->answer(asked, &age)) return false;
   const std::uint64_t now = clock_ns();
   if (age != 0 && !is_reported(now, age)) report(now, age);
+  return true;
 }
 
 std::vector<const tutti_record*> Watch::records() const {
@@ -199,6 +206,7 @@ std::uint64_t Watch::oldest_call(std::uint64_t now) {
 /// on, as long as the same call is the oldest.
 void Watch::look(std::uint64_t now) {
   const std::uint64_t oldest = oldest_call(now);
+  if (told_ns_ != 0 && now - told_ns_ > kAskedWithin) report(now, now - oldest);
   if (oldest != stuck_) {
     stuck_ = oldest;
     next_ns_ = stall_ns_;
@@ -224,7 +232,10 @@ bool Watch::is_reported(std::uint64_t now, std::uint64_t age) const noexcept {
 /// Whether what is to be said of this stall is said elsewhere, or has been here.
 bool Watch::others_tell(std::uint64_t now, std::uint64_t age) {
   if (!others_ || others_->descriptor() < 0) return false;
-  return others_->is_first() ? is_reported(now, age) : others_->tell_first(age);
+  if (is_reported(now, age)) return true;
+  if (others_->is_first() || !others_->tell_first(age)) return false;
+  told_ns_ = now;
+  return true;
 }
 
 roll::NodeRoll Watch::read_node() const {
@@ -234,12 +245,12 @@ roll::NodeRoll Watch::read_node() const {
   return node;
 }
 
-void Watch::add_others(roll::NodeRoll* all, std::uint64_t now) {
+void Watch::add_others(roll::NodeRoll* all) {
   if (!others_ || !others_->is_first()) return;
-  for (const std::vector<std::byte>& packed : others_->ask_others()) {
+  others_->ask_others([all](const std::vector<std::byte>& packed) {
     roll::NodeRoll node;
-    if (roll::unpack_node(packed, now, &node)) all->add(std::move(node));
-  }
+    if (roll::unpack_node(packed, clock_ns(), &node)) all->add(std::move(node));
+  });
 }
 
 std::uint64_t longest_of(const std::vector<roll::RankSeen>& ranks, std::uint64_t now) noexcept {
@@ -255,8 +266,9 @@ std::uint64_t longest_of(const std::vector<roll::RankSeen>& ranks, std::uint64_t
 
 void Watch::report(std::uint64_t now, std::uint64_t longest) {
   reported_ns_ = now;
+  told_ns_ = 0;
   roll::NodeRoll all = read_node();
-  add_others(&all, clock_ns());
+  add_others(&all);
   if (all.ranks.empty()) return;
   longest = std::max(longest, longest_of(all.ranks, now));
   const auto seen = static_cast<std::int32_t>(all.ranks.size());

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,12 @@ static void started_root(void) {
   MPI_Request request;
   MPI_Ibcast(&value, 1, MPI_INT, of, MPI_COMM_WORLD, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* One rank is stopped from outside, and with it the thread that would tell of a stall. */
+static void stopped(void) {
+  if (!right && rank == 0) raise(SIGSTOP);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* One rank has more to say than the others. */
@@ -283,7 +290,7 @@ static const struct {
   const char* name;
   void (*function)(void);
 } defects[] = {{"missing", missing}, {"root", root}, {"started_root", started_root},
-               {"count", count},
+               {"stopped", stopped}, {"count", count},
                {"operator", operator},
                 {"order", order},
                 {"function", function},
