@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tutti import command as command_of_tutti
@@ -82,18 +82,10 @@ def ways_of(mpi: mpis.Mpi, ratios: list[str]) -> dict[str, tuple[list[str] | Non
             f"--dcp {ratios[-1]} --dcp-from-job": (["--dcp", ratios[-1], "--dcp-from-job"], {})}
 
 
-def lab_settings(mpi: mpis.Mpi) -> peers.Settings:
-    """Open MPI 4 has another name for its shared memory."""
-    settings = peers.lab_settings(mpi)
-    if mpi.name != "openmpi" or not mpi.version.startswith("4."):
-        return settings
-    return replace(settings, options=tuple(option.replace("sm", "vader") for option in settings.options))
-
-
 def time_us(job: Job, way: tuple[list[str] | None, dict[str, str]], ranks: int, lab) -> float:
     """Of one run. Ends the benchmark where that failed."""
     tutti, variables = way
-    settings = peers.best_settings(job.mpi, ranks, machine.cpus().usable) if lab is None else lab_settings(job.mpi)
+    settings = peers.best_settings(job.mpi, ranks, machine.cpus().usable) if lab is None else peers.lab_settings(job.mpi)
     command = peers.command_line(job.mpi, ranks, settings, list(job.words))
     environment = {name: value for name, value in peers.environment(job.mpi, settings).items() if not name.startswith("TUTTI_")}
     environment |= variables

@@ -42,6 +42,12 @@ def test_a_profile_with_helpers_does_not_tell(tmp_path):
         read_mix(profile(tmp_path, [row("MPI_Iallreduce", 2000, 16000, 0.1, "dcp")]))
 
 
+@pytest.mark.parametrize("more", [{"ranks": 0}, {"seconds": 0}])
+def test_a_profile_of_nothing(tmp_path, more):
+    with pytest.raises(UserError, match="is not a profile"):
+        read_mix(profile(tmp_path, [row("MPI_Iallreduce", 2, 16, 0.1)], **more))
+
+
 @pytest.mark.parametrize("call,yes", [("MPI_Iallreduce", True), ("MPI_Allreduce_init", True), ("MPI_Ibarrier", True),
                                       ("MPI_Allreduce", False), ("MPI_Igather", False), ("MPI_Isend", False)])
 def test_what_is_overlapped(call, yes):

@@ -51,13 +51,16 @@ _LAB = {
     "mpich": _MPICH_BUSY,
     "openmpi": Settings({}, ("--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "tcp,self,sm"),
                         why="waiting ranks give way"),
+    "openmpi 4": Settings({}, ("--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "tcp,self,vader"),
+                          why="waiting ranks give way"),  # another name for its shared memory
     "impi": Settings({"FI_PROVIDER": "tcp"}),
 }
 
 
 def lab_settings(mpi: Mpi) -> Settings:
     """The settings that a peer is measured with in a lab."""
-    return _LAB[mpi.name]
+    old = mpi.name == "openmpi" and mpi.version.startswith("4.")
+    return _LAB["openmpi 4" if old else mpi.name]
 
 
 def best_settings(mpi: Mpi, ranks: int, processors: int) -> Settings:

@@ -74,6 +74,8 @@ def read_mix(path: Path) -> Mix:
         rows = [(row["call"], row["algorithm"], int(row["calls"]), int(row["bytes"]), float(row["seconds"]))
                 for row in text["rows"]]
         waits = sum(float(row["seconds"]) for row in text.get("waits", ()))
+        if ranks < 1 or whole <= 0:
+            raise ValueError
     except OSError as error:
         raise UserError(f"cannot read the profile {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
