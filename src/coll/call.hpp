@@ -76,7 +76,7 @@ constexpr bool has_parcels(Coll coll) noexcept {
          coll == Coll::alltoallw || has_neighbours(coll);
 }
 
-/// Collectives in which some ranks only send and some only receive.
+/// Collectives in which a rank may wait for data without having any to send.
 constexpr bool goes_one_way(Coll coll) noexcept {
   return coll == Coll::bcast || coll == Coll::reduce || coll == Coll::gather ||
          coll == Coll::scatter || coll == Coll::gatherv || coll == Coll::scatterv ||

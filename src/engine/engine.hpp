@@ -231,10 +231,6 @@ class Engine {
   std::uint64_t times_woken() const noexcept { return woken_; }
 
  private:
-  void tell_host() noexcept {
-    tells_ = Tells::never;
-    host_.waits(host_.self);
-  }
   friend class Reached;
   friend class Guard;
   friend class Background;
@@ -242,6 +238,10 @@ class Engine {
 
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
+  void tell_host() noexcept {
+    tells_ = Tells::never;
+    host_.waits(host_.self);
+  }
   bool any_reached() noexcept;
   void sleep_at_once(Guard& guard) noexcept;
   void serve_host(std::uint32_t round, Guard& guard) noexcept;

@@ -365,8 +365,9 @@ TEST(AtOnce, AReceiveFromAnybodyIsNotPassedOver) {
     if (r.rank == 0) return send_in_order(r, {1, 1});
     barrier(r);
     Receipt receipt;
-    if (any->active())
+    if (any->active()) {
       EXPECT_FALSE(messages.receive_now(r.team, &second, sizeof second, 0, 1, &receipt));
+    }
     EXPECT_TRUE(messages.receive(r.team, &second, sizeof second, 0, 1).status.ok());
     EXPECT_TRUE(messages.wait(*any).status.ok());
     EXPECT_EQ(first, 0);

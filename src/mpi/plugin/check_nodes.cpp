@@ -124,8 +124,7 @@ void compare_blocking(const Comm& comm, const tutti_past& mine) noexcept {
   const int code = left ? native.Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own,
                                            MPI_BYTE, comm.handle)
                         : MPI_SUCCESS;
-  if (state.job->awaits_time(*comm.team))
-    status = state.job->took(*comm.team, static_cast<std::uint64_t>((now() - begin) * 1e9));
+  if (state.job->awaits_time(*comm.team)) status = state.job->took(*comm.team, ns_since(begin));
   if (code != MPI_SUCCESS || !(status.ok() || left)) return;  // as above
   try {
     tell(comm, all, false);

@@ -39,10 +39,6 @@ constexpr int kLeft = INT_MIN;  // no MPI has such an error: the core leaves the
   return status.code == Code::left_to_host ? kLeft : raise(comm, call, status);
 }
 
-std::uint64_t ns_since(double begin) noexcept {
-  return static_cast<std::uint64_t>((now() - begin) * 1e9);
-}
-
 // With copies before and after, or in the report.
 int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
   const double begin = now();

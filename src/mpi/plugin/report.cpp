@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -469,7 +470,7 @@ void count_passed(const char* call, Reason reason, std::size_t bytes, double sec
   count(call, kReasonNames[static_cast<int>(reason)], bytes, seconds);
 }
 
-Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept {
+Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept try {
   if (comm == MPI_COMM_NULL) return Reason::arguments;
   int inter = 0, size = 0;
   if (native.Comm_test_inter(comm, &inter) != MPI_SUCCESS) return Reason::arguments;
@@ -478,6 +479,8 @@ Reason kind_of(MPI_Comm comm, Reason otherwise) noexcept {
   std::vector<std::int32_t> members;
   if (size == 1) return Reason::one_rank;
   return world_ranks(comm, size, &members) ? otherwise : Reason::other_world;
+} catch (const std::bad_alloc&) {
+  return otherwise;
 }
 
 void leave_note() noexcept {

@@ -16,6 +16,10 @@ std::string library_version();
 
 /// Seconds on a clock that never goes back.
 double now() noexcept;
+/// Nanoseconds since then.
+inline std::uint64_t ns_since(double begin) noexcept {
+  return static_cast<std::uint64_t>((now() - begin) * 1e9);
+}
 
 /// Counts a call that tutti took. `call` names it ("MPI_Allreduce"), `algorithm` is a static
 /// string. Thread-safe.
