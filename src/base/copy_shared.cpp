@@ -11,18 +11,19 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 
-// Less is not worth the choice.
-constexpr std::size_t kChosen = 4096;
-// From here on the costs of the kinds of stores are those of a steady flow; below, those that are
-// not cached look cheaper to the writer than they are. The factors lie between what was measured
-// with cores that share a cache and what was measured with cores that do not
-// (docs/decisions/0003-blocks.md).
+// What a copy costs its writer differs by its size, and by that how much more cached stores cost
+// where the two cores share no cache. So there is a choice for each kind of size, and its factors
+// lie between what was measured near and far (docs/decisions/0068-rings.md).
+constexpr std::size_t kChosen = 4096;  // less is not worth the choice
 constexpr std::size_t kSteady = 16384;
-// The same of a copy that is made in parts, which are read while the next ones are written
-// (docs/decisions/0017-trains.md).
-constexpr std::size_t kSteadyParts = 65536;
-constexpr float kShortStreaming = 16.0F, kSteadyStreaming = 1.8F;
-constexpr float kShortString = 2.0F, kSteadyString = 1.0F;
+
+/// Of this thread, for a copy of `bytes`.
+StoreChoice& choice_for(std::size_t bytes) noexcept {
+  static const bool strings = has_string_copy();
+  static thread_local StoreChoice shorter(2.7F, strings ? 2.0F : 0),
+      steady(2.7F, strings ? 1.0F : 0);
+  return bytes < kSteady ? shorter : steady;
+}
 
 /// Asks for the ownership of the destination's lines 8 KiB ahead: they were last read by another
 /// core, and stores that each wait for a line run at a third of the speed.
@@ -52,17 +53,8 @@ void copy_by(Stores stores, void* to, const void* from, std::size_t bytes) noexc
 }  // namespace
 
 void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept {
-  copy_to_shared(to, from, bytes, bytes);
-}
-
-void copy_to_shared(void* to, const void* from, std::size_t bytes, std::size_t all) noexcept {
   if (bytes < kChosen) return copy_cached(to, from, bytes);
-  static thread_local StoreChoice short_copies(kShortStreaming,
-                                               has_string_copy() ? kShortString : 0),
-      steady_copies(kSteadyStreaming, has_string_copy() ? kSteadyString : 0);
-  StoreChoice& choice =
-      all < (bytes == all ? kSteady : kSteadyParts) ? short_copies : steady_copies;
-  copy_chosen(choice, to, from, bytes, copy_by);
+  copy_chosen(choice_for(bytes), to, from, bytes, copy_by);
 }
 
 }  // namespace tutti

@@ -9,8 +9,6 @@ namespace tutti {
 /// (store_choice.hpp). Thread-safe; the copy is ordered before later release stores, as any copy
 /// is.
 void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept;
-/// The same for a part of a copy of `all` bytes, which decides what is the better.
-void copy_to_shared(void* to, const void* from, std::size_t bytes, std::size_t all) noexcept;
 
 /// Asks for a cache line in order to write it. Where a compiler that builds for any x86-64 must not
 /// use PREFETCHW (a hint that processors without it ignore), it would ask for a copy only.

@@ -43,7 +43,7 @@ struct Settings {
   Switch cma = Switch::automatic;    // TUTTI_CMA: cross-memory attach
   SegmentKind segment = SegmentKind::memfd;    // TUTTI_SEGMENT
   std::size_t arena = std::size_t{1} << 30;    // TUTTI_ARENA: address space per rank, bytes
-  std::size_t ring = std::size_t{1} << 20;     // TUTTI_RING: shared blocks per rank, bytes
+  std::size_t ring = 0;                        // TUTTI_RING: shared blocks per rank, bytes
   std::size_t block = std::size_t{64} << 10;   // TUTTI_BLOCK: bytes of one shared block
   FixedOrder fixed_order = FixedOrder::off;    // TUTTI_FIXED_ORDER: same bits whatever the layout
   Switch progress_thread = Switch::automatic;  // TUTTI_PROGRESS_THREAD

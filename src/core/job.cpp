@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "coll/pattern/move.hpp"
+#include "team/shared_ring.hpp"
 
 namespace tutti {
 namespace {
@@ -66,7 +67,8 @@ JobImpl::JobImpl(const Settings& settings, Policy policy, std::unique_ptr<Fabric
       engine_(*fabric_, wait, pump, threads),
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
-      blocks_(heap_, settings.block, settings.ring),
+      blocks_(heap_, settings.block,
+              settings.ring != 0 ? settings.ring : ring_bytes_for(fabric_->traits().core_cache)),
       resources_{
           engine_, heap_, directory_, blocks_, &dispatcher_, &teams_, settings.multicast_receives} {
 }

@@ -195,6 +195,7 @@ struct Traits {
   bool scarce = false;       // a machine of the job has more ranks than processors; the same on all
   bool selective_events = false;  // sleepers for solicited events are left alone by others
   bool bypass = false;           // the network is driven past the kernel: copies cost as much as it
+  std::size_t core_cache = 0;    // bytes of the largest cache that a core has alone; 0: not known
   std::size_t inline_bytes = 0;  // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
 };

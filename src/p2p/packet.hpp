@@ -2,19 +2,23 @@
 //
 // A receiver gives each of its senders an inbound area in its own arena: a ring of slots and a ring
 // of bytes. A packet of at most kInlineBytes lies in its slot, filled from the bottom, in front of
-// the flag (VIA-2003, Figure 2); a larger one in the byte ring, in whole cache lines with the
-// header in the last of them. Either way it is one put with the slot's flag as the tail, and the
-// flag says where to look. Packets of a pair are numbered, so flags only grow and nothing is reset.
+// the flag (VIA-2003, Figure 2). The data of a larger one lies in whole cache lines of the byte
+// ring. Between nodes its header does so too, at the end of the last line, and the packet is one
+// put with the slot's flag as the tail. Where the two map each other the header lies in the slot,
+// in the line of the flag, which the receiver has to fetch anyhow. The flag says where to look.
+// Packets of a pair are numbered, so flags only grow and nothing is reset.
 //
-// Where the two map each other, an eager message of more than kMostPayload or kTrainPart bytes is a
-// train: packets one behind the other, each with a part of the data, so that the receiver copies
-// one part while the sender fills the next.
+// Where the two map each other, an eager message of more than kLeastPart bytes is a train: packets
+// one behind the other, each with a part of the data, so that the receiver copies one part while
+// the sender fills the next.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "fabric/fabric.hpp"
+#include "team/shared_ring.hpp"
 
 namespace tutti::p2p {
 
@@ -70,55 +74,68 @@ struct Clearance {
 inline constexpr std::uint64_t kSlots = 256;  // a window of sends that programs use, and more
 inline constexpr std::size_t kSlotBytes = 128;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
-/// The byte ring of an area. Within a node it is the larger, the fewer ranks there are: lines that
-/// the receiver has read long ago are written faster than those that it still has in its caches
-/// (docs/decisions/0003-blocks.md).
+/// The byte ring of an area. Within a node it is larger where there are few ranks
+/// (shared_ring.hpp).
 inline constexpr std::size_t kRingBytes = std::size_t{128} << 10;
-inline constexpr std::size_t kMostRingBytes = std::size_t{1} << 20;
-constexpr std::size_t ring_bytes_for(std::size_t node_ranks) noexcept {
-  std::size_t bytes = kMostRingBytes;
-  while (bytes > kRingBytes && bytes * node_ranks > 4 * kMostRingBytes) bytes /= 2;
+inline constexpr std::size_t kMostRingBytes = std::size_t{4} << 20;
+inline constexpr std::size_t kAllRingBytes = std::size_t{8} << 20;  // of all senders of a node
+/// `wanted`: a power of two.
+constexpr std::size_t inbound_ring_for(std::size_t node_ranks, std::size_t wanted) noexcept {
+  std::size_t bytes = std::min(wanted, kMostRingBytes);
+  while (bytes > kRingBytes && bytes * node_ranks > kAllRingBytes) bytes /= 2;
   return bytes;
 }
 constexpr std::size_t inbound_bytes(std::size_t ring) noexcept {
   return kSlots * kSlotBytes + ring;
 }
+/// Bytes left out behind each packet in a ring that its sender maps: fewer where there is no room.
+constexpr std::size_t gap_of(std::size_t ring) noexcept { return std::min(ring / 1024, kRingGap); }
 /// Largest payload of one packet: several must fit, or sender and receiver could not work at the
 /// same time.
 inline constexpr std::size_t kMostPayload = std::size_t{16} << 10;
 static_assert(kMostPayload < 1 << 16 && kMostPayload + kCacheLine <= kRingBytes / 4);
-inline constexpr std::size_t kTrainPart = std::size_t{16} << 10;
-/// Largest eager message: a train of it fits into the ring with room to spare.
-constexpr std::size_t most_eager(std::size_t ring) noexcept {
-  return ring <= 2 * kRingBytes ? ring / 2 : ring / 4;
+/// Parts of a train: a quarter of the message, in whole lines, within these bounds.
+inline constexpr std::size_t kLeastPart = std::size_t{4} << 10;
+constexpr std::size_t train_part(std::size_t message) noexcept {
+  return std::clamp(message / 4 / kCacheLine * kCacheLine, kLeastPart, kMostPayload);
 }
-inline constexpr std::size_t kMostEager = most_eager(kMostRingBytes);
+/// Largest eager message: a train of it fits into the ring with room to spare.
+inline constexpr std::size_t kMostEager = std::size_t{256} << 10;
+constexpr std::size_t most_eager(std::size_t ring) noexcept {
+  return std::min(ring <= 2 * kRingBytes ? ring / 2 : ring / 4, kMostEager);
+}
 static_assert(most_eager(kRingBytes) + 2 * kMostPayload <= kRingBytes &&
-              kMostEager / kTrainPart < kSlots / 4);
+              kMostEager / train_part(kMostEager) < kSlots / 4);
 
 /// The value of a slot's flag: number of the packet + 1, and where it lies.
 struct Flag {
   static constexpr int kShift = 16;
-  static constexpr std::uint64_t kWrapped = 1 << 15;
-  static constexpr std::uint64_t make(std::uint64_t number, std::uint64_t lines,
-                                      bool wrapped) noexcept {
-    return (number + 1) << kShift | (wrapped ? kWrapped : 0) | lines;
+  static constexpr std::uint64_t kWrapped = 1 << 15, kHeaderInSlot = 1 << 14;
+  /// `lines` of the byte ring.
+  static constexpr std::uint64_t make(std::uint64_t number, std::uint64_t lines, bool wrapped,
+                                      bool header_in_slot) noexcept {
+    return (number + 1) << kShift | (wrapped ? kWrapped : 0) |
+           (header_in_slot ? kHeaderInSlot : 0) | lines;
   }
   /// The least value of the flag of packet `number`.
   static constexpr std::uint64_t least(std::uint64_t number) noexcept {
     return (number + 1) << kShift;
   }
   static constexpr std::uint64_t lines(std::uint64_t flag) noexcept {
-    return flag & (kWrapped - 1);
+    return flag & (kHeaderInSlot - 1);
+  }
+  static constexpr bool header_in_slot(std::uint64_t flag) noexcept {
+    return (flag & kHeaderInSlot) != 0;
   }
   static constexpr bool wrapped(std::uint64_t flag) noexcept { return (flag & kWrapped) != 0; }
 };
 
 constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 /// Cache lines of the byte ring that a packet takes; 0: it fits into its slot.
-constexpr std::size_t lines_of(std::size_t payload) noexcept {
-  return payload <= kInlineBytes ? 0
-                                 : (padded(payload) + sizeof(Header) + kCacheLine - 1) / kCacheLine;
+constexpr std::size_t lines_of(std::size_t payload, bool header_in_slot) noexcept {
+  if (payload <= kInlineBytes) return 0;
+  const std::size_t bytes = header_in_slot ? payload : padded(payload) + sizeof(Header);
+  return (bytes + kCacheLine - 1) / kCacheLine;
 }
 
 /// What a sender is told by a receiver, in the sender's arena. Both are written by the receiver

@@ -85,8 +85,9 @@ Status Peer::connect() noexcept {
 /// `packets` of `payload` bytes each.
 bool Peer::fits(std::size_t payload, std::uint64_t packets) const noexcept {
   if (sent + packets - consumed > kSlots) return false;
-  const std::size_t bytes = lines_of(payload) * kCacheLine;
-  if (bytes == 0) return true;
+  const std::size_t lines = lines_of(payload, header_in_slot());
+  if (lines == 0) return true;
+  const std::size_t bytes = lines * kCacheLine + gap();
   const std::uint64_t freed = consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
   const std::size_t place = ring_end % ring_there;
   const std::size_t all = bytes * packets;
@@ -117,10 +118,9 @@ bool Peer::room_for_message(std::size_t bytes) noexcept {
   return fits(part, packets);
 }
 
-/// `message`: bytes of the whole of which the payload is a part.
-Peer::Place Peer::compose(const Header& header, const void* payload, std::size_t message) noexcept {
+Peer::Place Peer::compose(const Header& header, const void* payload) noexcept {
   const std::size_t flag_at = slot_flag(sent);
-  const std::size_t lines = lines_of(header.payload);
+  const std::size_t lines = lines_of(header.payload, header_in_slot());
   Place place{flag_at - sizeof(Header) - padded(header.payload), flag_at, flag_at, 0};
   bool wrapped = false;
   if (lines != 0) {
@@ -132,22 +132,23 @@ Peer::Place Peer::compose(const Header& header, const void* payload, std::size_t
     }
     place.begin = kRing + at;
     place.end = place.begin + lines * kCacheLine;
-    ring_end += lines * kCacheLine;
+    ring_end += lines * kCacheLine + gap();
   }
   site.fabric.spend(Work::copy, header.payload);
   if (mapped != nullptr && header.payload > kSmallCopy) {
-    copy_to_shared(mirror + place.begin, payload, header.payload, message);
+    copy_to_shared(mirror + place.begin, payload, header.payload);
   } else {
     copy_small(mirror + place.begin, payload, header.payload);
   }
-  std::memcpy(mirror + place.end - sizeof(Header), &header, sizeof(Header));
+  const std::size_t header_end = header_in_slot() ? flag_at : place.end;
+  std::memcpy(mirror + header_end - sizeof(Header), &header, sizeof(Header));
   slot_end[sent % kSlots] = ring_end;
-  place.flag = Flag::make(sent++, lines, wrapped);
+  place.flag = Flag::make(sent++, lines, wrapped, header_in_slot());
   return place;
 }
 
 Status Peer::write(const Header& header, const void* payload, bool interrupts) noexcept {
-  const Place place = compose(header, payload, header.payload);
+  const Place place = compose(header, payload);
   if (mapped != nullptr) {
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     wake(interrupts);
@@ -174,7 +175,7 @@ Status Peer::write_message(const Header& header, const void* data) noexcept {
       packet.payload =
           static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes - offset));
     }
-    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset, header.bytes);
+    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset);
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     // A sleeper is told of the first part, so that it works along, and of the last.
     if (offset == 0 || offset + part >= header.bytes) wake(false);
@@ -215,24 +216,24 @@ Status Peer::accept() noexcept {
 
 bool Peer::front(Packet* out) const noexcept {
   const std::uint64_t value = flag().load(std::memory_order_relaxed);  // arrived() has acquired it
+  const std::byte* const in_slot = area + slot_flag(received) - sizeof(Header);
   const std::size_t lines = Flag::lines(value);
   if (lines == 0) {
-    const std::byte* const header = area + slot_flag(received) - sizeof(Header);
-    std::memcpy(&out->header, header, sizeof out->header);
+    std::memcpy(&out->header, in_slot, sizeof out->header);
     if (out->header.payload > kInlineBytes) return false;
-    out->payload = header - padded(out->header.payload);
+    out->payload = in_slot - padded(out->header.payload);
     out->ring_read = ring_read;
     return true;
   }
   const std::size_t left_out = Flag::wrapped(value) ? ring - ring_read % ring : 0;
   const std::size_t place = (ring_read + left_out) % ring;
   if (lines * kCacheLine > ring - place) return false;
-  const std::byte* const begin = area + kRing + place;
-  std::memcpy(&out->header, begin + lines * kCacheLine - sizeof(Header), sizeof out->header);
-  if (padded(out->header.payload) + sizeof(Header) > lines * kCacheLine) return false;
-  out->ring_read = ring_read + left_out + lines * kCacheLine;
-  out->payload = begin;
-  return true;
+  const bool apart = Flag::header_in_slot(value);
+  out->payload = area + kRing + place;
+  out->ring_read = ring_read + left_out + lines * kCacheLine + (apart ? gap_of(ring) : 0);
+  const std::byte* const last = out->payload + lines * kCacheLine - sizeof(Header);
+  std::memcpy(&out->header, apart ? in_slot : last, sizeof out->header);
+  return lines_of(out->header.payload, apart) == lines;
 }
 
 void Peer::pop(const Packet& front) noexcept {

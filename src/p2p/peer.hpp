@@ -76,7 +76,7 @@ struct Peer {
   bool room(std::size_t payload) noexcept;
   /// Bytes of an eager message that go into one packet.
   std::size_t part_of(std::size_t bytes) const noexcept {
-    return mapped == nullptr ? bytes : std::min(bytes, kTrainPart);
+    return mapped == nullptr ? bytes : std::min(bytes, train_part(bytes));
   }
   /// The same of an eager message of `bytes`, in one packet or a train of them.
   bool room_for_message(std::size_t bytes) noexcept;
@@ -181,12 +181,15 @@ struct Peer {
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
   void read_credit() noexcept;
-  /// Where the next packet goes, in the mirror, and the value of its flag.
+  /// Where the next packet goes, in the mirror, and the value of its flag. `begin` to `end`: what
+  /// has to be put, where that is not mapped.
   struct Place {
     std::size_t begin, end, flag_at;
     std::uint64_t flag;
   };
-  Place compose(const Header& header, const void* payload, std::size_t message) noexcept;
+  bool header_in_slot() const noexcept { return mapped != nullptr; }
+  std::size_t gap() const noexcept { return mapped == nullptr ? 0 : gap_of(ring_there); }
+  Place compose(const Header& header, const void* payload) noexcept;
   void wake(bool interrupts) noexcept;
   void put_credit(std::size_t word, std::uint64_t value) noexcept;
 };

@@ -42,7 +42,7 @@ Status Peers::open() noexcept {
   site_.table = Table{offset, ranks};
   std::size_t near = 0;
   for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) near += fabric_.maps(rank) ? 1 : 0;
-  site_.ring = ring_bytes_for(near);
+  site_.ring = inbound_ring_for(near, ring_bytes_for(fabric_.traits().core_cache));
   return Status::success();
 }
 

@@ -1,7 +1,5 @@
 #include "p2p/rendezvous.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/copy.hpp"
@@ -22,10 +20,9 @@ std::size_t part_of(const Peer& peer, std::size_t rest, std::size_t most = kPart
 /// Of several messages at once the program uses none before the last has come. What they bring
 /// together is more than the own cache holds: it is not worth fetching what is to be overwritten.
 bool past_caches(const Peer& peer) noexcept {
-  static const long own_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  constexpr long kUsual = 1 << 20;  // where the system does not say
-  return peer.streams > 1 &&
-         peer.stream_bytes > static_cast<std::size_t>(own_cache > 0 ? own_cache : kUsual);
+  constexpr std::size_t kUsual = std::size_t{1} << 20;  // where the system does not say
+  const std::size_t own_cache = peer.site.fabric.traits().core_cache;
+  return peer.streams > 1 && peer.stream_bytes > (own_cache > 0 ? own_cache : kUsual);
 }
 
 bool cannot_reach(const Status& status) noexcept {

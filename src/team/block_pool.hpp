@@ -2,11 +2,12 @@
 // arena, from which pieces are cut one after the other.
 //
 // Memory that a peer has just read is slow to write again while it is still in that core's cache,
-// so pieces walk through the whole ring (1 MiB and more), and chunks come back in the order in
+// so pieces walk through the whole ring (shared_ring.hpp), and chunks come back in the order in
 // which they were given back. Memory that was never used is slower still: for small pieces, which
 // gain little from a large ring, it grows slowly (docs/decisions/0003-blocks.md).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/status.hpp"
 #include "team/arena_heap.hpp"
 #include "team/board.hpp"
+#include "team/shared_ring.hpp"
 
 namespace tutti {
 
@@ -42,7 +44,7 @@ class BlockPool {
     if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk(bytes, part));
     Chunk& chunk = chunks_[current_];
     *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
-    chunk.left -= bytes;
+    chunk.left -= std::min(chunk.left, bytes + kRingGap);
     ++chunk.pieces;
     ++lent_;
     ++since_growth_;

@@ -150,6 +150,21 @@ Locality read_locality(const CpuSet& allowed, const char* root) {
   return place;
 }
 
+std::size_t core_cache_bytes(const CpuSet& allowed, const char* root) {
+  const int cpu = lowest(allowed);
+  if (cpu < 0) return 0;
+  const CpuSet threads = cpu_list(cpu_folder(root, cpu) + "/topology/thread_siblings_list");
+  const std::string caches = cpu_folder(root, cpu) + "/cache";
+  int most = 0;
+  for (int index = last_number(caches, "index"); index >= 0; --index) {
+    const std::string cache = caches + "/index" + std::to_string(index);
+    const CpuSet sharers = cpu_list(cache + "/shared_cpu_list");
+    if (sharers.none() || !holds(threads, sharers)) continue;
+    most = std::max(most, first_number(cache + "/size", 0));  // "1024K": always KiB
+  }
+  return static_cast<std::size_t>(most) << 10;
+}
+
 std::vector<int> spread_over_packages(const std::vector<Cpu>& cpus, const CpuSet& allowed,
                                       int count) {
   std::map<int, std::map<int, Core>> packages;

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <bitset>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,10 @@ std::vector<Cpu> read_cpus(const char* root = kSystem);
 /// Where somebody runs who may use the CPUs of `allowed`. Reads a few files of one of them.
 /// Thread-safe.
 Locality read_locality(const CpuSet& allowed, const char* root = kSystem);
+
+/// Bytes of the largest cache that a core of `allowed` shares with no other: its L2, mostly. 0
+/// where nothing is said of caches. Reads a few files of one of them. Thread-safe.
+std::size_t core_cache_bytes(const CpuSet& allowed, const char* root = kSystem);
 
 /// At most `count` CPUs of `allowed`, one to a core: cores of which every hardware thread is
 /// allowed before the others, and in equal shares from each package, as far as that has any: first

@@ -441,7 +441,7 @@ TEST_F(SettingsTest, DescriptionTellsWhereAValueCameFrom) {
   EXPECT_EQ(line("TUTTI_LOG").fallback, "warn");
   EXPECT_EQ(line("TUTTI_WAIT").value, "sleep");
   EXPECT_EQ(line("TUTTI_WAIT").source, "environment");
-  EXPECT_EQ(line("TUTTI_RING").value, "1MiB");
+  EXPECT_EQ(line("TUTTI_RING").value, "0");
   EXPECT_EQ(line("TUTTI_RING").source, "default");
 }
 

@@ -177,14 +177,16 @@ void run_message(const Bytes& input) {
 std::vector<Bytes> messages() {
   std::vector<Bytes> all;
   for (const std::uint16_t payload : {0, 8, 80, 81, 200, 4000}) {
-    p2p::Header header{};
-    header.bytes = payload;
-    header.payload = payload;
-    const std::size_t lines = p2p::lines_of(payload);
-    Bytes out = bytes_of(p2p::Flag::make(0, lines, false));
-    out.resize(8 + (lines == 0 ? p2p::kSlotBytes - 8 : lines * 64));
-    std::memcpy(out.data() + out.size() - sizeof header, &header, sizeof header);
-    all.push_back(std::move(out));
+    for (const bool header_in_slot : {false, true}) {
+      p2p::Header header{};
+      header.bytes = payload;
+      header.payload = payload;
+      const std::size_t lines = p2p::lines_of(payload, header_in_slot);
+      Bytes out = bytes_of(p2p::Flag::make(0, lines, false, header_in_slot));
+      out.resize(8 + (lines == 0 || header_in_slot ? p2p::kSlotBytes - 8 : lines * 64));
+      std::memcpy(out.data() + out.size() - sizeof header, &header, sizeof header);
+      all.push_back(std::move(out));
+    }
   }
   return all;
 }

@@ -132,6 +132,7 @@ class TwoPackages : public Described {
         const std::string cache = folder + "cache/index" + std::to_string(level) + "/";
         write(cache + "level", std::to_string(level) + "\n");
         write(cache + "shared_cpu_list", level == 3 ? cores(core / 2 * 2, 2) : cores(core, 1));
+        write(cache + "size", std::to_string(level == 1 ? 32 : 1024 << (level - 2)) + "K\n");
       }
       write(folder + "node" + std::to_string(core / 4) + "/cpulist", "");
       write("node/node" + std::to_string(core / 4) + "/cpulist", cores(core / 4 * 4, 4));
@@ -169,6 +170,18 @@ TEST_F(TwoPackages, HoldWhatABindingAllows) {
   EXPECT_EQ(of({0, 15}), (Locality{-1, -1, -1}));
   EXPECT_EQ(of({}), Locality{});
   EXPECT_EQ(of({40}), Locality{});  // of which nothing is said
+}
+
+TEST_F(TwoPackages, HaveACacheForEachCore) {
+  const auto bytes = [&](std::size_t cpu) {
+    return core_cache_bytes(CpuSet().set(cpu), root_.c_str());
+  };
+  EXPECT_EQ(bytes(0), std::size_t{1} << 20);  // the second level; two cores share the third
+  EXPECT_EQ(bytes(29), std::size_t{1} << 20);
+  EXPECT_EQ(bytes(40), 0u);  // of which nothing is said
+  EXPECT_EQ(core_cache_bytes(CpuSet(), root_.c_str()), 0u);
+  fs::remove_all(root_ / "cpu" / "cpu0" / "cache");
+  EXPECT_EQ(bytes(0), 0u);
 }
 
 TEST_F(TwoPackages, OfBeforeLinux5_3) {

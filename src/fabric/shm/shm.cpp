@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -86,6 +87,9 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   traits_.name = "shm";
   traits_.ordered_tail = true;
   traits_.selective_events = true;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    traits_.core_cache = core_cache_bytes(set_of(allowed));
   sleepers_ = &segment_->header().sleepers;
   breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);

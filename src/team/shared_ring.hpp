@@ -1,0 +1,23 @@
+// Rings of shared memory that one rank writes and others read: how large they should be, and what
+// lies between the pieces that are cut from them (docs/decisions/0068-rings.md).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace tutti {
+
+/// Bytes left out behind each piece. A reader's processor fetches ahead of what it copies, and
+/// would take the lines from the writer just as that fills them.
+inline constexpr std::size_t kRingGap = 1024;
+
+/// Bytes that a ring should have: a line that has left the reader's own cache since it was read is
+/// written faster than one that is still there, so twice of what that holds. `core_cache`: of
+/// Traits.
+constexpr std::size_t ring_bytes_for(std::size_t core_cache) noexcept {
+  constexpr std::size_t kLeast = std::size_t{1} << 20, kMost = std::size_t{4} << 20;
+  return std::clamp(std::bit_ceil(2 * core_cache), kLeast, kMost);
+}
+
+}  // namespace tutti
