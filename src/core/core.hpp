@@ -150,6 +150,9 @@ class Job {
   virtual std::int32_t process(std::int32_t job_rank) const noexcept = 0;
   /// The same on all ranks, but for the address.
   virtual const Place& place() const noexcept = 0;
+  /// Every rank has a processor and calls from one thread, and all share memory: where messages can
+  /// be expected to be faster than the host's. The same on all ranks.
+  virtual bool suits_messages() const noexcept = 0;
   /// TUTTI_FIXED_ORDER=exact: whoever makes a Reduction passes it through make_exact().
   virtual bool sums_exactly() const noexcept = 0;
 

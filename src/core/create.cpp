@@ -158,12 +158,12 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
     std::uint64_t choices, kept;
     std::int32_t pid;
     Code code;
-    bool tries, scarce;
+    bool tries, scarce, threads;
   };
   std::vector<Reached> all(static_cast<std::size_t>(host.size));
   const Reached reached{
       mine.ok() ? job->choices_hash() : 0, mine.ok() ? job->kept_hash() : 0, getpid(), mine.code,
-      mine.ok() && job->can_try(host),     mine.ok() && job->scarce()};
+      mine.ok() && job->can_try(host),     mine.ok() && job->scarce(),       threads};
   TUTTI_TRY(bootstrap.allgather(&reached, all.data(), sizeof reached));
   std::vector<Code> codes;
   for (const Reached& other : all) codes.push_back(other.code);
@@ -184,6 +184,7 @@ Status Job::create(const Host& host, bool threads, std::unique_ptr<Job>* out) {
         "file on a disk that all nodes share?)");
   }
   job->agree_on_trials(try_host, std::ranges::any_of(all, &Reached::scarce), same_kept);
+  job->agree_on_messages(std::ranges::any_of(all, &Reached::threads));
   std::vector<std::int32_t> pids;
   for (const Reached& other : all) pids.push_back(other.pid);
   job->know_processes(std::move(pids));

@@ -41,6 +41,7 @@ class JobImpl final : public Job {
     return processes_[static_cast<std::size_t>(job_rank)];
   }
   const Place& place() const noexcept override { return place_; }
+  bool suits_messages() const noexcept override { return suits_messages_; }
   bool sums_exactly() const noexcept override { return settings_.fixed_order == FixedOrder::exact; }
   Status create_team(const TeamSpec& spec, Team** out) override;
   bool shares_memory(const std::int32_t* members, int size) const noexcept override;
@@ -102,6 +103,12 @@ class JobImpl final : public Job {
     tries_ = try_host;
     scarce_ = scarce;
     if (!same_kept) kept_ = Rules{};
+  }
+  /// Likewise. `threads`: some rank calls from several.
+  void agree_on_messages(bool threads) noexcept {
+    bool near = !scarce_ && !threads;
+    for (std::int32_t rank = 0; near && rank < fabric_->size(); ++rank) near = fabric_->maps(rank);
+    suits_messages_ = near;
   }
   /// Reads what was kept. Before that.
   void remember(const Host& host);
@@ -175,6 +182,7 @@ class JobImpl final : public Job {
   std::string host_;                         // Host::version
   bool tries_ = false;                       // the same on all ranks
   bool scarce_ = false;                      // likewise, once they have agreed
+  bool suits_messages_ = false;              // likewise
   std::vector<Operation*> orphans_;          // released while active
   Taskless taskless_;                        // requests to dedicated processors
   std::unique_ptr<offload::Client> client_;  // where dedicated processors serve this rank

@@ -29,7 +29,7 @@ std::vector<WorldFactory> worlds() {
         {"Processes" + form, [=] { return make_nodes_world(settings, ranks_per_node, false); }});
 #endif
   }
-  settings.p2p = true;  // unsolicited events have connections of their own
+  settings.p2p = Switch::on;  // unsolicited events have connections of their own
   all.push_back({"ThreadsWithMessages", [=] { return make_nodes_world(settings, 1, true); }});
 #ifndef __SANITIZE_THREAD__
   all.push_back({"ProcessesWithMessages", [=] { return make_nodes_world(settings, 2, false); }});

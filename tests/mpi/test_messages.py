@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -24,6 +26,46 @@ def check(program, mpi_name: str, ranks: int, source: str, tutti: bool, settings
     if tutti:  # a run that tutti did not take over proves nothing
         assert any(call == served and not way.startswith("MPI (") for call, way in result.rows()), result.text[-3000:]
     return result
+
+
+MEASURED = re.compile(r"8 bytes take the MPI (\d+) ns(?: and tutti (\d+) ns)?: messages are (tutti's|the MPI's)")
+
+
+def by_themselves(program, mpi_name: str, ranks: int, arguments: list[str], settings: dict[str, str]):
+    """What a job that is not told whose its messages are has measured, and whether they were tutti's."""
+    mpi = mpis.MPIS[mpi_name]
+    result = mpis.start(mpi, ranks, [program(mpi, arguments[0]), *arguments[1:]], True,
+                        {"TUTTI_LOG": "info", "TUTTI_REPORT": "1", **settings})
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+    taken = any(call == "MPI_Recv" and not way.startswith("MPI (") for call, way in result.rows())
+    return MEASURED.findall(result.text), taken
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a processor for each rank: there is one in all")
+@pytest.mark.parametrize("mpi", ALL)
+def test_by_themselves(program, libraries, mpi):
+    """Messages are tutti's where the MPI takes three times as long, and nowhere else."""
+    measured, taken = by_themselves(program, mpi, 2, ["messages.c", "0"], {})
+    [(native, own, whose)] = measured
+    assert taken == (whose == "tutti's")
+    if not own:
+        assert int(native) <= 301 and not taken
+    elif int(native) > 3 * int(own) + 3:
+        assert taken
+    elif int(native) < 3 * int(own) - 3:
+        assert not taken
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("case", ["static", "threads", "crowded", "off"])
+def test_not_by_themselves(program, libraries, case):
+    """Where it was never seen that messages gain, nothing is measured, and they are the MPI's."""
+    crowd = len(os.sched_getaffinity(0)) + 1
+    ranks = crowd if case == "crowded" else 2
+    arguments = ["traffic.c", "0", "20", "4"] if case == "threads" else ["messages.c", "0"]
+    settings = {"static": {"TUTTI_CHOICE": "static"}, "off": {"TUTTI_P2P": "off"}}.get(case, {})
+    assert by_themselves(program, "mpich", ranks, arguments, settings) == ([], False)
 
 
 @pytest.mark.mpi

@@ -57,7 +57,7 @@ class EveryProtocol : public ::testing::TestWithParam<Way> {};
 
 void run_pair(const Way& way, const test::Body& body) {
   Settings settings = settings_of(way.rendezvous, way.fault);
-  settings.p2p = true;
+  settings.p2p = Switch::on;
   if (way.apart) return test::run_nodes({0, 1}, settings, body);
   test::run_threads(2, settings, body);
 }
@@ -194,7 +194,7 @@ Receipt receive_as(Rank& r, Caller caller, std::vector<std::byte>& room) {
 // On a node; where one of them may compute meanwhile, the receiver reads it alone.
 TEST(LargeMessages, AreCopiedByBothWhereBothWait) {
   Settings settings = settings_of(Rendezvous::automatic);
-  settings.p2p = true;
+  settings.p2p = Switch::on;
   settings.wait = WaitMode::spin;
   constexpr Caller kCallers[] = {Caller::blocked, Caller::waiting, Caller::computing};
   test::run_threads(2, settings, [&](Rank& r) {

@@ -33,7 +33,7 @@ void run_pair(Place place, Rendezvous rendezvous, const test::Body& body) {
   Settings settings;
   settings.arena = test::kArenaBetween;
   settings.deadline_s = 60;
-  settings.p2p = true;
+  settings.p2p = Switch::on;
   settings.rendezvous = rendezvous;
   if (place == Place::two_nodes) return test::run_nodes({0, 1}, settings, body, test::open_between);
   test::run_threads(2, settings, body);

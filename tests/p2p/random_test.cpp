@@ -136,7 +136,7 @@ TEST_P(RandomMessages, AreMatchedAsMpiSays) {
       run_rank(r, seed() + static_cast<std::uint64_t>(ranks), seconds, &total);
     };
     if (setup.nodes) {
-      settings.p2p = true;
+      settings.p2p = Switch::on;
       settings.arena = test::kArenaBetween;
       test::run_nodes(layout(ranks), settings, body, test::open_between);
     } else if (setup.processes) {

@@ -125,7 +125,7 @@ Status OfiNetwork::open_objects(const Settings& settings, std::string* message) 
   if (error == 0) step = open_lane(first_, &error);
   if (error == 0) {
     // Memory must have one name on both lanes.
-    if (settings.p2p) open_second_lane(!registers_sources_ && !provider_keys);
+    if (settings.p2p == Switch::on) open_second_lane(!registers_sources_ && !provider_keys);
     if (!registrar_
              .open(first_.domain, second_.is_open() ? second_.domain : nullptr, provider_keys,
                    info_->domain_attr->mr_key_size)

@@ -62,7 +62,7 @@ Status VerbsNetwork::open(const Settings& settings, std::unique_ptr<Network>* ou
 }
 
 Status VerbsNetwork::open_objects(const Settings& settings, std::string* message) {
-  selective_ = settings.p2p;
+  selective_ = settings.p2p == Switch::on;
   events_ = rdma_create_event_channel();
   if (events_ == nullptr)
     return refuse(message, "this machine has no RDMA connection manager (/dev/infiniband/rdma_cm)");

@@ -17,6 +17,7 @@
 #include "mpi/plugin/ending.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/held.hpp"
+#include "mpi/plugin/message_trial.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
 #include "mpi/plugin/profiling.hpp"
@@ -319,7 +320,7 @@ bool attach(const tutti_preload& preload, const char* missing) {
   // Set first on MPI_COMM_SELF, so its callback runs last of all when MPI_Finalize begins.
   native.Comm_create_keyval(&never_copy, &on_finalize, &finalize_keyval, nullptr);
   native.Comm_set_attr(MPI_COMM_SELF, finalize_keyval, nullptr);
-  if (state.job && state.settings.p2p) state.messages = &state.job->messages();
+  if (state.job && takes_messages()) state.messages = &state.job->messages();
   begin_record(preload);
   if (state.report) begin_profile();
   create_world();
