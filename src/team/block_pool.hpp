@@ -44,7 +44,7 @@ class BlockPool {
     if (current_ == kNone || bytes > chunks_[current_].left) TUTTI_TRY(next_chunk(bytes, part));
     Chunk& chunk = chunks_[current_];
     *out = Piece{chunk.offset + block_bytes_ - chunk.left, current_};
-    chunk.left -= std::min(chunk.left, bytes + kRingGap);
+    chunk.left -= std::min(chunk.left, bytes + ring_gap(bytes));
     ++chunk.pieces;
     ++lent_;
     ++since_growth_;

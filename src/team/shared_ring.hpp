@@ -11,6 +11,8 @@ namespace tutti {
 /// Bytes left out behind each piece. A reader's processor fetches ahead of what it copies, and
 /// would take the lines from the writer just as that fills them.
 inline constexpr std::size_t kRingGap = 1024;
+/// Behind a piece of so many bytes: a processor fetches little ahead of a small one.
+constexpr std::size_t ring_gap(std::size_t piece) noexcept { return std::min(piece, kRingGap); }
 
 /// Bytes that a ring should have: a line that has left the reader's own cache since it was read is
 /// written faster than one that is still there, so twice of what that holds. `core_cache`: of

@@ -32,10 +32,10 @@ MEASURED = re.compile(r"8 bytes take the MPI (\d+) ns(?: and tutti (\d+) ns)?: m
 
 
 def by_themselves(program, mpi_name: str, ranks: int, arguments: list[str], settings: dict[str, str]):
-    """What a job that is not told whose its messages are has measured, and whether they were tutti's."""
+    """What a job with TUTTI_P2P=auto has measured, and whether its messages were tutti's."""
     mpi = mpis.MPIS[mpi_name]
     result = mpis.start(mpi, ranks, [program(mpi, arguments[0]), *arguments[1:]], True,
-                        {"TUTTI_LOG": "info", "TUTTI_REPORT": "1", **settings})
+                        {"TUTTI_LOG": "info", "TUTTI_REPORT": "1", "TUTTI_P2P": "auto", **settings})
     assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
     taken = any(call == "MPI_Recv" and not way.startswith("MPI (") for call, way in result.rows())
     return MEASURED.findall(result.text), taken

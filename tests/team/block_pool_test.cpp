@@ -46,7 +46,7 @@ TEST_F(Pool, LeavesAGapBehindEachPiece) {
     for (int i = 0; i < 100; ++i) begins.push_back(take(bytes).offset);
     std::sort(begins.begin(), begins.end());
     for (std::size_t i = 1; i < begins.size(); ++i)
-      ASSERT_GE(begins[i] - begins[i - 1], bytes + kRingGap) << bytes;
+      ASSERT_GE(begins[i] - begins[i - 1], bytes + ring_gap(bytes)) << bytes;
   }
 }
 
