@@ -1,110 +1,105 @@
 #include "core/multicast.hpp"
 
-#include <poll.h>
-#include <time.h>
-
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/multicast_trial.hpp"
 #include "fabric/groups/groups.hpp"
 #include "fabric/udp/udp.hpp"
 
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t kTrialGroup[2] = {0x747269616c, 0};
-constexpr std::uint64_t kTrialWord = 0x686561726420;
-
-/// A trial: so many datagrams, so far apart, and how long others wait for the first. The second is
-/// for networks that lose many, or that take their time to learn who is in a group.
-struct Trial {
-  int casts;
-  int apart_ms;
-  int patience_ms;
-};
-constexpr Trial kTrials[] = {{5, 1, 50}, {30, 5, 400}};
-
-/// What a rank tells the others before the trial.
+/// What a rank tells the others of a medium before the trial. `why` it has none: empty where
+/// another one serves it.
 struct Offer {
-  groups::Secret secret;  // rank 0's counts
-  std::uint32_t code;
-  std::uint32_t datagram_bytes;
-  char why[96];
+  std::uint32_t code = static_cast<std::uint32_t>(Code::unsupported);
+  std::uint32_t datagram_bytes = 0;
+  char why[96] = {};
 };
+using Offers = std::array<Offer, kMedia>;
+using Opened = std::array<std::unique_ptr<NetworkDatagrams>, kMedia>;
 
-void pause(int milliseconds) noexcept {
-  const timespec time{0, milliseconds * 1'000'000L};
-  nanosleep(&time, nullptr);
-}
-
-bool hears(NetworkDatagrams& datagrams, int group, const Fabric& fabric, int patience_ms) {
-  const std::uint64_t until =
-      fabric.now_ns() + static_cast<std::uint64_t>(patience_ms) * 1'000'000U;
-  do {
-    std::uint64_t word = 0;
-    if (datagrams.receive(group, &word, sizeof word) == sizeof word && word == kTrialWord)
-      return true;
-    pollfd readable{datagrams.descriptor(), POLLIN, 0};
-    poll(&readable, 1, 5);
-    datagrams.progress();
-  } while (fabric.now_ns() < until);
-  return false;
-}
-
-/// Rank 0's node casts; every other node listens with its first rank. True on all ranks when all
-/// have heard it.
-Status try_it(Bootstrap& bootstrap, const nodes::NodesFabric& fabric, NetworkDatagrams& datagrams,
-              bool leads, bool* heard_by_all, std::int32_t* deaf_node) {
-  const auto size = static_cast<std::size_t>(bootstrap.size());
-  int group = -1;
-  const bool here = fabric.node_of(bootstrap.rank()) == fabric.node_of(0);
-  const bool joined = !leads || datagrams.join(kTrialGroup, 1, &group).ok();
-  std::vector<std::uint8_t> answers(size);
-  std::uint8_t answer = joined ? 1 : 0;
-  TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), 1));  // all are in the group
-  *heard_by_all = false;
-  for (const Trial& trial : kTrials) {
-    answer = joined ? 1 : 0;
-    if (leads && here && joined) {
-      for (int i = 0; i < trial.casts; ++i) {
-        static_cast<void>(datagrams.cast(group, &kTrialWord, sizeof kTrialWord));
-        pause(trial.apart_ms);
-      }
-    } else if (leads && joined) {
-      answer = hears(datagrams, group, fabric, trial.patience_ms) ? 1 : 0;
-    }
-    TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), 1));
-    const auto deaf = std::find(answers.begin(), answers.end(), 0);
-    *heard_by_all = deaf == answers.end();
-    if (*heard_by_all) break;
-    *deaf_node = fabric.node_of(static_cast<std::int32_t>(deaf - answers.begin()));
-  }
-  if (group >= 0) datagrams.leave(group);
-  return Status::success();
-}
-
-bool leads_its_node(const Bootstrap& bootstrap, const nodes::NodesFabric& fabric) {
-  for (std::int32_t rank = 0; rank < bootstrap.rank(); ++rank)
-    if (fabric.node_of(rank) == fabric.node_of(bootstrap.rank())) return false;
-  return true;
-}
-
-/// The network's own where it has one, else IP multicast on the interface that the settings name.
-Status open_datagrams(const Settings& settings, Network& network, int rank,
-                      const groups::Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
-                      std::string* message) {
-  if (network.has_datagrams()) return network.open_datagrams(rank, secret, out, message);
+Status open_ip(udp::Family family, const Settings& settings, int rank,
+               const groups::Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
+               std::string* message) {
   std::unique_ptr<udp::UdpDatagrams> datagrams;
-  TUTTI_TRY(udp::UdpDatagrams::open(settings.net_interface, rank, secret, &datagrams, message));
+  TUTTI_TRY(udp::UdpDatagrams::open(family, settings.net_interface, rank, secret, &datagrams,
+                                    message));
   *out = std::move(datagrams);
   return Status::success();
 }
 
-void say(const Status& status, const std::string& why, Offer* offer) {
+void say(const Status& status, const std::string& why, const NetworkDatagrams* datagrams,
+         Offer* offer) {
   offer->code = static_cast<std::uint32_t>(status.code);
+  if (status.ok()) offer->datagram_bytes = static_cast<std::uint32_t>(datagrams->datagram_bytes());
   std::strncpy(offer->why, why.c_str(), sizeof offer->why - 1);
+}
+
+/// The network's own where it has one, else IP multicast of either version on the interface that
+/// the settings name.
+Offers open_media(const Settings& settings, Network& network, int rank,
+                  const groups::Secret& secret, Opened* opened) {
+  Offers offers;
+  const auto offer = [&](std::size_t medium, const auto& open) {
+    std::string why;
+    const Status status = open(&(*opened)[medium], &why);
+    say(status, why, (*opened)[medium].get(), &offers[medium]);
+  };
+  if (network.has_datagrams()) {
+    offer(kOwn, [&](auto* out, std::string* why) {
+      return network.open_datagrams(rank, secret, out, why);
+    });
+    return offers;
+  }
+  for (const auto& [medium, family] : {std::pair{kIp6, udp::Family::ip6}, {kIp4, udp::Family::ip4}})
+    offer(medium, [&, family = family](auto* out, std::string* why) {
+      return open_ip(family, settings, rank, secret, out, why);
+    });
+  return offers;
+}
+
+/// The bytes of a datagram that every rank can send. On failure `*message` says who has none, where
+/// that is worth a word.
+Status common_bytes(const std::vector<Offers>& all, std::size_t medium, std::uint32_t* bytes,
+                    std::string* message) {
+  *bytes = ~std::uint32_t{0};
+  for (const Offers& offers : all) {
+    const Offer& offer = offers[medium];
+    *bytes = std::min(*bytes, offer.datagram_bytes);
+    if (offer.code == 0) continue;
+    const auto rank = static_cast<std::int32_t>(&offers - all.data());
+    if (offer.why[0] != 0) *message = "rank " + std::to_string(rank) + ": " + offer.why;
+    return {static_cast<Code>(offer.code), rank, "a rank has no multicast"};
+  }
+  return Status::success();
+}
+
+const char* name_of(std::size_t medium, const Network& network) {
+  if (medium == kOwn) return network.name();
+  return udp::name_of(medium == kIp6 ? udp::Family::ip6 : udp::Family::ip4);
+}
+
+/// The secret of rank 0, which decides where groups are.
+Status share_secret(Bootstrap& bootstrap, groups::Secret* out, std::string* message) {
+  struct Drawn {
+    groups::Secret secret;
+    std::uint32_t code;
+  } mine{};
+  if (bootstrap.rank() == 0)
+    mine.code = static_cast<std::uint32_t>(groups::draw_secret(&mine.secret).code);
+  std::vector<Drawn> all(static_cast<std::size_t>(bootstrap.size()));
+  TUTTI_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
+  *out = all[0].secret;
+  if (all[0].code == 0) return Status::success();
+  *message = "the system gives no random numbers for multicast groups";
+  return Status::error(static_cast<Code>(all[0].code), "no secret for multicast groups");
 }
 
 }  // namespace
@@ -115,46 +110,32 @@ Status connect_multicast(Bootstrap& bootstrap, const Settings& settings, nodes::
     *message = "TUTTI_MULTICAST is off";
     return Status::error(Code::unsupported, "off");
   }
-  Offer mine{};
-  Status status = bootstrap.rank() == 0 ? groups::draw_secret(&mine.secret) : Status::success();
-  std::string why = status.ok() ? "" : status.detail;
-  std::vector<Offer> offers(static_cast<std::size_t>(bootstrap.size()));
-  // The secret of rank 0 decides where groups are, so it comes first.
-  TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
-  const groups::Secret secret = offers[0].secret;
-  std::unique_ptr<NetworkDatagrams> datagrams;
-  if (status.ok())
-    status = open_datagrams(settings, fabric.network(), bootstrap.rank(), secret, &datagrams, &why);
-  say(status, why, &mine);
-  if (status.ok()) mine.datagram_bytes = static_cast<std::uint32_t>(datagrams->datagram_bytes());
-  mine.secret = {};
-  TUTTI_TRY(bootstrap.allgather(&mine, offers.data(), sizeof mine));
-  std::uint32_t shortest = ~std::uint32_t{0};
-  for (const Offer& offer : offers) {
-    if (offer.code != 0) {
-      const auto rank = static_cast<std::int32_t>(&offer - offers.data());
-      *message = "rank " + std::to_string(rank) + ": " + offer.why;
-      return {static_cast<Code>(offer.code), rank, "a rank has no multicast"};
-    }
-    shortest = std::min(shortest, offer.datagram_bytes);
+  groups::Secret secret;
+  TUTTI_TRY(share_secret(bootstrap, &secret, message));
+  Opened opened;
+  const Offers mine = open_media(settings, fabric.network(), bootstrap.rank(), secret, &opened);
+  std::vector<Offers> all(static_cast<std::size_t>(bootstrap.size()));
+  TUTTI_TRY(bootstrap.allgather(&mine, all.data(), sizeof mine));
+  Candidates candidates;
+  std::array<std::uint32_t, kMedia> bytes{};
+  unsigned usable = 0;
+  Status status;
+  for (std::size_t medium = 0; medium < kMedia; ++medium) {
+    // The last one tells why there is none.
+    status = common_bytes(all, medium, &bytes[medium], message);
+    if (!status.ok()) continue;
+    candidates[medium].datagrams = opened[medium].get();
+    usable |= bit_of(medium);
   }
-  if (settings.multicast != Switch::on) {
-    bool heard = false;
-    std::int32_t deaf = 0;
-    TUTTI_TRY(
-        try_it(bootstrap, fabric, *datagrams, leads_its_node(bootstrap, fabric), &heard, &deaf));
-    if (!heard) {
-      *message = "datagrams from node " + std::to_string(fabric.node_of(0)) +
-                 " do not get through to node " + std::to_string(deaf) + " on " +
-                 datagrams->place();
-      return Status::error(Code::unsupported, "multicast does not get through");
-    }
-  }
-  const Network& network = fabric.network();
-  *message = std::string("multicast between the nodes: ") +
-             (network.has_datagrams() ? network.name() : "IP") + " on " + datagrams->place() +
-             ", datagrams of " + std::to_string(shortest) + " bytes";
-  fabric.adopt_datagrams(std::move(datagrams), shortest);
+  if (usable == 0) return status;
+  if (settings.multicast != Switch::on)
+    TUTTI_TRY(try_multicast(bootstrap, fabric, candidates, &usable, message));
+  if (usable == 0) return Status::error(Code::unsupported, "multicast does not get through");
+  const auto best = static_cast<std::size_t>(std::countr_zero(usable));
+  *message = std::string("multicast between the nodes: ") + name_of(best, fabric.network()) +
+             " on " + opened[best]->place() + ", datagrams of " + std::to_string(bytes[best]) +
+             " bytes";
+  fabric.adopt_datagrams(std::move(opened[best]), bytes[best]);
   return Status::success();
 }
 

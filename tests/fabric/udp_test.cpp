@@ -40,7 +40,9 @@ constexpr std::uint64_t kId[2] = {5, 6};
 std::unique_ptr<udp::UdpDatagrams> member(int rank, const groups::Secret& secret, int* group) {
   std::unique_ptr<udp::UdpDatagrams> datagrams;
   std::string message;
-  EXPECT_TRUE(udp::UdpDatagrams::open("lo", rank, secret, &datagrams, &message).ok()) << message;
+  EXPECT_TRUE(
+      udp::UdpDatagrams::open(udp::Family::ip4, "lo", rank, secret, &datagrams, &message).ok())
+      << message;
   EXPECT_TRUE(datagrams->join(kId, 5, group).ok());
   return datagrams;
 }

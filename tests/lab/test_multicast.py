@@ -205,6 +205,30 @@ def test_where_multicast_is_off_the_tree_is_used_and_that_is_said(mpi):
         assert ran(said) == {"binomial"}, said
 
 
+def switch_ipv6_on(lab, node):
+    """Where the kernel has it, at once: without asking the neighbours first whether an address is taken."""
+    conf = "/proc/sys/net/ipv6/conf/eth0"
+    commands = [f"echo {value} > {conf}/{name}" for name, value in
+                (("accept_dad", 0), ("dad_transmits", 0), ("disable_ipv6", 1), ("disable_ipv6", 0))]
+    answer = lab.run(["sh", "-c", f"test -d {conf} || exit 9; {'; '.join(commands)}"], node=node)
+    if answer.returncode == 9:
+        pytest.skip("the kernel has no IPv6")
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("lacking", [None, "n2"], ids=["everywhere", "not everywhere"])
+@only("mpich")
+def test_groups_are_those_of_ipv6_where_every_node_has_it(mpi, lacking):
+    """Their names have 112 bits. Either version passes the switch and carries every byte."""
+    with Lab(3, latency="1ms", loss=0.02, seed=7) as lab:
+        for node in set(lab.nodes) - {lacking}:
+            switch_ipv6_on(lab, node)
+        _, said = broadcast(lab, mpi, 3, 3000, TUTTI_LOG="info", **MULTICAST)
+        assert f"multicast between the nodes: {'IPv4' if lacking else 'IPv6'} on eth0, datagrams of" in said, said
+        assert ran(said) == {"multicast"}, said
+
+
 @pytest.mark.timeout(300)
 def test_where_one_node_has_none_all_use_the_tree_and_that_is_said(mpi):
     with Lab(3, latency="1ms") as lab:

@@ -26,7 +26,8 @@ class Names:
     keys: int  # queue keys, or ports of IP
 
 
-MEDIA = {"InfiniBand": Names(2 ** 112, 2 ** 31), "RoCE": Names(2 ** 18, 2 ** 31), "IP": Names(2 ** 18, 12000)}
+MEDIA = {"InfiniBand": Names(2 ** 112, 2 ** 31), "RoCE": Names(2 ** 18, 2 ** 31), "IPv6": Names(2 ** 112, 12000),
+         "IPv4": Names(2 ** 18, 12000)}
 
 
 def collision(groups: int, names: int) -> float:

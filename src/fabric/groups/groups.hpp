@@ -20,9 +20,10 @@ namespace tutti::groups {
 using tutti::draw_secret;
 using tutti::Secret;
 
-/// Where a group of the job is, and the key of its checksums. IP and RoCE: an administratively
-/// scoped IPv4 address (239.192.0.0/14, RFC 2365), and a port (IP) or a queue key (verbs).
-/// InfiniBand: 112 bits of a multicast GID (MCAST-2007, section 3) and the queue key.
+/// Where a group of the job is, and the key of its checksums. IPv4 and RoCE: an administratively
+/// scoped address (239.192.0.0/14, RFC 2365), and a port (IP) or a queue key (verbs). IPv6 and
+/// InfiniBand: 112 bits of an address (ff18::/16, RFC 4291) or of a multicast GID (MCAST-2007,
+/// section 3), and the port or the queue key.
 struct GroupName {
   std::uint32_t address = 0;  // in host order, as all here
   std::uint16_t port = 0;

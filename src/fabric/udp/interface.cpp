@@ -24,7 +24,8 @@ std::size_t mtu_of(const char* name) noexcept {
 
 }  // namespace
 
-Status find_interface(const std::string& wanted, Interface* out, std::string* message) {
+Status find_interface(Family family, const std::string& wanted, Interface* out,
+                      std::string* message) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
     *message = "the network interfaces cannot be listed";
@@ -32,7 +33,7 @@ Status find_interface(const std::string& wanted, Interface* out, std::string* me
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != domain_of(family)) continue;
     if ((entry->ifa_flags & IFF_UP) == 0) continue;
     const bool usual =
         (entry->ifa_flags & IFF_LOOPBACK) == 0 && (entry->ifa_flags & IFF_MULTICAST) != 0;
@@ -41,12 +42,13 @@ Status find_interface(const std::string& wanted, Interface* out, std::string* me
     found.name = entry->ifa_name;
     found.index = if_nametoindex(entry->ifa_name);
     found.mtu = mtu_of(entry->ifa_name);
-    if (found.index == 0 || found.mtu == 0) continue;
+    if (found.index == 0 || found.mtu == 0 || !can_send(family, found.index)) continue;
     *out = found;
     return Status::success();
   }
-  *message = wanted.empty() ? "no network interface is up that has an IPv4 address and multicast"
-                            : "no network interface " + wanted + " with an IPv4 address is up";
+  const std::string address = std::string("an ") + name_of(family) + " address";
+  *message = wanted.empty() ? "no network interface is up that has " + address + " and multicast"
+                            : "no network interface " + wanted + " with " + address + " is up";
   return Status::error(Code::unsupported, "no interface for multicast");
 }
 

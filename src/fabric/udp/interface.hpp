@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "fabric/udp/family.hpp"
 
 namespace tutti::udp {
 
@@ -14,8 +15,10 @@ struct Interface {
   std::size_t mtu = 0;
 };
 
-/// `wanted`: its name, or empty for the first that is up, is not the loopback, has an IPv4 address
-/// and takes multicast. On failure `*message` says in one line what there is not.
-Status find_interface(const std::string& wanted, Interface* out, std::string* message);
+/// `wanted`: its name, or empty for the first that is up, is not the loopback, and takes multicast;
+/// with an address of the family from which groups can be reached. On failure `*message` says in
+/// one line what there is not.
+Status find_interface(Family family, const std::string& wanted, Interface* out,
+                      std::string* message);
 
 }  // namespace tutti::udp

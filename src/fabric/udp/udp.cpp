@@ -1,7 +1,5 @@
 #include "fabric/udp/udp.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,42 +14,31 @@
 namespace tutti::udp {
 namespace {
 
-constexpr std::size_t kHeaders = 28;     // of IPv4 and UDP
 constexpr int kReceiveBuffer = 4 << 20;  // bytes: 80 messages of 64 KB were measured to fit
-constexpr unsigned char kHops = 8;       // the administrative scope is the limit, not this
 constexpr int kFullWait = 20;            // ms for a full send buffer to drain
-
-sockaddr_in address_of(const groups::GroupName& name) noexcept {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(name.port);
-  address.sin_addr.s_addr = htonl(name.address);
-  return address;
-}
-
-template <class Value>
-bool set(int socket, int level, int option, const Value& value) noexcept {
-  return setsockopt(socket, level, option, &value, sizeof value) == 0;
-}
 
 }  // namespace
 
-UdpDatagrams::UdpDatagrams(Interface interface, int rank, const groups::Secret& secret) noexcept
-    : interface_(std::move(interface)),
+UdpDatagrams::UdpDatagrams(Family family, Interface interface, int rank,
+                           const groups::Secret& secret) noexcept
+    : family_(family),
+      interface_(std::move(interface)),
       rank_(static_cast<std::uint32_t>(rank)),
       secret_(secret),
-      datagram_bytes_(std::min(interface_.mtu - kHeaders, kLongest) - groups::kTrailerBytes) {}
+      datagram_bytes_(std::min(interface_.mtu - header_bytes(family), kLongest) -
+                      groups::kTrailerBytes) {}
 
-Status UdpDatagrams::open(const std::string& interface, int rank, const groups::Secret& secret,
-                          std::unique_ptr<UdpDatagrams>* out, std::string* message) {
+Status UdpDatagrams::open(Family family, const std::string& interface, int rank,
+                          const groups::Secret& secret, std::unique_ptr<UdpDatagrams>* out,
+                          std::string* message) {
   Interface found;
-  TUTTI_TRY(find_interface(interface, &found, message));
-  constexpr std::size_t kLeast = 576;  // every IPv4 network takes that
-  if (found.mtu < kLeast) {
+  TUTTI_TRY(find_interface(family, interface, &found, message));
+  if (found.mtu < least_mtu(family)) {
     *message = "the packets of " + found.name + " are too short for multicast";
     return Status::error(Code::unsupported, "short packets");
   }
-  std::unique_ptr<UdpDatagrams> datagrams(new (std::nothrow) UdpDatagrams(found, rank, secret));
+  std::unique_ptr<UdpDatagrams> datagrams(new (std::nothrow)
+                                              UdpDatagrams(family, found, rank, secret));
   if (!datagrams) return Status::error(Code::no_memory, "out of memory");
   datagrams->epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (datagrams->epoll_ < 0) {
@@ -81,27 +68,19 @@ std::size_t UdpDatagrams::buffer_for(int depth) const noexcept {
 /// Beyond the system's limit with privileges only; else as much as it gives.
 void UdpDatagrams::set_buffer(int socket, int depth) const noexcept {
   const auto wanted = static_cast<int>(buffer_for(depth));
-  if (!set(socket, SOL_SOCKET, SO_RCVBUFFORCE, wanted)) set(socket, SOL_SOCKET, SO_RCVBUF, wanted);
+  if (setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0)
+    setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted);
 }
 
 Status UdpDatagrams::open_socket(Group& group, int depth) noexcept {
-  const int fd = group.socket = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = group.socket =
+      socket(domain_of(family_), SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return Status::error(Code::no_memory, "no socket for multicast");
   set_buffer(fd, depth);
-  ip_mreqn membership{};
-  membership.imr_multiaddr.s_addr = htonl(group.name.address);
-  membership.imr_ifindex = static_cast<int>(interface_.index);
-  // Bound to the group's address: datagrams to others that use the port do not come here.
-  const sockaddr_in address = address_of(group.name);
-  const int on = 1;
-  const bool ready =
-      set(fd, SOL_SOCKET, SO_REUSEADDR, on) && set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
-      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      set(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, membership) &&
-      set(fd, IPPROTO_IP, IP_MULTICAST_IF, membership) &&
-      set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, on) && set(fd, IPPROTO_IP, IP_MULTICAST_TTL, kHops);
-  return ready ? Status::success()
-               : Status::error(Code::unsupported, "the system refuses a multicast group");
+  return enter(family_, fd, group.name, interface_.index) &&
+                 send_through(family_, fd, interface_.index)
+             ? Status::success()
+             : Status::error(Code::unsupported, "the system refuses a multicast group");
 }
 
 Status UdpDatagrams::join(const std::uint64_t id[2], int depth, int* out) noexcept {
@@ -155,11 +134,11 @@ Status UdpDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
   if (bytes != 0) std::memcpy(packet, data, bytes);
   const auto number = static_cast<std::uint32_t>(its->counts.sent);
   groups::write_trailer(its->name, {rank_, number}, packet, bytes);
-  const sockaddr_in address = address_of(its->name);
+  const GroupAddress address = address_of(family_, its->name);
   for (int attempt = 0;; ++attempt) {
     const ssize_t sent =
         sendto(its->socket, packet, bytes + groups::kTrailerBytes, MSG_DONTWAIT | MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), sizeof address);
+               address.get(), address.bytes);
     if (sent >= 0) break;
     if (errno == EINTR) continue;
     if (attempt != 0 || (errno != EAGAIN && errno != ENOBUFS)) return Status::success();  // lost

@@ -18,6 +18,7 @@
 #include "fabric/groups/groups.hpp"
 #include "fabric/groups/losses.hpp"
 #include "fabric/network.hpp"
+#include "fabric/udp/family.hpp"
 #include "fabric/udp/interface.hpp"
 
 namespace tutti::udp {
@@ -26,10 +27,11 @@ class UdpDatagrams final : public NetworkDatagrams {
  public:
   ~UdpDatagrams() override;
 
-  /// `rank`: of the job; `secret`: the same on all ranks. On failure `*message` says in one line
-  /// why.
-  static Status open(const std::string& interface, int rank, const groups::Secret& secret,
-                     std::unique_ptr<UdpDatagrams>* out, std::string* message);
+  /// `rank`: of the job; `family` and `secret`: the same on all ranks. On failure `*message` says
+  /// in one line why.
+  static Status open(Family family, const std::string& interface, int rank,
+                     const groups::Secret& secret, std::unique_ptr<UdpDatagrams>* out,
+                     std::string* message);
 
   Status join(const std::uint64_t id[2], int depth, int* out) noexcept override;
   void leave(int group) noexcept override;
@@ -70,13 +72,15 @@ class UdpDatagrams final : public NetworkDatagrams {
     int at_once = 0;  // taken since none was left
     std::byte viewed[kLongest];
   };
-  UdpDatagrams(Interface interface, int rank, const groups::Secret& secret) noexcept;
+  UdpDatagrams(Family family, Interface interface, int rank,
+               const groups::Secret& secret) noexcept;
   Status open_socket(Group& group, int depth) noexcept;
   std::size_t buffer_for(int depth) const noexcept;
   void set_buffer(int socket, int depth) const noexcept;
   Group* at(int group) const noexcept;
   const std::byte* pause(Group& group) const noexcept;
 
+  const Family family_;
   const Interface interface_;
   const std::uint32_t rank_;
   const groups::Secret secret_;
