@@ -154,6 +154,8 @@ Known JobImpl::known_of(const Team& team, Call call, std::size_t bytes) const no
   const Choice& second = Dispatcher::second(team, call);
   Known known;
   known.has_second = Dispatcher::runs(second);
+  known.second_sets_up =
+      known.has_second && (second.algorithm->casts || second.algorithm->offloaded);
   if (kept_.empty() || class_of(call) != OperatorClass::divisible) return known;
   Shape shape = team.choices->shape_of(call);
   shape.scarce = scarce_;

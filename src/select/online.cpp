@@ -25,6 +25,7 @@ std::uint32_t twice(std::uint32_t calls) noexcept {
 void Online::start(Cell& cell, const Known& known) noexcept {
   cell.runner = cell.challenger = known.runner;
   cell.has_second = known.has_second;
+  cell.second_sets_up = known.second_sets_up;
   cell.untried = challengers(cell);
   to_next_challenger(cell);
   plan(cell);
@@ -130,8 +131,8 @@ bool Online::conclude_incumbent(double mean_ns) noexcept {
   return false;
 }
 
-/// A second probe where the first may have paid for something else, unless that was too dear. An
-/// algorithm of tutti's own sets nothing up.
+/// A second probe where the first may have paid for something else, unless that was too dear. Few
+/// algorithms of tutti's own set something up: a multicast group, one of dedicated processors.
 bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
   const double all = static_cast<double>(trial_.cell->calls) * trial_.incumbent;
   if (ratio <= kFarBehind) {
@@ -139,7 +140,9 @@ bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
     turn_to(false);
     return false;
   }
-  const bool sets_up = trial_.cell->challenger == Runner::host;
+  const Runner challenger = trial_.cell->challenger;
+  const bool sets_up = challenger == Runner::host ||
+                       (challenger == Runner::second && trial_.cell->second_sets_up);
   if (++trial_.probes == 1 && sets_up && trial_.lost <= std::max(kCost * all, kProbeNs)) {
     turn_to(true);
     return false;

@@ -50,6 +50,7 @@ struct Verdict {
 struct Known {
   Runner runner = Runner::chosen;
   bool has_second = false;
+  bool second_sets_up = false;  // something in its first call
 };
 
 /// A kind of call of one team.
@@ -64,6 +65,7 @@ struct TrialCell {
   Runner challenger = Runner::host;  // who is tried now, or next
   std::uint8_t untried = 1;          // challengers that have had no trial since the last long pause
   bool has_second = false;
+  bool second_sets_up = false;
   bool on_trial = false;
 };
 

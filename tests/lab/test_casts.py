@@ -1,4 +1,5 @@
-"""Broadcasts by multicast when the network stops carrying groups, and when a member is killed or stopped in the middle."""
+"""Broadcasts and sums by multicast when the network stops carrying groups, when a member is killed or stopped in the middle,
+and when they are tried beside trees."""
 
 import re
 import time
@@ -12,18 +13,20 @@ from tutti.lab import Lab
 NODES = 4
 LIMIT_S = 100  # for what takes seconds on an idle machine
 ONE = pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # what is tested does not depend on the MPI
+ALGORITHMS = ["bcast=multicast", "bcast=multicast_window", "allreduce=tree_multicast"]
 TREE, AGAIN = "go by a tree: multicast is repaired too often", "go by multicast again"
 
 
 class Casts:
-    """The program on the nodes of a lab, until stop()."""
+    """The program on the nodes of a lab, until stop(). What it calls follows from the algorithm that is asked for."""
 
-    def __init__(self, lab, found, folder, size, algorithm):
+    def __init__(self, lab, found, folder, size, algorithm, nodes=NODES, **settings):
         binary = program.compile_for(found, PROGRAMS / "casts.c")
         choice = peers.Settings()
-        words = peers.command_line(found, NODES, choice, [str(binary), str(size), str(folder)])
+        sums = ["sums"] if algorithm.startswith("allreduce") else []
+        words = peers.command_line(found, nodes, choice, [str(binary), str(size), str(folder), *sums])
         environment = peers.environment(found, choice) | {
-            "TUTTI_NET": "on", "TUTTI_MULTICAST": "on", "TUTTI_ALG": f"bcast={algorithm}", "TUTTI_LOG": "info"}
+            "TUTTI_NET": "on", "TUTTI_MULTICAST": "on", "TUTTI_ALG": algorithm, "TUTTI_LOG": "info"} | settings
         self.lab, self.folder = lab, folder
         with (folder / "said").open("wb") as output:
             self.command = lab.start(lab.command_line([*command(), "run", "--report", *words]), env=environment,
@@ -50,7 +53,7 @@ class Casts:
         (self.folder / "stop").touch()
         status = self.command.wait(LIMIT_S)
         self.command.close()
-        assert status == 0 and re.search(r"^[1-9]\d* broadcasts, 0 wrong$", self.said(), re.MULTILINE), self.said()[-3000:]
+        assert status == 0 and re.search(r"^[1-9]\d* (broadcasts|sums), 0 wrong$", self.said(), re.MULTILINE), self.said()[-3000:]
 
 
 @ONE
@@ -58,7 +61,7 @@ class Casts:
 def test_multicast_is_left_where_the_switch_drops_groups_and_comes_back(mpi, tmp_path):
     with Lab(NODES, latency="100us") as lab:
         lab.change(groups=False)
-        job = Casts(lab, mpi, tmp_path, 100, "multicast")
+        job = Casts(lab, mpi, tmp_path, 100, "bcast=multicast")
         job.wait_until(lambda: job.said().count(TREE) == 1)
         lab.change(groups=True)
         job.wait_until(lambda: AGAIN in job.said())
@@ -73,7 +76,7 @@ def test_multicast_is_left_where_the_switch_drops_groups_and_comes_back(mpi, tmp
 
 @ONE
 @pytest.mark.timeout(250)
-@pytest.mark.parametrize("algorithm", ["multicast", "multicast_window"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_killed_member_ends_the_job(mpi, tmp_path, algorithm):
     with Lab(NODES, latency="100us") as lab:
         job = Casts(lab, mpi, tmp_path, 5000, algorithm)
@@ -86,7 +89,7 @@ def test_a_killed_member_ends_the_job(mpi, tmp_path, algorithm):
 
 @ONE
 @pytest.mark.timeout(250)
-@pytest.mark.parametrize("algorithm", ["multicast", "multicast_window"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_stopped_member_is_waited_for(mpi, tmp_path, algorithm):
     with Lab(NODES, latency="100us") as lab:
         job = Casts(lab, mpi, tmp_path, 5000, algorithm)
@@ -97,3 +100,17 @@ def test_a_stopped_member_is_waited_for(mpi, tmp_path, algorithm):
             assert job.command.poll() is None, job.said()[-3000:]
             job.kill(rank, "CONT")
         job.stop()
+
+
+@ONE
+@pytest.mark.timeout(250)
+@pytest.mark.parametrize("multicast", ["auto", "off"])
+def test_sums_by_multicast_are_tried_where_there_is_multicast(mpi, tmp_path, multicast):
+    with Lab(9, latency="100us") as lab:
+        job = Casts(lab, mpi, tmp_path, 100, "allreduce", 9, TUTTI_ALG="", TUTTI_MULTICAST=multicast)
+        job.wait_ready()
+        time.sleep(8)  # a trial begins after 100 ms in these calls
+        job.stop()
+    algorithms = set(re.findall(r"^MPI_Allreduce +(\S+) ", job.said(), re.MULTILINE))
+    assert "recursive_doubling" in algorithms, job.said()[-3000:]
+    assert ("tree_multicast" in algorithms) == (multicast == "auto"), job.said()[-3000:]
