@@ -14,6 +14,9 @@ import mpis
 import pytest
 from test_mpi4py import same_outcomes, suite  # noqa: F401
 from test_nodes import on_nodes
+from test_run import tutti_run
+from tutti.launch import automatic
+from tutti.launch.dcp import Measured
 
 ALL = list(mpis.MPIS)
 OFFLOADED = {"Bcast", "Reduce", "Allreduce", "Allgather", "Alltoall", "Barrier"}
@@ -102,6 +105,25 @@ def test_who_waits_does_not_wait_for_helpers(program, libraries, mpi):
     offloaded = {call for call, algorithm in result.rows() if algorithm == "dcp"}
     assert not {f"MPI_{name}" for name in OFFLOADED} & offloaded, offloaded
     assert {f"MPI_I{name.lower()}" for name in OFFLOADED} <= offloaded, offloaded
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("waits,decided,helpers", [(0.6, "--dcp 1:2:", 2), (0.0, "no dedicated processors:", 0)],
+                         ids=["pays", "does not"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_auto_takes_as_many_as_it_has_decided(program, libraries, tmp_path, mpi, waits, decided, helpers):
+    """By costs that are given, so that whatever machine this is decides alike."""
+    path = tmp_path / "app.dcp"
+    mix = automatic.Mix(ranks=4, whole=0.4 + waits, calls=10_000, most_bytes=8, starts=0.1, waits=waits, other=0.0)
+    costs = [automatic.Cost(8, Measured("1:2", 2, 4, 10.0, 1.0)), automatic.Cost(8, Measured("1:4", 1, 4, 90.0, 1.0))]
+    automatic.save(path, mix, costs if waits else costs[1:])
+    result = tutti_run(mpis.MPIS[mpi], 4, [program(mpis.MPIS[mpi], "collectives.c"), "5003", "served"], "--report",
+                       "--dcp", f"auto:{path}")
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+    assert f"--dcp auto: {decided}" in result.text, result.text[-3000:]
+    assert len(set(re.findall(r"dedicated processor (\d+): 2 ranks", result.text))) == helpers, result.text[-3000:]
+    offloaded = {call for call, algorithm in result.rows() if algorithm == "dcp"}
+    assert {f"MPI_I{name.lower()}" for name in OFFLOADED} <= offloaded if helpers else not offloaded, offloaded
 
 
 def all_offloaded(result: mpis.Result) -> None:
