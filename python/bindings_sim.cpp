@@ -192,8 +192,10 @@ tutti::model::Case parse_case(const std::string& text) {
 tutti::sim::Progress parse_progress(const std::string& text) {
   if (text == "blocking") return tutti::sim::Progress::blocking;
   if (text == "host") return tutti::sim::Progress::host;
+  if (text == "polled") return tutti::sim::Progress::polled;
   if (text == "interrupt") return tutti::sim::Progress::interrupt;
-  throw std::invalid_argument("progress is blocking, host or interrupt, not '" + text + "'");
+  throw std::invalid_argument("progress is blocking, host, polled or interrupt, not '" + text +
+                              "'");
 }
 
 nb::list deliveries_of(SimJob& job) {
@@ -372,10 +374,14 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
                   int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
                   bool trace, double compute, const std::string& progress, double noise_period,
                   double noise, double skew, std::uint64_t seed, const std::string& in_layers,
-                  bool scattered) {
+                  bool scattered, double poll_every, double poll) {
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
-  const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute")};
+  const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute"),
+                                    picoseconds(poll_every, "the time between polls"),
+                                    picoseconds(poll, "a poll")};
+  if (program.progress == tutti::sim::Progress::polled && program.poll_every == 0)
+    throw std::invalid_argument("progress polled: the time between polls must be above 0");
   tutti::sim::JobSpec spec{nodes, ranks_per_node, load_profile(profile), true};
   spec.noise = {picoseconds(noise_period, "the period of noise"), picoseconds(noise, "noise"),
                 picoseconds(skew, "skew"), seed};
@@ -469,7 +475,8 @@ void bind_simulation(nb::module_& module) {
   module.def("simulate", &simulate, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a = 1,
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
-             "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "", "scattered"_a = false);
+             "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "", "scattered"_a = false,
+             "poll_every"_a = 0.0, "poll"_a = 0.0);
   module.def("divisions", &divisions_of, "profile"_a, "ranks"_a, "scattered"_a = false);
   module.def("restriction", &restriction, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a,
              "bytes"_a);

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <optional>
 
+#include "sim/catch_up.hpp"
+
 namespace tutti::sim {
 namespace {
 
@@ -182,6 +184,19 @@ Task SimJob::run_behind(Rank& rank, const Choice& choice, std::uint64_t items) n
   co_return status;
 }
 
+/// Computes all of it; until `wanted` collectives are over, with looks in between.
+Task SimJob::compute_and_poll(Rank& rank, Program program, std::uint64_t wanted) noexcept {
+  Time left = program.compute;
+  while (left > 0 && rank.over.load(std::memory_order_relaxed) < wanted) {
+    const Time slice = std::min(left, program.poll_every);
+    left -= slice;
+    rank.fabric.compute(slice + program.poll);
+    co_await catch_up(rank.engine, rank.fabric, rank.team->membership());
+  }
+  rank.fabric.compute(left);
+  co_return Status::success();
+}
+
 Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                       Program program) noexcept {
   Team& team = *rank.team;
@@ -197,8 +212,12 @@ Task SimJob::run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int
     const std::uint64_t wanted = rank.over.load(std::memory_order_relaxed) + 1;
     rank.behind = run_behind(rank, choice, items);
     rank.behind.start();
-    rank.fabric.compute(program.compute,
-                        program.progress == Progress::interrupt ? &rank.over : nullptr);
+    if (program.progress == Progress::polled) {
+      co_await compute_and_poll(rank, program, wanted);
+    } else {
+      rank.fabric.compute(program.compute,
+                          program.progress == Progress::interrupt ? &rank.over : nullptr);
+    }
     co_await rank.engine.reached(rank.over, wanted, team.membership());
     rank.fabric.compute(0);
     co_await rank.behind.result();

@@ -42,12 +42,15 @@ struct JobSpec {
 enum class Progress : std::uint8_t {
   blocking,   // computes, then calls it
   host,       // starts it, computes, waits: it moves only while the program is inside
+  polled,     // the same, but the program looks in between (LibNBC's NBC_Test), until it is over
   interrupt,  // the same, but arrivals interrupt the computation (Ti each)
 };
 
 struct Program {
   Progress progress = Progress::blocking;
-  Time compute = 0;  // by every rank in every iteration
+  Time compute = 0;     // by every rank in every iteration
+  Time poll_every = 0;  // polled: so much of it, above 0, comes before each look ...
+  Time poll = 0;        // ... which takes so long by itself
 };
 
 /// One thread at a time.
@@ -108,6 +111,7 @@ class SimJob {
   Status check_result(std::string* message) noexcept;
   static Task run_rank(Rank& rank, const Choice& choice, std::uint64_t items, int repeat,
                        Program program) noexcept;
+  static Task compute_and_poll(Rank& rank, Program program, std::uint64_t wanted) noexcept;
   static Task run_behind(Rank& rank, const Choice& choice, std::uint64_t items) noexcept;
 
   std::unique_ptr<World> world_;

@@ -7,6 +7,7 @@
 
 #include "fabric/sim/world.hpp"
 #include "p2p/packet.hpp"
+#include "sim/catch_up.hpp"
 #include "sim/job.hpp"
 #include "sim/process.hpp"
 
@@ -32,19 +33,9 @@ struct Rank : Process {
   Task task;
 };
 
-/// Everything that reaches this rank before its own time is handled now: whoever computed sees it
-/// in the next call, and an interrupt's handler has made the computation longer.
-Task catch_up(Rank& rank) noexcept {
-  for (Time until = 0; until < rank.fabric.clock();) {
-    until = (rank.fabric.clock() + 999) / 1000 * 1000;
-    co_await rank.engine.reached(rank.engine.clock(), until / 1000, rank.team->membership());
-  }
-  co_return Status::success();
-}
-
 Task compute(Rank& rank, Time duration) noexcept {
   rank.fabric.compute(duration, rank.interrupts ? &rank.engine.clock() : nullptr, true);
-  co_await catch_up(rank);
+  co_await catch_up(rank.engine, rank.fabric, rank.team->membership());
   rank.fabric.compute(0);
   co_return Status::success();
 }

@@ -89,3 +89,21 @@ def test_models_of_the_other_papers(op, more, algorithms, tmp_path, capsys):
 def test_models_say_what_they_are_not_of(arguments, said, capsys):
     code, _, error = run(arguments, capsys)
     assert code == 2 and said in error and len(error.strip().splitlines()) == 1
+
+
+def test_a_program_that_looks_in_between():
+    """The more a look takes the more the program loses; whoever never looks moves nothing before the wait."""
+    from tutti.sim.run import Surroundings, parse_poll, simulate
+
+    def took(poll: str) -> float:
+        every, cost = parse_poll(poll)
+        around = Surroundings(compute=1000.0, progress="polled", poll_every=every, poll=cost)
+        return simulate("allreduce", "sendrecv_binomial", "opteron2008", 2, 4, size=8, around=around)["us"]
+
+    host = simulate("allreduce", "sendrecv_binomial", "opteron2008", 2, 4, size=8,
+                    around=Surroundings(compute=1000.0, progress="host"))["us"]
+    assert took("5:0") < took("5:0.5") < took("5:2") < host
+    assert took("1000:0") == pytest.approx(host)
+    for wrong in ("5", "0:1", "5:-1", "a:b"):
+        with pytest.raises(UserError, match="--poll"):
+            parse_poll(wrong)

@@ -123,6 +123,26 @@ TEST(Overlap, InterruptsMoveACollectiveWhileTheHostMovesItOnlyAfterwards) {
   EXPECT_LT(free.duration, interrupt.duration);
 }
 
+// A look in between costs its time, moves what has come, and is the last one once all is over.
+TEST(Overlap, APolledCollectiveMovesAtTheLooksAndPaysForThem) {
+  const JobSpec spec{16, 1, test::profile("via2003"), true};
+  const std::string algorithm = "allreduce=degree_k:degree=3";
+  constexpr Time kCompute = 2'000'000'000, kEvery = 10'000'000, kCost = 300'000;
+  const Time alone = simulate(spec, algorithm, 1, {}).duration;
+  const Time host = simulate(spec, algorithm, 1, {Progress::host, kCompute}).duration;
+  const auto polled = [&](Time every, Time cost) {
+    return simulate(spec, algorithm, 1, {Progress::polled, kCompute, every, cost}).duration;
+  };
+  EXPECT_LT(polled(kEvery, 0), host);
+  // Whoever looks only at the end sees what the wait would have seen, later by what a look costs.
+  EXPECT_EQ(polled(kCompute, 0), host);
+  EXPECT_EQ(polled(kCompute, kCost), host + kCost);
+  // All is over after a few looks: far fewer than there would be in the whole computation.
+  const Time spent = polled(kEvery, kCost) - polled(kEvery, 0);
+  EXPECT_GE(spent, kCost);
+  EXPECT_LE(spent, (2 * alone / kEvery + 10) * kCost);
+}
+
 TEST(Overlap, AnInterruptCostsTheComputationTiAndTheHandler) {
   JobSpec spec{2, 1, test::profile("via2003"), true};
   spec.network.Ti = 7'000'000;

@@ -18,7 +18,7 @@ from tutti.report import plot as pictures
 from tutti.report.files import write_json
 from tutti.report.waiting import waiting
 from tutti.sim import output
-from tutti.sim.run import PROGRESS, Surroundings, parse_noise, simulate
+from tutti.sim.run import PROGRESS, Surroundings, parse_noise, parse_poll, simulate
 
 
 def command(
@@ -36,8 +36,11 @@ def command(
     repeat: Annotated[int, typer.Option(min=1, help="Collectives back to back. The result is their average.")] = 1,
     compute: Annotated[float, typer.Option(min=0, metavar="US", help="Computation in every iteration.")] = 0.0,
     progress: Annotated[str, typer.Option(metavar="|".join(PROGRESS), help="What moves a collective while the program "
-        "computes. blocking: nothing, it is called afterwards. host: only the wait. interrupt: interrupts.",
+        "computes. blocking: nothing, it is called afterwards. host: only the wait. polled: looks in between (--poll). "
+        "interrupt: interrupts.",
                                           )] = "blocking",
+    poll: Annotated[Optional[str], typer.Option(metavar="EVERY:COST", help="With --progress polled: look at the collective "
+        "after every EVERY us of computation, which takes COST us, until it is over.")] = None,
     noise: Annotated[Optional[str], typer.Option(metavar="PERIOD:DURATION", help="Take every processor away once in PERIOD "
         "for DURATION us, at times that differ by rank.")] = None,
     skew: Annotated[float, typer.Option(min=0, metavar="US", help="Ranks arrive late by up to this much.")] = 0.0,
@@ -57,7 +60,10 @@ def command(
     if layer_alg and ppn == 1:
         raise UserError("--layer-alg is for nodes with several processes: --ppn 2 or more")
     period, duration = parse_noise(noise) if noise is not None else (0.0, 0.0)
-    around = Surroundings(compute, progress, period, duration, skew, seed)
+    if (poll is not None) != (progress == "polled"):
+        raise UserError("--poll EVERY:COST and --progress polled belong together")
+    poll_every, poll_us = parse_poll(poll) if poll is not None else (0.0, 0.0)
+    around = Surroundings(compute, progress, period, duration, skew, seed, poll_every, poll_us)
     points = [(a, n, b) for a in alg.split(",") for n in numbers(nodes, "nodes") for b in numbers(size, "bytes")]
     trace = timeline is not None or goal is not None
     if trace and len(points) > 1:
@@ -73,7 +79,7 @@ def command(
                      "ppn": ppn, "us": result["us"], "events": result["events"],
                      "seconds": time.perf_counter() - begun, "compute_us": compute, "progress": progress,
                      "layer_alg": layer_alg, "scattered": scattered, "noise_period_us": period, "noise_us": duration,
-                     "skew_us": skew, "seed": seed})
+                     "skew_us": skew, "seed": seed, "poll_every_us": poll_every, "poll_us": poll_us})
     table = Table("algorithm", "nodes", "ranks", "bytes", "us", "events", "seconds", title=f"{op} on {net}",
                   title_justify="left")
     for row in rows:

@@ -10,7 +10,7 @@ from tutti import native
 from tutti.errors import UserError
 from tutti.sim import dedicated, networks
 
-PROGRESS = ("blocking", "host", "interrupt")
+PROGRESS = ("blocking", "host", "polled", "interrupt")
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,13 @@ class Surroundings:
     """What happens around a collective. Times in microseconds."""
 
     compute: float = 0.0        # by every rank, in every iteration
-    progress: str = "blocking"  # blocking, host (moves in the wait only) or interrupt
+    progress: str = "blocking"  # blocking, host (moves in the wait only), polled or interrupt
     noise_period: float = 0.0   # every rank's processor is taken away once in so long ...
     noise: float = 0.0          # ... for this
     skew: float = 0.0           # ranks come up to so much later
     seed: int = 1
+    poll_every: float = 0.0     # polled: computation before each look, until the collective is over ...
+    poll: float = 0.0           # ... and what a look takes
 
 
 QUIET = Surroundings()
@@ -47,7 +49,7 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 
     try:
         return core.simulate(f"{op}={alg}", networks.path_of(net), nodes, ppn, size, root, repeat, per_rank, trace,
                              around.compute, around.progress, around.noise_period, around.noise, around.skew,
-                             around.seed, in_layers, scattered)
+                             around.seed, in_layers, scattered, around.poll_every, around.poll)
     except (ValueError, TypeError) as error:
         raise UserError(str(error).split("\n")[0]) from None
 
@@ -70,6 +72,17 @@ def arrays(op: str, alg: str, nodes: int | Iterable[int], bytes: int | Iterable[
             "us": numpy.array([point["us"] for point in points]).reshape(shape),
             "events": numpy.array([point["events"] for point in points], dtype=numpy.uint64).reshape(shape),
             "per_rank_us": [numpy.array(point["per_rank_us"]) for point in points]}
+
+
+def parse_poll(text: str) -> tuple[float, float]:
+    """EVERY:COST in microseconds."""
+    try:
+        every, cost = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise UserError(f"--poll takes EVERY:COST in microseconds, such as 5:0.5, not '{text}'") from None
+    if every <= 0 or cost < 0:
+        raise UserError("--poll: the time between two looks must be above 0, and a look takes no negative time")
+    return every, cost
 
 
 def parse_noise(text: str) -> tuple[float, float]:
