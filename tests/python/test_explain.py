@@ -246,7 +246,7 @@ def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):
     (["explain", "bcast", "--choices", "/nonexistent"], "/nonexistent: cannot be read"),
     (["bench", "jitter", "--noise", "5"], "--noise takes PERIOD:DURATION"),
     (["bench", "jitter", "--noise", "5:6"], "the duration must be above 0 and below the period"),
-    (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--progress", "x"], "progress is blocking, host or interrupt"),
+    (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--progress", "x"], "progress is blocking, host, polled or interrupt"),
     (["sim", "bcast", "--alg", "binomial", "--nodes", "4,8", "--goal", "x"], "show one run"),
     (["sim", "bcast", "--alg", "binomial", "--nodes", "4", "--plot", "x.txt"], "expected a name that ends in"),
 ])
