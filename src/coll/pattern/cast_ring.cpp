@@ -14,6 +14,9 @@ namespace {
 /// that one comes later: not worth telling below this size.
 constexpr std::size_t kToldFrom = 256;
 
+/// Who has the message: of collectives without a root, whose calls may name any, the first member.
+int caster(const Collective& c) noexcept { return c.call.coll == Coll::bcast ? c.call.root : 0; }
+
 /// One rank's part in one broadcast.
 class Broadcast {
  public:
@@ -22,7 +25,7 @@ class Broadcast {
         multicast_(c.team.multicast()),
         ring_(c.team),
         chords_(static_cast<int>(std::min<std::int64_t>(chords, ReliableRing::chords(c.size())))),
-        place_((c.rank() - c.call.root + c.size()) % c.size()),
+        place_((c.rank() - caster(c) + c.size()) % c.size()),
         fragment_(std::min(Multicast::fragment_bytes(c.team.fabric().traits().datagram_bytes),
                            ReliableRing::kSlotBytes)),
         fragments_(static_cast<int>(chunks(c.call.bytes, fragment_))) {}
@@ -37,7 +40,7 @@ class Broadcast {
   void note() noexcept {
     // A run as long as a tree is deep takes what the tree would.
     const int received = is_root() ? 0 : fragments_;
-    multicast_.watch().seen(c_.call.root, run_, ReliableRing::chords(c_.size()), received,
+    multicast_.watch().seen(caster(c_), run_, ReliableRing::chords(c_.size()), received,
                             repaired_);
   }
 
@@ -158,7 +161,7 @@ Task await_surveys(Collective& c, bool* casts) noexcept {
   const std::uint64_t number = c.ticket().cast, surveys = CastWatch::surveys_before(number);
   if (watch.surveys().load(std::memory_order_acquire) < surveys)
     co_await c.team.engine().reached(watch.surveys(), surveys, c.team.membership());
-  *casts = watch.casts(number, c.call.root);
+  *casts = watch.casts(number, caster(c));
   co_return Status::success();
 }
 
