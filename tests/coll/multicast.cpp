@@ -66,6 +66,7 @@ void sum_often(Rank& r) {
       mine[i] = static_cast<std::int32_t>(i) * (r.rank + 1) + round;
     Call call;
     call.coll = Coll::allreduce;
+    call.root = static_cast<std::int32_t>(round) % r.size;  // which says nothing here
     call.send = mine.data();
     call.recv = sum.data();
     call.bytes = count * sizeof(std::int32_t);
