@@ -25,12 +25,11 @@ struct Offer {
 using Offers = std::array<Offer, kMedia>;
 using Opened = std::array<std::unique_ptr<NetworkDatagrams>, kMedia>;
 
-Status open_ip(udp::Family family, const Settings& settings, int rank,
-               const groups::Secret& secret, std::unique_ptr<NetworkDatagrams>* out,
-               std::string* message) {
+Status open_ip(udp::Family family, const Settings& settings, int rank, const groups::Secret& secret,
+               std::unique_ptr<NetworkDatagrams>* out, std::string* message) {
   std::unique_ptr<udp::UdpDatagrams> datagrams;
-  TUTTI_TRY(udp::UdpDatagrams::open(family, settings.net_interface, rank, secret, &datagrams,
-                                    message));
+  TUTTI_TRY(
+      udp::UdpDatagrams::open(family, settings.net_interface, rank, secret, &datagrams, message));
   *out = std::move(datagrams);
   return Status::success();
 }

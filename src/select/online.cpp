@@ -141,8 +141,8 @@ bool Online::conclude_probe(double ratio, Verdict* out) noexcept {
     return false;
   }
   const Runner challenger = trial_.cell->challenger;
-  const bool sets_up = challenger == Runner::host ||
-                       (challenger == Runner::second && trial_.cell->second_sets_up);
+  const bool sets_up =
+      challenger == Runner::host || (challenger == Runner::second && trial_.cell->second_sets_up);
   if (++trial_.probes == 1 && sets_up && trial_.lost <= std::max(kCost * all, kProbeNs)) {
     turn_to(true);
     return false;

@@ -40,8 +40,7 @@ class Broadcast {
   void note() noexcept {
     // A run as long as a tree is deep takes what the tree would.
     const int received = is_root() ? 0 : fragments_;
-    multicast_.watch().seen(caster(c_), run_, ReliableRing::chords(c_.size()), received,
-                            repaired_);
+    multicast_.watch().seen(caster(c_), run_, ReliableRing::chords(c_.size()), received, repaired_);
   }
 
   /// Stage 1 of the root.

@@ -136,9 +136,8 @@ Status UdpDatagrams::cast(int group, const void* data, std::size_t bytes) noexce
   groups::write_trailer(its->name, {rank_, number}, packet, bytes);
   const GroupAddress address = address_of(family_, its->name);
   for (int attempt = 0;; ++attempt) {
-    const ssize_t sent =
-        sendto(its->socket, packet, bytes + groups::kTrailerBytes, MSG_DONTWAIT | MSG_NOSIGNAL,
-               address.get(), address.bytes);
+    const ssize_t sent = sendto(its->socket, packet, bytes + groups::kTrailerBytes,
+                                MSG_DONTWAIT | MSG_NOSIGNAL, address.get(), address.bytes);
     if (sent >= 0) break;
     if (errno == EINTR) continue;
     if (attempt != 0 || (errno != EAGAIN && errno != ENOBUFS)) return Status::success();  // lost

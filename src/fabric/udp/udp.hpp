@@ -72,8 +72,7 @@ class UdpDatagrams final : public NetworkDatagrams {
     int at_once = 0;  // taken since none was left
     std::byte viewed[kLongest];
   };
-  UdpDatagrams(Family family, Interface interface, int rank,
-               const groups::Secret& secret) noexcept;
+  UdpDatagrams(Family family, Interface interface, int rank, const groups::Secret& secret) noexcept;
   Status open_socket(Group& group, int depth) noexcept;
   std::size_t buffer_for(int depth) const noexcept;
   void set_buffer(int socket, int depth) const noexcept;
