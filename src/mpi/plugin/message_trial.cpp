@@ -1,11 +1,11 @@
 #include "mpi/plugin/message_trial.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 
 #include "base/log.hpp"
+#include "mpi/plugin/report.hpp"
 #include "mpi/plugin/split.hpp"
 #include "mpi/plugin/state.hpp"
 
@@ -15,19 +15,13 @@ namespace {
 // The fastest of so many round trips counts: the first ones connect the two, and may take long. Of
 // the others fewer are made where the system is so busy that they do, too.
 constexpr int kFirstTrips = 4, kRoundTrips = 40;
-constexpr double kMostNs = 2e6;
+constexpr std::uint64_t kMostNs = 2'000'000;
 // Where the MPI takes so many times as long for 8 bytes, it was behind at every size and rate.
 constexpr double kClearly = 3;
 // Half a round trip that nothing of ours is three times as fast as: a line alone takes 50 ns to
 // cross, there and then back, and another 70 are spent on the message.
 constexpr double kFastNs = 300;
 constexpr int kTag = 0;
-
-using Clock = std::chrono::steady_clock;
-
-double ns_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
 
 /// Nanoseconds of half a round trip between ranks 0 and 1, on rank 0: `send(number)` and
 /// `receive()` of 8 bytes. What rank 0 sends says whether another one follows.
@@ -41,15 +35,15 @@ double half_round_trip_ns(Send&& send, Receive&& receive) {
     }
   }
   double fastest = std::numeric_limits<double>::max();
-  double all = 0;  // of the trips after the first ones
+  std::uint64_t all = 0;  // of the trips after the first ones
   std::uint64_t more = 1;
   for (int i = 1; more != 0; ++i) {
     more = i < kRoundTrips && all < kMostNs ? 1 : 0;
-    const auto begin = Clock::now();
+    const double begin = now();
     send(more);
     receive();
-    const double took = ns_since(begin);
-    fastest = std::min(fastest, took / 2);
+    const std::uint64_t took = ns_since(begin);
+    fastest = std::min(fastest, static_cast<double>(took) / 2);
     if (i > kFirstTrips) all += took;
   }
   return fastest;
@@ -77,8 +71,11 @@ double time_own() {
   spec.size = 2;
   spec.members = kBoth;
   Team* team = nullptr;
-  if (!state.job->create_team(spec, &team).ok() || !state.job->meet(*team).ok())
+  if (!state.job->create_team(spec, &team).ok()) return std::numeric_limits<double>::max();
+  if (!state.job->meet(*team).ok()) {
+    state.job->release_team(team);
     return std::numeric_limits<double>::max();
+  }
   p2p::Messages& messages = state.job->messages();
   const int other = 1 - state.rank;
   const double ns = half_round_trip_ns(
