@@ -21,6 +21,10 @@ constexpr std::uint64_t kPumpedSlice =
 constexpr std::uint32_t kBulkRounds = 4;  // wake-ups for nothing after which much must be coming
 constexpr long kGatherNs = 200'000;
 constexpr std::uint64_t kPumpedShare = 256;  // it grows to this part of the time waited
+// ns; who polls gives way this often, in case the system has put whom it waits for beside it.
+constexpr std::uint64_t kGiveWay = 50'000;
+// ns; a yield that takes less has let nobody run, one that takes more somebody who computes.
+constexpr std::uint64_t kShortestTurn = 1'000, kLongestTurn = 1'000'000;
 
 }  // namespace
 
@@ -102,7 +106,12 @@ bool Engine::any_reached() noexcept {
 }
 
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
-  if (round == 0) wait_began_ns_ = 0;
+  if (round == 0) {
+    wait_began_ns_ = 0;
+    // What came right after somebody else's turn came from whoever had it.
+    beside_ = turn_taken_;
+  }
+  turn_taken_ = false;
   if (fabric_.breakages() != 0) [[unlikely]] {
     const std::uint64_t resumed_before = resumed_;
     hear_all();
@@ -121,6 +130,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     sleep_at_once(guard);
     return;
   }
+  if (beside_ && round < kCloseRounds) return give_way(guard);
   if (!policy_.yield && round < kCloseRounds && !guard.held()) {
     // What is awaited is probably on its way: look closely, and leave the host alone.
     for (std::uint32_t i = 0; i < kPausesPerRound && !any_reached(); ++i) cpu_pause();
@@ -143,6 +153,7 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   if (wait_began_ns_ == 0) wait_began_ns_ = now;
   const std::uint64_t waited = now - wait_began_ns_;
   look_after_health(now);
+  if (!policy_.yield && now - std::max(wait_began_ns_, gave_way_ns_) >= kGiveWay) give_way(guard);
   if (waited >= policy_.active_ns) {
     // From here on every call sleeps, until something is reached or another thread has moved on.
     // A host that may have requests open moves its data only when it is pumped: often at first.
@@ -165,6 +176,19 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
       fabric_.progress();
     }
   }
+}
+
+/// For who polls: lets another process run that the system has put on the same processor. If that
+/// one is awaited, polling takes it the time that it needs, a whole slice of the scheduler.
+void Engine::give_way(Guard& guard) noexcept {
+  guard.pause();
+  const std::uint64_t begin = fabric_.now_ns();
+  sched_yield();
+  const std::uint64_t end = fabric_.now_ns();
+  guard.resume();
+  gave_way_ns_ = end;
+  turn_taken_ = end - begin >= kShortestTurn && end - begin < kLongestTurn;
+  if (end - begin >= kLongestTurn) beside_ = false;
 }
 
 /// As the host waits itself: its progress again and again, and the processor for others in between.

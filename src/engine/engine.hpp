@@ -244,6 +244,7 @@ class Engine {
   }
   bool any_reached() noexcept;
   void sleep_at_once(Guard& guard) noexcept;
+  void give_way(Guard& guard) noexcept;
   void serve_host(std::uint32_t round, Guard& guard) noexcept;
   void note_awaited() noexcept;
   void look_after_health(std::uint64_t now) noexcept;
@@ -308,6 +309,9 @@ class Engine {
   Word clock_{0};                    // local; written only while timed_ != 0
   std::uint32_t timed_ = 0;          // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
+  std::uint64_t gave_way_ns_ = 0;    // when give_way() last ended
+  bool turn_taken_ = false;          // in the round before, somebody else ran here for a while
+  bool beside_ = false;              // whom this rank waits for seems to share its processor
   std::uint64_t next_health_ns_ = 0;
   std::uint64_t next_retry_look_ns_ = 0;  // the same for worth_waiting()
   std::uint32_t looks_ = 0;               // fruitless ones until glance() reads the clock again

@@ -1,4 +1,4 @@
-// Where the progress thread runs.
+// Where the progress thread runs, who is woken, and who is let run.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -141,6 +141,36 @@ TEST(Sleepers, AreLeftAloneByOthers) {
       }
     }
   });
+}
+
+/// Nanoseconds of a processor that this thread has had.
+std::uint64_t processor_time() {
+  timespec spent;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(spent.tv_nsec);
+}
+
+/// Two ranks that should have a processor each are put on the same one, as the system does where
+/// ranks are not bound. Who polls for the other one keeps it from running: an operation would cost
+/// the rest of a slice of the scheduler, which is milliseconds, and not what it takes to give way.
+TEST(Neighbours, AreLetRunWhereEachShouldHaveAProcessor) {
+  constexpr int kOperations = 200;
+  Settings settings;
+  settings.wait = WaitMode::spin;
+  EXPECT_TRUE(test::all_exited(test::run_processes(2, settings, [](test::Rank& r) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(last_cpu(cpus_of(0)), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    Call call;
+    call.coll = Coll::barrier;
+    ASSERT_TRUE(r.job.run(r.team, call).ok());
+    const std::uint64_t before = processor_time();
+    for (int i = 0; i < kOperations; ++i) ASSERT_TRUE(r.job.run(r.team, call).ok());
+    const std::uint64_t spent = (processor_time() - before) / kOperations;
+    EXPECT_LT(spent, 500'000u);  // a part of the shortest slice
+  })));
 }
 
 }  // namespace
