@@ -82,12 +82,12 @@ unsigned listen(const Candidates& candidates, unsigned joined, const Fabric& fab
 /// The media by which all have heard it; where there is none, the first rank that lacks the last.
 unsigned heard(const std::vector<std::uint8_t>& answers, std::int32_t* deaf) {
   unsigned by_all = kAll;
-  for (const std::uint8_t answer : answers) {
-    if ((by_all & answer) == 0) {
-      *deaf = static_cast<std::int32_t>(&answer - answers.data());
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if ((by_all & answers[rank]) == 0) {
+      *deaf = static_cast<std::int32_t>(rank);
       return 0;
     }
-    by_all &= answer;
+    by_all &= answers[rank];
   }
   return by_all;
 }

@@ -78,6 +78,16 @@ def test_every_byte_arrives_whatever_becomes_of_the_multicast(mpi, fault):
 
 
 @pytest.mark.timeout(300)
+@only("mpich")
+def test_a_job_says_where_multicast_does_not_get_to(mpi):
+    with Lab(3, latency="1ms") as lab:
+        lab.change(groups=False)
+        _, said = broadcast(lab, mpi, 3, 200, TUTTI_LOG="info")
+    assert re.search(r"datagrams from node \S+ do not get through to node \S+ on eth0", said), said[-3000:]
+    assert not any(way.startswith("multicast") for way in ran(said)), said[-3000:]
+
+
+@pytest.mark.timeout(300)
 def test_several_ranks_of_a_node_share_one_receiver(mpi):
     with Lab(3, latency="1ms") as lab:
         broadcast(lab, mpi, 6, 200, **MULTICAST)
