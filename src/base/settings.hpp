@@ -51,7 +51,7 @@ struct Settings {
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
   std::size_t eager = std::size_t{256} << 10;  // TUTTI_EAGER: largest message that is sent at once
   std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
-  Switch p2p = Switch::off;        // TUTTI_P2P: take over point-to-point of MPI programs
+  Switch p2p = Switch::automatic;  // TUTTI_P2P: take over point-to-point of MPI programs
   Switch net = Switch::automatic;  // TUTTI_NET: collectives between nodes
   std::string net_provider;        // TUTTI_NET_PROVIDER: of libfabric
   std::string dcp;                 // TUTTI_DCP: dedicated collective processors, "1" or "1:4"
