@@ -260,6 +260,8 @@ void install_handlers() {
   void* handlers[TUTTI_MPI_FUNCTION_COUNT] = {};
   install_collectives(handlers);
   install_completion(handlers);
+  install_status_queries(handlers);
+  install_starts(handlers);
   install_comms(handlers);
   install_held(handlers);
   install_passed(handlers);

@@ -1,6 +1,7 @@
-// Wait, Test, Start and the other functions on requests, for arrays that mix tutti's requests and
-// the MPI's. The MPI is never asked to block while one of tutti's is open: its engine would not
-// progress ours.
+// Wait and Test in all their forms, for arrays that mix tutti's requests and the MPI's. The MPI is
+// never asked to block while one of tutti's is open: its engine would not progress ours.
+#include "mpi/plugin/completion.hpp"
+
 #include <vector>
 
 #include "mpi/plugin/errors.hpp"
@@ -8,25 +9,10 @@
 #include "mpi/plugin/pending.hpp"
 #include "mpi/plugin/record.hpp"
 #include "mpi/plugin/report.hpp"
-#include "mpi/plugin/request.hpp"
 #include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
-namespace {
 
-// Null pointers are errors, which the MPI reports.
-bool points_to_own(const MPI_Request* request) { return request != nullptr && is_own(*request); }
-
-bool any_own(int count, const MPI_Request* requests) {
-  if (requests == nullptr) return false;
-  for (int i = 0; i < count; ++i) {
-    if (is_own(requests[i])) return true;
-  }
-  return false;
-}
-
-// What MPI says of a request without anything to report. MPI_ERROR stays as it is: only calls that
-// return MPI_ERR_IN_STATUS set it.
 void set_empty(MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;
@@ -37,17 +23,6 @@ void set_empty(MPI_Status* status) {
   status->MPI_ERROR = error;
 }
 
-MPI_Status* at(MPI_Status* statuses, int index) {
-  return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
-}
-
-// What becomes of a request: its outcome, and where an error is to be reported.
-struct Finished {
-  Status outcome;
-  MPI_Comm comm{};  // set with an error
-};
-
-// Puts the result of a collective that is over into the user's memory, once.
 Status settle_collective(Request& request) {
   Status outcome;
   state.job->test(*request.operation, &outcome);
@@ -56,6 +31,24 @@ Status settle_collective(Request& request) {
   request.settled = outcome.ok();
   return outcome;
 }
+
+bool look(MPI_Request handle) {
+  const Request& request = *request_of(handle);
+  if (comparing()) [[unlikely]]
+    look_at_comparisons();
+  if (is_complete(request)) return true;
+  state.job->progress();
+  pump_host();
+  return is_complete(request);
+}
+
+namespace {
+
+// What becomes of a request: its outcome, and where an error is to be reported.
+struct Finished {
+  Status outcome;
+  MPI_Comm comm{};  // set with an error
+};
 
 // Completes a request whose operation is over, as the program sees it: data are unpacked, the
 // handle becomes null or inactive. The error handler has not been called.
@@ -97,38 +90,6 @@ int finish_one(MPI_Request* handle, MPI_Status* status) {
   native.Comm_call_errhandler(result.comm, code);
   return code;
 }
-
-// The MPI's requests of a mixed array, by themselves, and the way back.
-class NativePart {
- public:
-  NativePart(int count, MPI_Request* requests) : all_(requests) {
-    for (int i = 0; i < count; ++i) {
-      if (is_own(requests[i])) continue;
-      where_.push_back(i);
-      requests_.push_back(requests[i]);
-    }
-    statuses_.resize(requests_.size());
-  }
-
-  int count() const { return static_cast<int>(requests_.size()); }
-  MPI_Request* requests() { return requests_.data(); }
-  MPI_Status* statuses() { return statuses_.data(); }
-  int index(int mine) const { return where_[static_cast<std::size_t>(mine)]; }
-
-  void write_back() {
-    for (std::size_t i = 0; i < where_.size(); ++i) all_[where_[i]] = requests_[i];
-  }
-  // Status `mine` of the MPI's to `to`.
-  void copy_status(int mine, MPI_Status* to) const {
-    if (to != MPI_STATUS_IGNORE) *to = statuses_[static_cast<std::size_t>(mine)];
-  }
-
- private:
-  MPI_Request* all_;
-  std::vector<int> where_;
-  std::vector<MPI_Request> requests_;
-  std::vector<MPI_Status> statuses_;
-};
 
 // The answer of calls that complete several requests: one error code, details in the statuses.
 class Outcomes {
@@ -194,17 +155,6 @@ void expect_all(int count, MPI_Request* requests) {
 // must move on.
 void progress_own() {
   if (state.job != nullptr) state.job->progress();
-}
-
-// Whether an own request is over. Progresses both engines when it is not: programs poll.
-bool look(MPI_Request handle) {
-  const Request& request = *request_of(handle);
-  if (comparing()) [[unlikely]]
-    look_at_comparisons();
-  if (is_complete(request)) return true;
-  state.job->progress();
-  pump_host();
-  return is_complete(request);
 }
 
 int handle_Wait(MPI_Request* request, MPI_Status* status) {
@@ -424,207 +374,13 @@ int handle_Testsome(int count, MPI_Request* requests, int* outcount, int* indice
   return test_some(count, requests, &part, outcount, indices, statuses);
 }
 
-// ---- queries that complete nothing
-
-int handle_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
-  if (!is_own(request)) return native.Request_get_status(request, flag, status);
-  *flag = look(request);
-  Request& own = *request_of(request);
-  if (own.at_once) {
-    describe_at_once(own, status);
-  } else if (*flag && own.started && own.transfer != nullptr) {
-    static_cast<void>(settle_message(own).ok());  // its outcome is Wait's and Test's to tell
-    describe_message(own, status);
-  } else if (*flag) {
-    if (own.started) static_cast<void>(settle_collective(own).ok());
-    set_empty(status);
-  }
-  return MPI_SUCCESS;
-}
-
-int handle_Request_get_status_all(int count, const MPI_Request* requests, int* flag,
-                                  MPI_Status* statuses) {
-  if (!any_own(count, requests)) {
-    return native.Request_get_status_all(count, requests, flag, statuses);
-  }
-  *flag = 1;
-  for (int i = 0; i < count && *flag; ++i) {
-    const int code = handle_Request_get_status(requests[i], flag, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) return code;
-  }
-  for (int i = 0; i < count && *flag && statuses != MPI_STATUSES_IGNORE; ++i) {
-    int done = 0;
-    const int code = handle_Request_get_status(requests[i], &done, &statuses[i]);
-    if (code != MPI_SUCCESS) return code;
-  }
-  return MPI_SUCCESS;
-}
-
-// The MPI's requests of an array that is only looked at.
-NativePart native_part(int count, const MPI_Request* requests) {
-  return {count, const_cast<MPI_Request*>(requests)};
-}
-
-bool is_active_own(MPI_Request request) { return is_own(request) && request_of(request)->started; }
-
-int handle_Request_get_status_any(int count, const MPI_Request* requests, int* index, int* flag,
-                                  MPI_Status* status) {
-  if (!any_own(count, requests)) {
-    return native.Request_get_status_any(count, requests, index, flag, status);
-  }
-  bool live = false;
-  for (int i = 0; i < count; ++i) {
-    if (!is_active_own(requests[i])) continue;
-    live = true;
-    const int code = handle_Request_get_status(requests[i], flag, status);
-    if (code == MPI_SUCCESS && !*flag) continue;
-    *index = i;
-    return code;
-  }
-  // Which of the MPI's are inactive only the MPI can say.
-  NativePart part = native_part(count, requests);
-  if (part.count() > 0) {
-    int mine = MPI_UNDEFINED;
-    const int code =
-        native.Request_get_status_any(part.count(), part.requests(), &mine, flag, status);
-    if (code != MPI_SUCCESS || (*flag && mine != MPI_UNDEFINED)) {
-      *index = mine == MPI_UNDEFINED ? MPI_UNDEFINED : part.index(mine);
-      return code;
-    }
-    if (!*flag) live = true;
-  }
-  *index = MPI_UNDEFINED;
-  *flag = !live;
-  if (!live) set_empty(status);
-  return MPI_SUCCESS;
-}
-
-int handle_Request_get_status_some(int count, const MPI_Request* requests, int* outcount,
-                                   int* indices, MPI_Status* statuses) {
-  if (!any_own(count, requests)) {
-    return native.Request_get_status_some(count, requests, outcount, indices, statuses);
-  }
-  bool live = false;
-  *outcount = 0;
-  for (int i = 0; i < count; ++i) {
-    if (!is_active_own(requests[i])) continue;
-    live = true;
-    int flag = 0;
-    const int code = handle_Request_get_status(requests[i], &flag, at(statuses, *outcount));
-    if (code != MPI_SUCCESS) return code;
-    if (flag) indices[(*outcount)++] = i;
-  }
-  NativePart part = native_part(count, requests);
-  if (part.count() > 0) {
-    int theirs = 0;
-    std::vector<int> mine(static_cast<std::size_t>(part.count()));
-    const int code = native.Request_get_status_some(part.count(), part.requests(), &theirs,
-                                                    mine.data(), part.statuses());
-    if (code != MPI_SUCCESS) return code;
-    if (theirs != MPI_UNDEFINED) live = true;
-    for (int i = 0; i < theirs; ++i) {
-      part.copy_status(i, at(statuses, *outcount));
-      indices[(*outcount)++] = part.index(mine[static_cast<std::size_t>(i)]);
-    }
-  }
-  if (!live) *outcount = MPI_UNDEFINED;
-  return MPI_SUCCESS;
-}
-
-// ---- start, cancel, free
-
-int fail(Request* request, int code) {
-  native.Comm_call_errhandler(request->comm != nullptr ? request->comm->handle : world_handle,
-                              code);
-  return code;
-}
-
-void watch_started(Request* request) {
-  if (state.settings.check == Check::calls) [[unlikely]]
-    watch_buffers(*request);
-}
-
-int handle_Start(MPI_Request* handle) {
-  if (!points_to_own(handle)) return native.Start(handle);
-  Request* request = request_of(*handle);
-  if (!request->persistent || request->started) return fail(request, MPI_ERR_REQUEST);
-  if (request->transfer != nullptr) {
-    request->started = true;
-    const Status status = start_message(*request);
-    if (status.ok()) watch_started(request);
-    return status.ok() ? MPI_SUCCESS : raise(*request->comm, request->call, status);
-  }
-  const double begin = state.report ? now() : 0;
-  if (const Status ready = request->plan.begin(); !ready.ok())
-    return raise(*request->comm, request->call, state.job->fail(*request->operation, ready));
-  request->started = true;
-  request->settled = false;
-  const Status status = state.job->restart(*request->operation);
-  if (state.report) {
-    count_taken(request->call,
-                state.job->algorithm(*request->comm->nonblocking, request->plan.call),
-                request->plan.bytes(), now() - begin);
-  }
-  if (status.ok()) {
-    watch_started(request);
-    return MPI_SUCCESS;
-  }
-  request->started = false;
-  return raise(*request->comm, request->call, status);
-}
-
-int handle_Startall(int count, MPI_Request* requests) {
-  if (!any_own(count, requests)) return native.Startall(count, requests);
-  for (int i = 0; i < count; ++i) {
-    const int code = handle_Start(&requests[i]);
-    if (code != MPI_SUCCESS) return code;
-  }
-  return MPI_SUCCESS;
-}
-
-// MPI does not allow it for collectives, nor for MPI_Isendrecv.
-int handle_Cancel(MPI_Request* handle) {
-  if (!points_to_own(handle)) return native.Cancel(handle);
-  Request* request = request_of(*handle);
-  if (request->at_once) return MPI_SUCCESS;  // too late
-  if (request->transfer == nullptr || request->sending != nullptr)
-    return fail(request, MPI_ERR_REQUEST);
-  if (request->started) state.messages->cancel(*request->transfer);
-  return MPI_SUCCESS;
-}
-
-int handle_Request_free(MPI_Request* handle) {
-  if (!points_to_own(handle)) return native.Request_free(handle);
-  abandon(request_of(*handle));
-  *handle = MPI_REQUEST_NULL;
-  return MPI_SUCCESS;
-}
+// ---- windows
 
 // Of the MPI's own, but its barrier would have looked at what has arrived, and tutti's has not:
 // some test first and look then.
 int handle_Win_test(MPI_Win win, int* flag) {
   const int code = native.Win_test(win, flag);
   return code != MPI_SUCCESS || *flag ? code : native.Win_test(win, flag);
-}
-
-// ---- conversions
-
-MPI_Fint handle_Request_c2f(MPI_Request handle) {
-  return is_own(handle) ? fortran_index(*request_of(handle)) : native.Request_c2f(handle);
-}
-
-MPI_Request handle_Request_f2c(MPI_Fint index) {
-  const Request* request = request_of_fortran(index);
-  return request != nullptr ? handle_of(*request) : native.Request_f2c(index);
-}
-
-int handle_Request_toint(MPI_Request handle) {
-  return is_own(handle) ? fortran_index(*request_of(handle)) : native.Request_toint(handle);
-}
-
-MPI_Request handle_Request_fromint(int index) {
-  const Request* request = request_of_fortran(index);
-  return request != nullptr ? handle_of(*request) : native.Request_fromint(index);
 }
 
 }  // namespace
@@ -639,19 +395,7 @@ void install_completion(void** handlers) noexcept {
   TUTTI_INSTALL(Testany);
   TUTTI_INSTALL(Testall);
   TUTTI_INSTALL(Testsome);
-  TUTTI_INSTALL(Start);
-  TUTTI_INSTALL(Startall);
-  TUTTI_INSTALL(Cancel);
-  TUTTI_INSTALL(Request_free);
-  TUTTI_INSTALL(Request_get_status);
-  TUTTI_INSTALL(Request_get_status_any);
-  TUTTI_INSTALL(Request_get_status_all);
-  TUTTI_INSTALL(Request_get_status_some);
   TUTTI_INSTALL(Win_test);
-  TUTTI_INSTALL(Request_c2f);
-  TUTTI_INSTALL(Request_f2c);
-  TUTTI_INSTALL(Request_toint);
-  TUTTI_INSTALL(Request_fromint);
 #undef TUTTI_INSTALL
 }
 

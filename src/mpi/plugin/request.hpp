@@ -101,6 +101,8 @@ void drain(const Comm* comm) noexcept;
 void destroy_requests() noexcept;
 
 void install_completion(void** handlers) noexcept;
+void install_status_queries(void** handlers) noexcept;
+void install_starts(void** handlers) noexcept;
 void install_collectives(void** handlers) noexcept;
 /// Calls that are the MPI's own: where nobody wants to know of them, they cost nothing.
 void install_passed(void** handlers) noexcept;
