@@ -7,7 +7,7 @@ TUTTI_PYTHON := .venv/bin/python
 FUZZ_COUNT ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan check fuzz build format format-check tidy wheel clean distclean
+.PHONY: help demo test test-faults test-mpi4py test-repeats test-asan test-tsan test-mpich check fuzz build format format-check tidy wheel clean distclean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z0-9 -]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ test-faults:  ## inject failures into small jobs, and see that all members are t
 	@tools/setup test
 	@TEST_LIBFABRIC=$(CURDIR)/.envs/mpich/lib/mpich/libfabric.so.1 timeout 1800 \
 	  build/release/tests/faults/test_faults --count 300 $(FAULTS)
+
+# SOURCE=FOLDER names MPICH's sources, SUITE=... what tools/mpich_suite.py takes besides.
+test-mpich:  ## MPICH's own tests, alone and with tutti: needs its sources (SOURCE=FOLDER)
+	@tools/setup test
+	@$(TUTTI_PYTHON) tools/mpich_suite.py $(if $(SOURCE),$(SOURCE),$(error SOURCE=FOLDER: MPICH's sources)) $(SUITE)
 
 check:  ## the quick part of the tests, under three minutes
 	@tools/setup test
