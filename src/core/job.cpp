@@ -372,7 +372,7 @@ Status JobImpl::wait(Operation& operation) noexcept {
 void JobImpl::relax(std::uint32_t round) noexcept {
   Engine::Guard guard(engine_);
   taskless_.give_tasks();
-  if (!engine_.poll()) engine_.relax(round, guard);
+  if (!engine_.poll()) engine_.relax_beside(round, guard);
 }
 
 void JobImpl::progress() noexcept {

@@ -15,6 +15,7 @@ constexpr std::uint64_t kSeldom = 1'000'000;  // ns between looks at the clock t
 constexpr std::uint32_t kPausesPerRound = 16;
 constexpr std::uint32_t kCloseRounds = 64;     // about 15 us
 constexpr std::uint32_t kServedPerYield = 32;  // pumps for peers of the host's between yields
+constexpr std::uint32_t kYields = 4;  // before a thread follows: what is near is there by then
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
 constexpr std::uint64_t kPumpedSlice =
     50'000;  // ns; shortest sleep while the host may have requests open
@@ -51,6 +52,76 @@ void Engine::Guard::take() noexcept {
       sched_yield();
     }
   }
+}
+
+void Engine::Guard::give_and_wake() noexcept {
+  const Followers::Woken woken = engine_.followers_.choose();
+  engine_.locked_.store(false, std::memory_order_release);
+  woken.wake_all();
+}
+
+// ---- threads that wait at the same time
+
+Engine::Turn::Turn(Engine& engine) noexcept
+    : engine_(engine), within_(engine.threads_ && engine.followers_.led_by_caller()) {
+  engine_.inside_.fetch_add(1, std::memory_order_relaxed);
+  if (!engine_.threads_) engine_.vain_seen_ns_ = kJustBegun;
+}
+
+Engine::Turn::~Turn() {
+  engine_.inside_.fetch_sub(1, std::memory_order_relaxed);
+  if (engine_.threads_ && (within_ || !engine_.followers_.led_by_caller())) return;
+  engine_.vain_seen_ns_ = engine_.followers_.empty() ? 0 : kJustBegun;  // the next one leads
+  if (engine_.threads_) engine_.followers_.leave();
+}
+
+bool Engine::Turn::passes(Guard& guard) noexcept {
+  const WaitPolicy& policy = engine_.policy_;
+  const std::uint32_t most = policy.at_once ? 1 : policy.yield ? kYields : kCloseRounds;
+  if (passes_ == most) return false;
+  // The host is pumped at least once: who leads may have come for less, and sleeps between its own.
+  const bool pumps = ++passes_ == most && engine_.host_.pump != nullptr;
+  if (pumps) engine_.note_awaited();
+  guard.pause();
+  if (pumps) engine_.host_.pump(engine_.host_.self);
+  if (!policy.yield) {
+    for (std::uint32_t i = 0; i < kPausesPerRound; ++i) cpu_pause();
+  } else if (!policy.at_once) {
+    sched_yield();
+  }
+  guard.resume();
+  return true;
+}
+
+bool Engine::may_lead() noexcept {
+  if (followers_.led_by_caller()) return true;
+  if (followers_.led()) return false;
+  followers_.lead();
+  vain_seen_ns_ = kJustBegun;
+  return true;
+}
+
+void Engine::follow(Follower& follower, Guard& guard) noexcept {
+  // Who leads begins anew: what this thread waits for may move only while the host is pumped often.
+  wait_began_ns_ = 0;
+  ++resumed_;
+  wake_own();
+  sleep_as(follower, 0, guard);
+}
+
+void Engine::sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept {
+  followers_.add(follower);
+  guard.pause();
+  follower.sleep(ns);
+  guard.resume();
+  followers_.remove(follower);
+}
+
+void Engine::relax_beside(std::uint32_t round, Guard& guard) noexcept {
+  if (!followers_.led() || followers_.led_by_caller()) return relax(round, guard);
+  const auto moved = [this, seen = resumed_] { return resumed_ != seen; };
+  Follower follower(moved, false);
+  sleep_as(follower, round < kCloseRounds ? kPumpedSlice : policy_.slice_ns, guard);
 }
 
 void Engine::link(Waiter& waiter) noexcept {

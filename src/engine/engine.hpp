@@ -16,6 +16,7 @@
 #include "base/status.hpp"
 #include "base/task.hpp"
 #include "engine/background.hpp"
+#include "engine/followers.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tutti {
@@ -164,20 +165,21 @@ class Engine {
   /// Waits until `done()`, progressing everything. The guard is released while waiting.
   template <class Done>
   void wait_until(Done done, Guard& guard) noexcept {
-    inside_.fetch_add(1, std::memory_order_relaxed);
-    vain_seen_ns_ = kJustBegun;
+    Turn turn(*this);
     for (std::uint32_t round = 0; !done();) {
       spins_ = policy_.spins;
       const bool progressed = poll();
       spins_ = 0;
       if (progressed) {
         round = 0;
-      } else {
+      } else if (turn.leads()) {
         relax(round++, guard);
+      } else if (!turn.passes(guard)) {
+        Follower follower(done);
+        follow(follower, guard);
+        round = 0;
       }
     }
-    vain_seen_ns_ = 0;
-    inside_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   /// Resumes a task whose word is reached. True when there was one. Under the guard.
@@ -186,6 +188,9 @@ class Engine {
   /// One fruitless round of waiting: pump, spin, yield or sleep. `round` counts from 0. The guard
   /// is released meanwhile. Checks the health of peers now and then.
   void relax(std::uint32_t round, Guard& guard) noexcept;
+  /// The same for a caller that looks at something itself between its rounds: where another thread
+  /// leads, sleeps until something has moved on, or for a short time.
+  void relax_beside(std::uint32_t round, Guard& guard) noexcept;
 
   /// True when the members cannot communicate any more, by what is known now (`broken` then says
   /// why). Costs a load while nothing is broken anywhere. Under the guard.
@@ -235,6 +240,30 @@ class Engine {
   friend class Guard;
   friend class Background;
   friend class ProgressThread;
+
+  /// The part of one wait among those of the rank's threads.
+  class Turn {
+   public:
+    explicit Turn(Engine& engine) noexcept;
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    /// Whether the caller polls for all; takes the lead where nobody has it.
+    bool leads() noexcept { return !engine_.threads_ || engine_.may_lead(); }
+    /// Waits a moment without leading: what is awaited may be on its way. False when that has been
+    /// done often enough.
+    bool passes(Guard& guard) noexcept;
+
+   private:
+    Engine& engine_;
+    std::uint32_t passes_ = 0;
+    const bool within_;  // a wait of the same thread's that leads
+  };
+  bool may_lead() noexcept;
+  /// Sleeps until it is over or this thread leads.
+  void follow(Follower& follower, Guard& guard) noexcept;
+  /// The same, but for `ns` at most; 0: as long as it takes.
+  void sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept;
 
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
@@ -330,6 +359,7 @@ class Engine {
   std::uint64_t moved_ = 0;    // those among them that something happened for: not just time passed
 
   alignas(kCacheLine) std::atomic<bool> locked_{false};  // the lock
+  Followers followers_;  // beside the lock, at whose release they are looked at
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
   Background background_{*this};
@@ -346,7 +376,11 @@ class Engine::Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   void take() noexcept;
-  void give() noexcept { engine_.locked_.store(false, std::memory_order_release); }
+  void give() noexcept {
+    if (!engine_.followers_.empty()) [[unlikely]]
+      return give_and_wake();
+    engine_.locked_.store(false, std::memory_order_release);
+  }
   /// Gives the lock up for a moment (while waiting) / takes it back.
   void pause() noexcept {
     if (held_) give();
@@ -364,6 +398,8 @@ class Engine::Guard {
   }
 
  private:
+  void give_and_wake() noexcept;
+
   Engine& engine_;
   bool held_;
 };

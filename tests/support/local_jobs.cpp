@@ -222,7 +222,8 @@ std::vector<int> fork_ranks(int ranks, const std::function<int(Bootstrap&)>& bod
   return statuses;
 }
 
-std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body) {
+std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body,
+                               bool multiple) {
   return fork_ranks(ranks, [&](Bootstrap& bootstrap) {
     std::unique_ptr<shm::ShmFabric> fabric;
     const Status status = connect_shm(bootstrap, settings, &fabric);
@@ -231,7 +232,7 @@ std::vector<int> run_processes(int ranks, const Settings& settings, const Body& 
       return 2;
     }
     const int cores = fabric->node_cores();
-    run_rank(ranks, settings, std::move(fabric), cores, false, body);
+    run_rank(ranks, settings, std::move(fabric), cores, multiple, body);
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
 }

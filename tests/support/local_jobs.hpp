@@ -31,8 +31,9 @@ using Body = std::function<void(Rank&)>;
 void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple = false);
 
 /// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns
-/// exits with 0, or with 1 when a gtest expectation failed in it.
-std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body);
+/// exits with 0, or with 1 when a gtest expectation failed in it. `multiple`: as for threads.
+std::vector<int> run_processes(int ranks, const Settings& settings, const Body& body,
+                               bool multiple = false);
 
 /// Opens the network of a rank.
 using OpenNetwork = std::function<Status(const Settings&, int rank, std::unique_ptr<Network>*,
