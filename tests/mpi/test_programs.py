@@ -101,11 +101,36 @@ def test_halo(program, libraries, mpi, ranks):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("tutti,ranks", [(False, 4), (True, 4), (True, 2), (True, 7)],
+                         ids=["native", "tutti-4", "tutti-2", "tutti-7"])
 @pytest.mark.parametrize("mpi", ALL)
-def test_transposition_and_sample_sort(program, libraries, mpi):
-    result = check(program, libraries, mpi, 4, "exchanges.c", [], True)
-    for name in ("Gatherv", "Alltoallv", "Alltoallw"):
+def test_transposition_and_sample_sort(program, libraries, mpi, tutti, ranks):
+    """Keys that are sorted, and none lost; a matrix that is transposed."""
+    if ranks != 4 and mpi not in ("mpich", "openmpi", "impi"):
+        pytest.skip("the number of ranks is the same for all interfaces")
+    result = check(program, libraries, mpi, ranks, "exchanges.c", [], tutti)
+    for name in ("Gatherv", "Alltoallv", "Alltoallw") if tutti else ():
         assert (f"MPI_{name}", "blocks") in result.rows()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("tutti", [False, True], ids=["native", "tutti"])
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_fft_that_transposes(libraries, mpi, ranks, tutti):
+    description = mpis.MPIS[mpi]
+    packages = next(mpis.ENVS.glob("fft/lib/python*/site-packages"), None)
+    if packages is None or not (packages / "mpi4py_fft").exists():
+        pytest.skip("mpi4py-fft is not installed (tools/setup test)")
+    if reason := description.missing():
+        pytest.skip(f"{mpi}: {reason}")
+    seed = str(random.randrange(1, 10**6))  # printed by the program
+    command = ["env", f"TEST_FFT_PACKAGES={packages}", str(description.python), str(mpis.PROGRAMS / "fft.py"), seed]
+    result = mpis.start(description, ranks, command, tutti, {"TUTTI_REPORT": "1", "TUTTI_CHOICE": "static"} if tutti else {})
+    assert result.status == 0 and "fft: passed (0 failures)" in result.text, result.text[-3000:]
+    if tutti:
+        how = {algorithm for call, algorithm in result.rows() if call == "MPI_Alltoallw"}
+        assert how and not [algorithm for algorithm in how if algorithm.startswith("MPI (") and algorithm != "MPI (one rank)"]
 
 
 @pytest.mark.mpi
