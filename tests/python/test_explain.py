@@ -192,6 +192,48 @@ def test_only_what_is_clearly_faster_is_left_to_the_mpi():
     assert choices.rules(decided)[1].startswith("bcast: ..22 mpi ")
 
 
+def costs_of(**times):
+    """Of two sizes; the first algorithm is the built-in choice."""
+    return {size: [choices.Cost(alg, us[i], alg == next(iter(times))) for alg, us in times.items()]
+            for i, size in enumerate((64, 8192))}
+
+
+@pytest.mark.parametrize(("times", "chosen"), [
+    ({"blocks": (2.0, 20.0), "cma": (1.0, 20.0)}, "cma"),
+    ({"blocks": (2.0, 20.0), "cma": (1.0, 23.0)}, "blocks"),  # clearly behind with one size
+    ({"blocks": (2.0, 20.0), "cma": (1.9, 19.0)}, "blocks"),  # not clearly better
+    ({"blocks": (2.0, 20.0), "cma": (0.5, None)}, "blocks"),  # it cannot run with all
+    ({"blocks": (2.0, None), "cma": (3.0, 30.0)}, "cma"),
+])
+def test_one_algorithm_has_all_sizes_of_a_collective_with_lists(times, chosen):
+    point = choices.decide_for_all("alltoallv", "node", 2, costs_of(**times), 0.9, "measured")
+    assert point.alg == chosen
+    [_, line, _] = choices.rules([point])
+    assert line.split("#")[0].strip() == f"alltoallv: * {chosen}"
+
+
+def test_a_collective_with_lists_is_left_to_the_mpi_as_a_whole(monkeypatch):
+    monkeypatch.setattr(host, "LIST_SIZES", (64, 8192))
+    point = choices.Point("gatherv", "node", 2, choices.ALL, "cma", "built-in")
+
+    def decide(small, large):
+        theirs = {("gatherv", 64): small, ("gatherv", 8192): large}
+        [point_then] = host.compare([point], theirs, {cell: 1.0 for cell in theirs}, "MPICH")
+        return point_then.alg
+
+    assert decide(0.5, 1.0) == "mpi"
+    assert decide(0.5, 1.2) == "cma"
+    assert decide(0.95, 0.95) == "cma"
+
+
+def test_tune_chooses_for_every_collective():
+    ops = {*choices.OPS, *choices.LISTS, "allgatherv"}  # which coll.c does not measure
+    with pytest.raises(UserError) as error:
+        explain.candidates("nope", 8, 1, 2, "via2003")
+    for op in str(error.value).split("there are ")[1].replace(" and ", ", ").split(", "):
+        assert op.strip() in ops, op
+
+
 def test_tune_leaves_to_the_mpi_what_it_does_faster(tmp_path, monkeypatch, capsys):
     """As measured: it is launched, and whatever it says is written in the language of the rules and read back."""
     try:
@@ -199,23 +241,29 @@ def test_tune_leaves_to_the_mpi_what_it_does_faster(tmp_path, monkeypatch, capsy
     except UserError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(choices, "OPS", ("barrier", "bcast"))
+    monkeypatch.setattr(choices, "LISTS", ("alltoallv", "neighbor_alltoallw"))
     monkeypatch.setattr(choices, "SIZES", (8, 8192))
+    for module in (choices, host):
+        monkeypatch.setattr(module, "LIST_SIZES", (8, 8192))
     monkeypatch.setattr(choices, "ROUNDS", 1)
     monkeypatch.setattr(host, "ROUNDS", 1)
     monkeypatch.setattr(host, "CLEARLY", 1e9)
+    monkeypatch.setattr(host, "NOWHERE", 1e9)
     file = tmp_path / "machine.choices"
     code, text, _ = run(["tune", str(tmp_path / "machine.toml"), "--choices", str(file), "--np", "2", "--mpi", "mpich"],
                         capsys)
-    assert code == 0 and "2 of them other than built in" in text, text
+    assert code == 0 and "4 of them other than built in" in text, text
     assert "# Where it says mpi: MPICH" in file.read_text()
-    for op in ("barrier", "bcast"):
+    for op in ("barrier", "bcast", "alltoallv", "neighbor_alltoallw"):
         [chosen] = [row for row in explain.candidates(op, 64, 1, 2, "via2003", choices=str(file)) if row["chosen"]]
         assert chosen["alg"] == "mpi" and "MPICH alone" in chosen["reason"]
 
 
 def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(choices, "OPS", ("bcast", "allreduce"))
+    monkeypatch.setattr(choices, "LISTS", ("gatherv", "neighbor_alltoallv"))
     monkeypatch.setattr(choices, "SIZES", (8, 8192))
+    monkeypatch.setattr(choices, "LIST_SIZES", (8, 8192))
     monkeypatch.setattr(choices, "SIMULATED_SIZES", (8, 65536))
     monkeypatch.setattr(choices, "ROUNDS", 1)
     file = tmp_path / "machine.choices"
@@ -223,6 +271,9 @@ def test_tune_writes_choices_that_are_read_back(tmp_path, monkeypatch, capsys):
                          "--net", "infiniband"], capsys)
     assert code == 0 and "rules written to" in text
     for nodes, ppn in ((1, 2), (4, 1), (16, 1)):
+        for op in choices.LISTS:
+            [chosen] = [row for row in explain.candidates(op, 8, nodes, ppn, "infiniband", choices=str(file)) if row["chosen"]]
+            assert "by line" in chosen["reason"] and str(file) in chosen["reason"]
         for size in (8, 65536):
             rows = explain.candidates("allreduce", size, nodes, ppn, "infiniband", choices=str(file))
             [chosen] = [row for row in rows if row["chosen"]]

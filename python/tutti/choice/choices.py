@@ -19,11 +19,17 @@ from tutti.errors import UserError
 
 OPS = ("barrier", "bcast", "reduce", "allreduce", "allgather", "gather", "scatter", "reduce_scatter_block", "alltoall",
        "reduce_scatter", "scan", "exscan")
+# Each rank knows its own counts only, so that one algorithm has all sizes.
+LISTS = ("gatherv", "scatterv", "alltoallv", "alltoallw", "neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall",
+         "neighbor_alltoallv", "neighbor_alltoallw")
 SIZES = (8, 64, 512, 2048, 8192, 32768, 131072, 524288, 2097152)
 SIMULATED_SIZES = (8, 64, 512, 2048, 8192, 32768, 131072)
+LIST_SIZES = (64, 2048, 32768, 131072)  # of a block
+ALL = 0  # the size of a point for all of them
 ROUNDS = 5
 CLEARLY = 0.9  # of the built-in choice's time: what a candidate on a node must reach, since measurements scatter
 PREDICTED = 0.97  # likewise between nodes, where the simulation does not scatter
+NOWHERE = 1.1  # of the built-in choice's time: what has all sizes may not take more with any of them
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,34 @@ def decide(op: str, where: str, ranks: int, size: int, costs: Iterable[Cost], ma
     return Point(op, where, ranks, size, best.alg, f"{kind}: {best.us:.3g} us{instead}")
 
 
+def decide_for_all(op: str, where: str, ranks: int, costs: dict[int, list[Cost]], margin: float, kind: str) -> Point | None:
+    """As decide(), by `costs` of several sizes: the built-in choice (or, without one, what comes first), unless another
+    one takes less than `margin` of its time in the geometric mean, and more than NOWHERE of it with no size. None when
+    nothing can run with all sizes."""
+    times = {size: {cost.alg: cost.us for cost in found if cost.us is not None} for size, found in costs.items()}
+    first, *others = times.values()
+    runnable = [alg for alg in first if all(alg in other for other in others)]
+    if not runnable:
+        return None
+    builtin = next((cost.alg for found in costs.values() for cost in found if cost.builtin and cost.alg in runnable), None)
+    usual = builtin or runnable[0]
+    ratios = {alg: [times[size][alg] / times[size][usual] for size in costs] for alg in runnable}
+    fit = [alg for alg in runnable if max(ratios[alg]) <= NOWHERE]
+    best = min(fit, key=lambda alg: statistics.geometric_mean(ratios[alg]))
+    mean = statistics.geometric_mean(ratios[best])
+    if best == usual or (builtin is not None and mean >= margin):
+        return Point(op, where, ranks, ALL, usual, f"built-in, {kind}" if builtin else f"{kind}: no other is better")
+    return Point(op, where, ranks, ALL, best, f"{kind}: {mean:.3g} of the time of {usual}")
+
+
 def _variants(op: str, chosen: str) -> list[str]:
     texts = [text for name, parameter, default, _ in explain.listed(op)
              for text in explain.variants(name, parameter, default, within_a_node=True)]
     return texts if chosen in texts or not chosen else [chosen, *texts]
 
 
-def measure_node(op: str, ranks: int, size: int) -> Point | None:
-    """Measures every candidate with `ranks` threads, interleaved; medians."""
+def _measured(op: str, ranks: int, size: int) -> list[Cost]:
+    """Every candidate with `ranks` threads, interleaved; medians."""
     core = native.core()
     chosen, _ = core.chosen(op, size, 1, ranks)
     calls = max(20, min(2000, int(4e6 / (size + 2000))))
@@ -82,15 +108,25 @@ def measure_node(op: str, ranks: int, size: int) -> Point | None:
                 times.setdefault(text, []).append(core.measure_collective(f"{op}={text}", size, ranks, calls))
             except ValueError:
                 out.add(text)  # it cannot run there
-    costs = [Cost(text, statistics.median(found), text == chosen) for text, found in times.items() if found]
-    return decide(op, "node", ranks, size, costs, CLEARLY, "measured")
+    return [Cost(text, statistics.median(found), text == chosen) for text, found in times.items() if found]
 
 
-def predict_nodes(op: str, nodes: int, size: int, net: str) -> Point | None:
-    """Simulates every candidate on a profile, one rank on each node."""
+def _predicted(op: str, nodes: int, size: int, net: str) -> list[Cost]:
+    """Every candidate simulated on a profile, one rank on each node."""
     rows = explain.candidates(op, size, nodes, 1, net, multicast=False, progress=False)
-    return decide(op, "nodes", nodes, size, [Cost(row["alg"], row["us"], row["chosen"]) for row in rows], PREDICTED,
-                  "predicted")
+    return [Cost(row["alg"], row["us"], row["chosen"]) for row in rows]
+
+
+def choose(op: str, where: str, ranks: int, size: int, net: str) -> Point | None:
+    """Measured on this node, or predicted between nodes. `size`: ALL for a collective with lists."""
+
+    def costs(of: int) -> list[Cost]:
+        return _measured(op, ranks, of) if where == "node" else _predicted(op, ranks, of, net)
+
+    margin, kind = (CLEARLY, "measured") if where == "node" else (PREDICTED, "predicted")
+    if size == ALL:
+        return decide_for_all(op, where, ranks, {of: costs(of) for of in LIST_SIZES}, margin, kind)
+    return decide(op, where, ranks, size, costs(size), margin, kind)
 
 
 def _in_rules(alg: str) -> str:
@@ -108,7 +144,8 @@ def _lines(op: str, points: list[Point]) -> list[str]:
         if i + 1 < len(mine) and mine[i + 1].alg == point.alg:
             continue
         sizes = "*" if i + 1 == len(mine) else f"..{math.isqrt(point.size * mine[i + 1].size)}"
-        lines.append(f"{f'{op}: {sizes} {_in_rules(point.alg)}':58} # {point.size} B {point.why}")
+        tried = "all sizes," if point.size == ALL else f"{point.size} B"
+        lines.append(f"{f'{op}: {sizes} {_in_rules(point.alg)}':58} # {tried} {point.why}")
     return lines
 
 
@@ -130,13 +167,14 @@ def tune(node_ranks: list[int], node_counts: list[int], net: str) -> list[Point]
     """All decisions. `node_ranks`: how many ranks to measure on this node; `node_counts`: how many nodes to simulate."""
     if any(count < 2 for count in [*node_ranks, *node_counts]):
         raise UserError("--np and --nodes: a choice needs two ranks or more")
-    jobs = [(op, "node", ranks, size) for op in OPS for ranks in node_ranks for size in SIZES
-            if op != "barrier" or size == SIZES[0]]
-    jobs += [(op, "nodes", nodes, size) for op in OPS for nodes in node_counts for size in SIMULATED_SIZES
-             if op != "barrier" or size == SIMULATED_SIZES[0]]
+    jobs = []
+    for where, counts, sizes in (("node", node_ranks, SIZES), ("nodes", node_counts, SIMULATED_SIZES)):
+        jobs += [(op, where, ranks, size) for op in OPS for ranks in counts for size in sizes
+                 if op != "barrier" or size == sizes[0]]
+        jobs += [(op, where, ranks, ALL) for op in LISTS for ranks in counts]
     points = []
     for op, where, ranks, size in track(jobs, "choosing", console=Console(stderr=True), transient=True):
-        found = measure_node(op, ranks, size) if where == "node" else predict_nodes(op, ranks, size, net)
+        found = choose(op, where, ranks, size, net)
         if found is not None:
             points.append(found)
     return points

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tutti.bench import coll, peers, program, rounds
 from tutti.bench.rounds import Launch, Plan
-from tutti.choice.choices import CLEARLY, Point, rules
+from tutti.choice.choices import ALL, CLEARLY, LIST_SIZES, NOWHERE, Point, rules
 from tutti.host.mpis import Mpi
 
 NAME = "mpi"
@@ -25,13 +25,16 @@ Cells = dict[tuple[str, int], float]  # microseconds by (operation, bytes)
 
 
 def compare(points: Sequence[Point], theirs: Cells, ours: Cells, product: str) -> list[Point]:
-    """The points, but left to the MPI where that takes less than CLEARLY of tutti's time."""
+    """The points, but left to the MPI where that takes less than CLEARLY of tutti's time: of collectives with lists, in the
+    geometric mean over the sizes, and if it takes more than NOWHERE of it with none."""
     decided = []
     for point in points:
-        cell = point.op, 0 if point.op == "barrier" else point.size
-        if theirs[cell] < CLEARLY * ours[cell]:
-            why = f"measured: {product} alone {theirs[cell]:.3g} us, {point.alg} {ours[cell]:.3g}"
-            point = replace(point, alg=NAME, why=why)
+        sizes = LIST_SIZES if point.size == ALL else [0 if point.op == "barrier" else point.size]
+        times = [(theirs[point.op, size], ours[point.op, size]) for size in sizes]
+        ratios = [its / own for its, own in times]
+        if statistics.geometric_mean(ratios) < CLEARLY and max(ratios) <= NOWHERE:
+            its, own = (statistics.geometric_mean(side) for side in zip(*times, strict=True))
+            point = replace(point, alg=NAME, why=f"measured: {product} alone {its:.3g} us, {point.alg} {own:.3g}")
         decided.append(point)
     return decided
 
@@ -51,7 +54,8 @@ def check(mpi: Mpi) -> None:
 def measure(points: list[Point], mpi: Mpi, ranks: int, console: Console) -> list[Point]:
     """Of one number of ranks on this node, interleaved: once by these rules, once left to the MPI, through tutti in both
     cases, with the MPI as it is set up. Raises Failure, UserError."""
-    ops, sizes = list(dict.fromkeys(point.op for point in points)), sorted({point.size for point in points})
+    ops = list(dict.fromkeys(point.op for point in points))
+    sizes = sorted({size for point in points for size in (LIST_SIZES if point.size == ALL else [point.size])})
     forced = ",".join(f"{op}={NAME}" for op in ops)
     plan = Plan(SOURCE, ["--ops", ",".join(ops), "--sizes", ",".join(map(str, sizes)), "--time-ms", str(coll.TIME_MS)],
                 len(ops) * len(sizes), coll.TIME_MS * 1e-3, ROUNDS, random.SystemRandom().randrange(10**6))
