@@ -106,15 +106,25 @@ void Engine::follow(Follower& follower, Guard& guard) noexcept {
   wait_began_ns_ = 0;
   ++resumed_;
   wake_own();
-  sleep_as(follower, 0, guard);
+  while (!follower.woken()) {
+    const std::uint64_t rounds = rounds_;
+    const bool long_enough = sleep_as(follower, kHealthInterval, guard);
+    if (!long_enough || follower.woken() || rounds != rounds_) continue;
+    // Who leads has not come back: it may be in a call back that waits for this thread.
+    ++rounds_;
+    followers_.lead();
+    vain_seen_ns_ = kJustBegun;
+    return;
+  }
 }
 
-void Engine::sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept {
+bool Engine::sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept {
   followers_.add(follower);
   guard.pause();
-  follower.sleep(ns);
+  const bool long_enough = follower.sleep(ns);
   guard.resume();
   followers_.remove(follower);
+  return long_enough;
 }
 
 void Engine::relax_beside(std::uint32_t round, Guard& guard) noexcept {
@@ -177,6 +187,7 @@ bool Engine::any_reached() noexcept {
 }
 
 void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
+  ++rounds_;
   if (round == 0) {
     wait_began_ns_ = 0;
     // What came right after somebody else's turn came from whoever had it.

@@ -262,8 +262,8 @@ class Engine {
   bool may_lead() noexcept;
   /// Sleeps until it is over or this thread leads.
   void follow(Follower& follower, Guard& guard) noexcept;
-  /// The same, but for `ns` at most; 0: as long as it takes.
-  void sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept;
+  /// Sleeps once; true when it has slept for all of `ns`.
+  bool sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept;
 
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
@@ -338,6 +338,7 @@ class Engine {
   Word clock_{0};                    // local; written only while timed_ != 0
   std::uint32_t timed_ = 0;          // waiters on the clock
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
+  std::uint64_t rounds_ = 0;         // calls of relax()
   std::uint64_t gave_way_ns_ = 0;    // when give_way() last ended
   bool turn_taken_ = false;          // in the round before, somebody else ran here for a while
   bool beside_ = false;              // whom this rank waits for seems to share its processor

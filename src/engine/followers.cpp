@@ -5,20 +5,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace tutti {
 
-void Follower::sleep(std::uint64_t ns) noexcept {
+bool Follower::sleep(std::uint64_t ns) noexcept {
   const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
                          static_cast<long>(ns % 1'000'000'000)};
-  do {
-    syscall(SYS_futex, &woken_, FUTEX_WAIT_PRIVATE, 0, ns == 0 ? nullptr : &timeout, nullptr, 0);
-  } while (ns == 0 && woken_.load(std::memory_order_acquire) == 0);
+  return syscall(SYS_futex, &woken_, FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0) != 0 &&
+         errno == ETIMEDOUT;
 }
 
 void Followers::add(Follower& follower) noexcept {
   Follower** place = &first_;
   while (*place != nullptr) place = &(*place)->next_;
   *place = &follower;
+  follower.next_ = nullptr;
   follower.linked_ = true;
 }
 

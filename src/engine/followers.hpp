@@ -2,7 +2,8 @@
 // the rank's bell; the others follow, each asleep on a word of its own.
 //
 // Rule, which Engine::Guard keeps at every release of the lock: of those who follow, everybody
-// whose own operation is over is being woken, and if anybody follows, somebody leads.
+// whose own operation is over is being woken, and if anybody follows, somebody leads. Who leads may
+// be held up in a call back of the program's: then somebody who follows takes the lead.
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +26,11 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  /// Sleeps until it is woken, or for `ns` (0: for as long as it takes). Without the guard.
-  void sleep(std::uint64_t ns) noexcept;
+  /// Sleeps until it is woken, or a signal comes, or `ns` have passed: then true. Without the
+  /// guard.
+  bool sleep(std::uint64_t ns) noexcept;
+  /// It has been woken: what it waits for is over, or its thread leads. Under the guard.
+  bool woken() const noexcept { return woken_.load(std::memory_order_relaxed) != 0; }
 
  private:
   friend class Followers;

@@ -229,6 +229,42 @@ TEST(Waiting, ThreadsSleepWhileAnotherLeads) {
   EXPECT_LT(switched[kThreads - 2], kCalls / 10);
 }
 
+/// A host that calls back, when a certain thread pumps it, and comes back when all else is over.
+struct CallBack {
+  std::atomic<pthread_t> whose{};
+  std::atomic<bool> inside{false}, over{false};
+  static void pump(void* self) {
+    auto& call = *static_cast<CallBack*>(self);
+    if (pthread_equal(call.whose.load(), pthread_self()) == 0) return;
+    call.inside.store(true);
+    while (!call.over.load()) usleep(1000);
+  }
+};
+
+/// The thread that leads waits, in the call back, for one that follows.
+TEST(Waiting, WhoFollowsTakesTheLeadFromWhoIsHeldUp) {
+  Settings settings;
+  settings.wait = WaitMode::yield;
+  CallBack call;
+  test::run_threads(
+      2, settings,
+      [&](Rank& r) {
+        on_threads(r, 3, [&](int t, Team& team) {
+          if (t != 0)
+            while (!call.inside.load()) usleep(1000);
+          if (r.rank == 1) {
+            if (t != 0) usleep(20'000);  // they follow by then
+            while (t == 0 && !call.over.load()) usleep(1000);
+          } else if (t == 0) {
+            call.whose.store(pthread_self());
+          }
+          EXPECT_TRUE(r.job.run(team, Call{}).ok());
+          if (r.rank == 0 && t == 1) call.over.store(true);
+        });
+      },
+      true, HostPump{&call, &CallBack::pump});
+}
+
 // ---- what goes wrong
 
 /// Every waiting thread is told, in all kinds of wait.

@@ -94,14 +94,14 @@ class ThreadBootstrap final : public Bootstrap {
 };
 
 void run_rank(int ranks, const Settings& settings, std::unique_ptr<Fabric> fabric, int cores,
-              bool threads, const Body& body) {
+              bool threads, const Body& body, const HostPump& pump = {}) {
   const int rank = fabric->rank();
   std::string message;
   std::unique_ptr<Fabric> decorated = wrap::decorate(std::move(fabric), settings, &message);
   if (!decorated) throw std::runtime_error(message);
   std::unique_ptr<JobImpl> job;
   Status status =
-      JobImpl::create(settings, std::move(decorated), ranks, cores, HostPump{}, threads, &job);
+      JobImpl::create(settings, std::move(decorated), ranks, cores, pump, threads, &job);
   if (!status.ok()) throw std::runtime_error(status.detail);
   const auto members = iota(ranks);
   Team* team = nullptr;
@@ -116,7 +116,8 @@ void run_rank(int ranks, const Settings& settings, std::unique_ptr<Fabric> fabri
 
 }  // namespace
 
-void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple) {
+void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple,
+                 const HostPump& pump) {
   std::vector<std::unique_ptr<shm::ShmFabric>> fabrics;
   const Status status = shm::ShmFabric::create_threads(ranks, settings, &fabrics);
   if (!status.ok()) throw std::runtime_error(status.detail);
@@ -126,7 +127,7 @@ void run_threads(int ranks, const Settings& settings, const Body& body, bool mul
     threads.emplace_back([&, rank] {
       auto& fabric = fabrics[static_cast<std::size_t>(rank)];
       const int cores = fabric->node_cores();
-      run_rank(ranks, settings, std::move(fabric), cores, multiple, body);
+      run_rank(ranks, settings, std::move(fabric), cores, multiple, body, pump);
       all_done.arrive_and_wait();
     });
   }

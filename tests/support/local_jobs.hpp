@@ -27,8 +27,9 @@ using Body = std::function<void(Rank&)>;
 
 /// Runs `body` on `ranks` threads, each with a job of its own over the shm fabric. Returns when all
 /// have finished; throws std::runtime_error when a job or team cannot be created. `multiple`:
-/// bodies have threads of their own that use the job.
-void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple = false);
+/// bodies have threads of their own that use the job. `pump`: of every rank's host.
+void run_threads(int ranks, const Settings& settings, const Body& body, bool multiple = false,
+                 const HostPump& pump = {});
 
 /// Runs `body` in `ranks` forked processes. Returns the wait statuses. A rank whose body returns
 /// exits with 0, or with 1 when a gtest expectation failed in it. `multiple`: as for threads.
