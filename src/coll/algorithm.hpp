@@ -133,7 +133,7 @@ struct Shape {
   bool hosted = false;          // the host runs these calls itself where they are left to it
 
   /// Of all collectives of a team: what its members and its fabric say. `fixed_order`: as above.
-  static Shape of(const Team& team, bool fixed_order) noexcept;
+  static Shape of(Team& team, bool fixed_order) noexcept;
   /// Of a team that a real job would make of such members, over a fabric of these traits.
   static Shape of(const EvenLayout& layout, const Traits& traits, std::size_t block_bytes) noexcept;
   /// What the members of a node know of where each of them runs.

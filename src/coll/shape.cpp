@@ -30,14 +30,14 @@ bool on_nodes_of_their_own(const Team& team) noexcept {
 
 }  // namespace
 
-Shape Shape::of(const Team& team, bool fixed_order) noexcept {
+Shape Shape::of(Team& team, bool fixed_order) noexcept {
   Shape shape;
   shape.size = team.size();
   shape.mapped = team.mapped();
   shape.hierarchical = team.layers() != nullptr;
   shape.lanes = shape.hierarchical ? team.layers()->each() : 0;
   add_means(shape, team.fabric().traits());
-  if (shape.mapped) shape.add_levels(MachineLevels(team.rank(), team.placed_members()));
+  if (shape.mapped) shape.add_levels(team.machine_levels());
   shape.alone = on_nodes_of_their_own(team);
   shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
   shape.dedicated = team.port != nullptr;
