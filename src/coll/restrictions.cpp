@@ -69,10 +69,15 @@ static const char* wants_no_tree(const Shape& s) {
   return s.fixed_order ? kTree : nullptr;
 }
 
+const char* divides_along_the_machine(const Shape& s) {
+  if (const char* why = through_shared_blocks(s)) return why;
+  return s.levels >= 2 ? nullptr : "members are not divided evenly among parts of the machine";
+}
+
 const char* nests_along_the_machine(const Shape& s) {
   if (const char* why = reduces_through_shared_blocks(s)) return why;
   if (const char* why = wants_no_tree(s)) return why;
-  if (s.levels < 2) return "members are not divided evenly among parts of the machine";
+  if (const char* why = divides_along_the_machine(s)) return why;
   if (s.commutative || s.levels_in_order) return nullptr;
   return "the operator does not commute";
 }
@@ -259,9 +264,13 @@ std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p) {
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p) {
   return 2 * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
+/// Up to the largest level, or down from it, or both.
 std::uint64_t nested_items(const Shape& s, SharedBlocks p) {
   const auto levels = static_cast<std::uint64_t>(s.levels);
-  return 2 * levels * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
+  const std::uint64_t each = s.coll == Coll::bcast    ? levels
+                             : s.coll == Coll::reduce ? 2 * levels - 1
+                                                      : 2 * levels;
+  return each * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
 }
 std::uint64_t whole_items(const Shape& s, SharedBlocks p) {
   return fold_whole_items(published_bytes(s), p.bytes(s.block_bytes), s.size);

@@ -14,7 +14,8 @@ const char* through_shared_blocks(const Shape& s);
 const char* reduces_through_shared_blocks(const Shape& s);
 const char* passes_through_shared_blocks(const Shape& s);  // from rank to rank
 const char* whole_vectors(const Shape& s);
-const char* nests_along_the_machine(const Shape& s);
+const char* divides_along_the_machine(const Shape& s);
+const char* nests_along_the_machine(const Shape& s);  // a reduction
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
 /// A message in blocks of so many bytes.

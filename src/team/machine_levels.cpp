@@ -24,7 +24,12 @@ int groups_in_each_part(const std::vector<int>& begins, int level, const PlacedM
 MachineLevels::MachineLevels(int rank, const PlacedMembers& all) {
   position_ = static_cast<int>(std::find(all.members.begin(), all.members.end(), rank) -
                                all.members.begin());
-  if (!all.in_rank_order) members_ = all.members;
+  if (!all.in_rank_order) {
+    members_ = all.members;
+    positions_.resize(members_.size());
+    for (std::size_t at = 0; at < members_.size(); ++at)
+      positions_[static_cast<std::size_t>(members_[at])] = static_cast<int>(at);
+  }
   std::vector<int> groups(all.members.size());
   std::iota(groups.begin(), groups.end(), 0);
   for (int level = 0; level < PlacedMembers::kLevels; ++level) {

@@ -1,5 +1,5 @@
 // How the members of a node are divided evenly along the machine: below one last-level cache, in
-// one NUMA domain, in one package. For large messages (coll/allreduce/nested.cpp).
+// one NUMA domain, in one package (coll/pattern/nested.hpp).
 #pragma once
 
 #include <array>
@@ -25,23 +25,36 @@ class MachineLevels {
   int place(int level) const noexcept { return position_ / stride(level) % radix(level); }
   /// The member that differs from this one in its place at that level alone.
   int peer(int level, int place_there) const noexcept {
-    const int position = position_ + (place_there - place(level)) * stride(level);
+    return member_at(position_ + (place_there - place(level)) * stride(level));
+  }
+  /// This rank has the same place as that member at this level and at all above it.
+  bool is_near(int member, int level) const noexcept {
+    return position_ / stride(level) == position_of(member) / stride(level);
+  }
+  /// Members of a part that one level joins have positions that follow each other; those whose
+  /// places differ at a level alone, positions that are a multiple of its stride apart.
+  int stride(int level) const noexcept {
+    int stride = 1;
+    for (int below = 0; below < level; ++below) stride *= radix(below);
+    return stride;
+  }
+  int position() const noexcept { return position_; }
+  int member_at(int position) const noexcept {
     return members_.empty() ? position : members_[static_cast<std::size_t>(position)];
   }
   /// What is folded level by level, in the order of the places, is folded in the order of ranks.
   bool in_rank_order() const noexcept { return members_.empty(); }
 
  private:
-  int stride(int level) const noexcept {
-    int stride = 1;
-    for (int below = 0; below < level; ++below) stride *= radix(below);
-    return stride;
+  int position_of(int member) const noexcept {
+    return positions_.empty() ? member : positions_[static_cast<std::size_t>(member)];
   }
 
   std::array<int, kMost> radix_{};
   int count_ = 0;
   int position_ = 0;
-  std::vector<int> members_;  // by position, unless they are in rank order
+  // Unless the members are in rank order: who is where, and where each of them is.
+  std::vector<int> members_, positions_;
 };
 
 }  // namespace tutti
