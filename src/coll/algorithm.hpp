@@ -113,6 +113,7 @@ struct Shape {
   bool hierarchical = false;      // several nodes, some with several members
   int lanes = 0;                // then: members of each node, 0 where they are not as many on each
   int levels = 1;               // of the machine, that divide the members of a node evenly
+  int nearest = 1;              // members of one part of the smallest of these
   bool levels_in_order = true;  // ... and in the order of their ranks
   bool segments = false;  // the members of a node, or one of each, share a buffer that the network
                           // writes to (team/node_segment.hpp)

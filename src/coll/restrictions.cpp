@@ -59,6 +59,13 @@ const char* reduces_by_memory(const Shape& s) {
   return s.element_bytes <= s.block_bytes / 2 ? nullptr : "an element is larger than half a block";
 }
 
+constexpr const char* kNoRoom = "a block has no room for a byte of each member";
+
+/// Of everybody's block, in a chunk of a gather along the machine.
+static std::size_t most_gathered(const Shape& s, SharedBlocks p) noexcept {
+  return p.bytes(s.block_bytes) / static_cast<std::size_t>(s.size / s.nearest);
+}
+
 constexpr const char* kHierarchical = "members share nodes: it runs between their leaders";
 constexpr int kMostInExchange = 64;
 constexpr const char* kTree = "folds in a tree, not from left to right";
@@ -72,6 +79,11 @@ static const char* wants_no_tree(const Shape& s) {
 const char* divides_along_the_machine(const Shape& s) {
   if (const char* why = through_shared_blocks(s)) return why;
   return s.levels >= 2 ? nullptr : "members are not divided evenly among parts of the machine";
+}
+
+const char* gathers_along_the_machine(const Shape& s, SharedBlocks p) {
+  if (const char* why = divides_along_the_machine(s)) return why;
+  return most_gathered(s, p) != 0 ? nullptr : kNoRoom;
 }
 
 const char* nests_along_the_machine(const Shape& s) {
@@ -271,6 +283,9 @@ std::uint64_t nested_items(const Shape& s, SharedBlocks p) {
                              : s.coll == Coll::reduce ? 2 * levels - 1
                                                       : 2 * levels;
   return each * chunks(s.bytes, whole_elements(p.bytes(s.block_bytes), s.element_bytes));
+}
+std::uint64_t nested_gather_items(const Shape& s, SharedBlocks p) {
+  return static_cast<std::uint64_t>(s.levels) * chunks(s.bytes, most_gathered(s, p));
 }
 std::uint64_t whole_items(const Shape& s, SharedBlocks p) {
   return fold_whole_items(published_bytes(s), p.bytes(s.block_bytes), s.size);

@@ -63,6 +63,7 @@ Shape Shape::of(const EvenLayout& layout, const Traits& traits, std::size_t bloc
 
 void Shape::add_levels(const MachineLevels& machine) noexcept {
   levels = machine.count();
+  nearest = levels == 0 ? 1 : machine.radix(0);
   levels_in_order = machine.in_rank_order();
 }
 
