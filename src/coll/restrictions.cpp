@@ -61,9 +61,12 @@ const char* reduces_by_memory(const Shape& s) {
 
 constexpr const char* kNoRoom = "a block has no room for a byte of each member";
 
-/// Of everybody's block, in a chunk of a gather along the machine.
+/// Of everybody's block, in a chunk of a gather along the machine, and of an alltoall.
 static std::size_t most_gathered(const Shape& s, SharedBlocks p) noexcept {
   return p.bytes(s.block_bytes) / static_cast<std::size_t>(s.size / s.nearest);
+}
+static std::size_t most_bundled(const Shape& s, SharedBlocks p) noexcept {
+  return p.bytes(s.block_bytes) / static_cast<std::size_t>(s.size);
 }
 
 constexpr const char* kHierarchical = "members share nodes: it runs between their leaders";
@@ -84,6 +87,11 @@ const char* divides_along_the_machine(const Shape& s) {
 const char* gathers_along_the_machine(const Shape& s, SharedBlocks p) {
   if (const char* why = divides_along_the_machine(s)) return why;
   return most_gathered(s, p) != 0 ? nullptr : kNoRoom;
+}
+
+const char* bundles_along_the_machine(const Shape& s, SharedBlocks p) {
+  if (const char* why = divides_along_the_machine(s)) return why;
+  return most_bundled(s, p) != 0 ? nullptr : kNoRoom;
 }
 
 const char* nests_along_the_machine(const Shape& s) {
@@ -286,6 +294,9 @@ std::uint64_t nested_items(const Shape& s, SharedBlocks p) {
 }
 std::uint64_t nested_gather_items(const Shape& s, SharedBlocks p) {
   return static_cast<std::uint64_t>(s.levels) * chunks(s.bytes, most_gathered(s, p));
+}
+std::uint64_t bundle_items(const Shape& s, SharedBlocks p) {
+  return static_cast<std::uint64_t>(s.levels) * chunks(s.bytes, most_bundled(s, p));
 }
 std::uint64_t whole_items(const Shape& s, SharedBlocks p) {
   return fold_whole_items(published_bytes(s), p.bytes(s.block_bytes), s.size);

@@ -17,6 +17,7 @@ const char* whole_vectors(const Shape& s);
 const char* divides_along_the_machine(const Shape& s);
 const char* nests_along_the_machine(const Shape& s);  // a reduction
 const char* gathers_along_the_machine(const Shape& s, SharedBlocks p);
+const char* bundles_along_the_machine(const Shape& s, SharedBlocks p);
 const char* by_memory(const Shape& s);
 const char* reduces_by_memory(const Shape& s);
 /// A message in blocks of so many bytes.
@@ -57,6 +58,7 @@ std::uint64_t reduce_scatter_items(const Shape& s, SharedBlocks p);
 std::uint64_t reduce_scatter_allgather_items(const Shape& s, SharedBlocks p);
 std::uint64_t nested_items(const Shape& s, SharedBlocks p);
 std::uint64_t nested_gather_items(const Shape& s, SharedBlocks p);
+std::uint64_t bundle_items(const Shape& s, SharedBlocks p);
 std::uint64_t whole_items(const Shape& s, SharedBlocks p);
 std::uint64_t longest_block_items(const Shape& s, SharedBlocks p);
 
