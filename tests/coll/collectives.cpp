@@ -121,9 +121,39 @@ TEST_P(LargeNodes, MatchTheModel) {
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeNodes, ::testing::Values(16, 33, 64),
                          ::testing::PrintToStringParamName());
 
-/// Allreduce along a machine: of one to four levels, with parts that hold many members or one, of
+Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, void* recv,
+             std::size_t bytes) {
+  Call call;
+  call.coll = coll;
+  call.root = root;
+  call.reduction = reduction;
+  call.send = send;
+  call.recv = recv;
+  call.bytes = bytes;
+  return call;
+}
+
+/// Collectives along a machine: of one to four levels, with parts that hold many members or one, of
 /// elements that fill blocks or do not, in place and not.
 class Nested : public ::testing::TestWithParam<std::pair<int, const char*>> {};
+
+/// Those that have a nested algorithm.
+std::vector<Coll> nested() {
+  std::vector<Coll> all;
+  for (const Algorithm* one : algorithms())
+    if (std::string(one->name) == "nested") all.push_back(one->coll);
+  return all;
+}
+
+/// Elements of a vector, or of each member's block, of which the model makes `ranks` for each rank.
+std::vector<std::size_t> nested_counts(Coll coll, int ranks) {
+  const bool few = reduced() || ranks > 16;
+  const bool blocks = coll == Coll::allgather || coll == Coll::gather || coll == Coll::alltoall;
+  if (blocks)
+    return few ? std::vector<std::size_t>{1, 70} : std::vector<std::size_t>{0, 1, 30, 700};
+  return few ? std::vector<std::size_t>{1, 300, 5000}
+             : std::vector<std::size_t>{0, 1, 15, 300, 2047, 2048, 2049, 40000};
+}
 
 TEST_P(Nested, MatchesTheModel) {
   Reduction reduction;
@@ -131,15 +161,20 @@ TEST_P(Nested, MatchesTheModel) {
   const auto [ranks, machine] = GetParam();
   if (reduced() && ranks > 16) GTEST_SKIP() << "TEST_LEVEL=0: 16 ranks only";
   Settings settings;
-  settings.algorithm = "allreduce=nested";
+  for (const Coll coll : nested()) {
+    settings.algorithm += settings.algorithm.empty() ? "" : ",";
+    settings.algorithm += std::string(name(coll)) + "=nested";
+  }
   settings.topology = machine;
   settings.block = std::size_t{8} << 10;  // so that there are many chunks
   settings.deadline_s = 60;
-  const std::vector<std::size_t> counts =
-      reduced() || ranks > 16 ? std::vector<std::size_t>{1, 300, 5000}
-                              : std::vector<std::size_t>{0, 1, 15, 300, 2047, 2048, 2049, 40000};
-  test::run_threads(ranks, settings,
-                    [&](Rank& r) { run_cases(r, Coll::allreduce, reduction, counts); });
+  test::run_threads(ranks, settings, [&](Rank& r) {
+    for (const Coll coll : nested()) {
+      ASSERT_STREQ(r.job.algorithm(r.team, call_of(coll, 0, &reduction, nullptr, nullptr, 4)),
+                   "nested");
+      run_cases(r, coll, reduction, nested_counts(coll, r.size));
+    }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -150,7 +185,9 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{6, "package:2 core:3 scattered"},
                       std::pair{4, "package:2 l3:2 core:1"},
                       std::pair{12, "package:4 core:4"},  // 4, 4 and 4: the last package is empty
-                      std::pair{33, "l3:3 core:11"}, std::pair{64, "package:2 l3:4 core:8"}),
+                      std::pair{33, "l3:3 core:11"}, std::pair{64, "package:2 l3:4 core:8"},
+                      std::pair{64, "package:2 numa:2 l3:4 core:4 scattered"},
+                      std::pair{128, "package:2 l3:8 core:8"}),
     [](const auto& pair) { return "n" + std::to_string(pair.index); });
 
 /// An operator that does not commute: ranges of ranks, and how many of them do not follow each
@@ -165,18 +202,6 @@ void append(const void* left, const void* right, void* out, std::size_t count, c
     static_cast<Ranks*>(out)[i] = {a.first, b.last,
                                    a.broken + b.broken + (a.last + 1 == b.first ? 0 : 1)};
   }
-}
-
-Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, void* recv,
-             std::size_t bytes) {
-  Call call;
-  call.coll = coll;
-  call.root = root;
-  call.reduction = reduction;
-  call.send = send;
-  call.recv = recv;
-  call.bytes = bytes;
-  return call;
 }
 
 /// Of one team, trees by rank and along the machine's parts, and cells that all members read, take

@@ -9,6 +9,7 @@
 
 #include "profile.hpp"
 #include "sim/job.hpp"
+#include "support/collective_model.hpp"
 
 namespace tutti::sim {
 namespace {
@@ -166,56 +167,97 @@ TEST(LargeNodeOrder, IsKeptForOperatorsThatDoNotCommute) {
             moved(Coll::allreduce, "tree", {64}).time);
 }
 
-/// An allreduce of `count` doubles: the lines that cross between packages, and the time.
-std::pair<std::uint64_t, Time> divided(const std::string& algorithm, const Node& node,
-                                       std::size_t count) {
+/// One call of `count` elements, of everybody's block where there are blocks, whose result is
+/// right.
+struct Divided {
+  std::uint64_t far = 0;      // lines that cross between packages
+  std::uint64_t busiest = 0;  // lines that one rank asks for
+  Time time = 0;
+};
+
+Divided divided(Coll coll, const std::string& algorithm, const Node& node, int root,
+                std::size_t count) {
   std::unique_ptr<SimJob> job;
   std::string message;
   JobSpec spec{1, node.ranks, test::profile(node.profile), false};
   spec.scattered = node.scattered;
   EXPECT_TRUE(SimJob::create(spec, &job, &message).ok()) << message;
   Forced forced;
-  EXPECT_TRUE(Forced::parse("allreduce=" + algorithm, &forced, &message).ok()) << message;
+  EXPECT_TRUE(Forced::parse(std::string(name(coll)) + "=" + algorithm, &forced, &message).ok())
+      << message;
   Reduction reduction;
-  EXPECT_TRUE(find_reduction(Op::sum, Type::f64, &reduction));
-  std::vector<std::vector<double>> in, out;
+  EXPECT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  const tutti::test::Model model(coll, node.ranks, root, count, 1);
+  std::vector<tutti::test::Case> cases;
+  for (int rank = 0; rank < node.ranks; ++rank) cases.emplace_back(model, rank, false, reduction);
+  const auto call = [&](int rank) { return cases[static_cast<std::size_t>(rank)].call; };
+  EXPECT_TRUE(job->run(*forced.of(coll), call, 1, &message).ok()) << message;
   for (int rank = 0; rank < node.ranks; ++rank) {
-    in.emplace_back(count);
-    for (std::size_t i = 0; i < count; ++i) in.back()[i] = static_cast<double>(i) + rank;
-    out.emplace_back(count);
+    const auto expected = model.expected(rank);
+    EXPECT_TRUE(cases[static_cast<std::size_t>(rank)].result(expected.size()) == expected) << rank;
   }
-  const auto call = [&](int rank) {
-    Call one;
-    one.coll = Coll::allreduce;
-    one.bytes = count * sizeof(double);
-    one.reduction = &reduction;
-    one.send = in[static_cast<std::size_t>(rank)].data();
-    one.recv = out[static_cast<std::size_t>(rank)].data();
-    return one;
-  };
-  EXPECT_TRUE(job->run(*forced.of(Coll::allreduce), call, 1, &message).ok()) << message;
-  for (const std::vector<double>& result : out) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const double expected =
-          static_cast<double>(i) * node.ranks + node.ranks * (node.ranks - 1) / 2;
-      if (result[i] != expected) ADD_FAILURE() << "element " << i << " is " << result[i];
-      if (result[i] != expected) return {};
-    }
-  }
-  return {job->world().lines().far_copies(), job->duration()};
+  const Lines& lines = job->world().lines();
+  return {lines.far_copies(), lines.most_by_one(), job->duration()};
 }
 
 TEST(LargeNodeDivided, BytesCrossBetweenPackagesOnce) {
-  constexpr std::size_t kCount = 8192;  // 1,024 lines
+  constexpr std::size_t kCount = 16384;  // 1,024 lines
   for (const bool scattered : {false, true}) {
     const Node node{scattered ? 64 : 192, scattered};
-    const auto [far, time] = divided("nested", node, kCount);
-    const auto [far_before, time_before] = divided("reduce_scatter_allgather", node, kCount);
+    const Divided nested = divided(Coll::allreduce, "nested", node, 0, kCount);
+    const Divided before = divided(Coll::allreduce, "reduce_scatter_allgather", node, 0, kCount);
     // Each package gets half of the sums of the other, and then the other half of the result; each
     // rank asks for a part of a line more, and for two flags.
-    EXPECT_LE(far, 2 * 1024u + 4 * static_cast<unsigned>(node.ranks)) << node.ranks;
-    EXPECT_GE(far_before, 16 * far) << node.ranks;
-    EXPECT_LT(2 * time, time_before) << node.ranks;
+    EXPECT_LE(nested.far, 2 * 1024u + 4 * static_cast<unsigned>(node.ranks)) << node.ranks;
+    EXPECT_GE(before.far, 16 * nested.far) << node.ranks;
+    EXPECT_LT(2 * nested.time, before.time) << node.ranks;
+  }
+}
+
+TEST(LargeNodeDivided, BytesLeaveTheRootsPackageOnceOrEnterItOnce) {
+  constexpr std::size_t kCount = 16384;  // 1,024 lines
+  for (const Coll coll : {Coll::bcast, Coll::reduce}) {
+    for (const bool scattered : {false, true}) {
+      const Node node{scattered ? 64 : 192, scattered};
+      for (const int root : {0, node.ranks - 1}) {
+        const Divided nested = divided(coll, "nested", node, root, kCount);
+        const Divided before = divided(coll, "blocks", node, root, kCount);
+        const std::string what = std::string(name(coll)) + " of " + std::to_string(node.ranks) +
+                                 " ranks, root " + std::to_string(root);
+        EXPECT_LE(nested.far, 1024u + 2 * static_cast<unsigned>(node.ranks)) << what;
+        EXPECT_GE(before.far, 16 * nested.far) << what;
+        // Readers of one member's lines do not share a bandwidth in the simulation.
+        EXPECT_TRUE(coll == Coll::bcast || 2 * nested.time < before.time) << what;
+      }
+    }
+  }
+}
+
+TEST(LargeNodeDivided, BlocksCrossBetweenPackagesOnce) {
+  constexpr std::size_t kCount = 256;  // 16 lines of each rank
+  for (const bool scattered : {false, true}) {
+    const Node node{scattered ? 64 : 192, scattered};
+    const auto ranks = static_cast<unsigned>(node.ranks);
+    const Divided nested = divided(Coll::allgather, "nested", node, 0, kCount);
+    const Divided before = divided(Coll::allgather, "blocks", node, 0, kCount);
+    // Each package gets those of the other.
+    EXPECT_LE(nested.far, 16 * ranks + 2 * ranks) << node.ranks;
+    EXPECT_GE(before.far, 16 * nested.far) << node.ranks;
+    EXPECT_LT(nested.time, before.time) << node.ranks;
+    // The root's package gets those of the other.
+    const Divided gathered = divided(Coll::gather, "nested", node, node.ranks - 1, kCount);
+    EXPECT_LE(gathered.far, 16 * ranks / 2 + 2 * ranks) << node.ranks;
+  }
+}
+
+/// Of small blocks, a rank looks at few others, not at all of them.
+TEST(LargeNodeDivided, BundlesComeFromFewPeers) {
+  for (const Coll coll : {Coll::gather, Coll::alltoall}) {
+    const Divided nested = divided(coll, "nested", {192}, 0, 1);
+    const Divided before = divided(coll, "blocks", {192}, 0, 1);
+    EXPECT_GE(before.busiest, 2 * 191u) << name(coll);
+    EXPECT_LE(2 * nested.busiest, before.busiest) << name(coll);
+    EXPECT_LT(2 * nested.time, before.time) << name(coll);
   }
 }
 
