@@ -58,6 +58,12 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
 }
 
 void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept {
+  team_.may_be_read_by_all(first_ + item);
+  post_to_peers(item, block, bytes);
+}
+
+void Stream::post_to_peers(std::uint64_t item, const std::byte* block,
+                           std::size_t bytes) const noexcept {
   StreamLine& line = line_of(item, team_.rank());
   line.offset = offset(block);
   line.bytes = bytes;
@@ -65,6 +71,7 @@ void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes)
 }
 
 void Stream::post_key(std::uint64_t item, const Key& key) const noexcept {
+  team_.may_be_read_by_all(first_ + item);
   line_of(item, team_.rank()).key = key;
   publish(item);
 }

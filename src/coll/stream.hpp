@@ -1,6 +1,7 @@
 // Stream: a rank's blocks of shared memory, each with a flag line, read by all (team/board.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +30,14 @@ class Stream {
   }
   /// Publishes a block obtained from try_block/wait_block as item `item`.
   void post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept;
+  /// The same where only the peers along the machine (MachineLevels) read it: then only they are
+  /// asked whether they have.
+  void post_to_peers(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept;
+  /// All members have posted something of this collective, so they have read what they had to of
+  /// the earlier ones.
+  void all_have_begun() const noexcept {
+    team_.drained_floor_ = std::max(team_.drained_floor_, first_);
+  }
   /// Publishes user memory as item `item` by its key; the flag line must be free (wait_line).
   void post_key(std::uint64_t item, const Key& key) const noexcept;
   bool line_free(std::uint64_t item) const noexcept { return team_.line_free(first_ + item); }

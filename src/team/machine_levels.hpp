@@ -27,6 +27,22 @@ class MachineLevels {
   int peer(int level, int place_there) const noexcept {
     return member_at(position_ + (place_there - place(level)) * stride(level));
   }
+  /// Whether they differ in their places at one level alone.
+  bool is_peer(int member) const noexcept {
+    int levels = 0;
+    for (int level = 0; level < count_; ++level)
+      levels += position_of(member) / stride(level) % radix(level) != place(level);
+    return levels == 1;
+  }
+  /// visit(peer) is true of the peers at all levels. Asks none after the first of which it is not.
+  template <class Visit>
+  bool all_peers(Visit&& visit) const {
+    for (int level = 0; level < count_; ++level) {
+      for (int there = 0; there < radix(level); ++there)
+        if (there != place(level) && !visit(peer(level, there))) return false;
+    }
+    return true;
+  }
   /// This rank has the same place as that member at this level and at all above it.
   bool is_near(int member, int level) const noexcept {
     return position_ / stride(level) == position_of(member) / stride(level);

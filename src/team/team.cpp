@@ -263,12 +263,18 @@ bool Team::scan_done(std::uint64_t epoch) noexcept {
 
 bool Team::scan_drained(std::uint64_t item) noexcept {
   std::uint64_t floor = ~std::uint64_t{0};
-  for (int member = 0; member < size_; ++member) {
-    if (member == rank_) continue;
+  const auto has_drained = [&](int member) {
     const Word& drained = board(member)->drained;
     fabric().look(&drained, sizeof drained);
     floor = std::min(floor, drained.load(std::memory_order_acquire));
-    if (floor < item) return false;
+    return floor >= item;
+  };
+  if (only_peers_read()) {
+    if (!machine_levels().all_peers(has_drained)) return false;
+  } else {
+    for (int member = 0; member < size_; ++member) {
+      if (member != rank_ && !has_drained(member)) return false;
+    }
   }
   drained_floor_ = std::max(drained_floor_, floor);
   return true;
@@ -289,8 +295,9 @@ Task Team::wait_done(std::uint64_t epoch) noexcept {
 }
 
 Task Team::wait_drained(std::uint64_t item) noexcept {
+  const bool peers = only_peers_read();
   for (int member = 0; member < size_; ++member) {
-    if (member == rank_) continue;
+    if (member == rank_ || (peers && !machine_levels().is_peer(member))) continue;
     co_await reached(board(member)->drained, item, member);
   }
   drained_floor_ = std::max(drained_floor_, item);

@@ -16,6 +16,7 @@
 // and a team of one leader per node, in which its collectives are run one after the other.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -276,6 +277,14 @@ class Team : public InFramePool {
   Found find_board(int member) noexcept;
   bool scan_done(std::uint64_t epoch) noexcept;
   bool scan_drained(std::uint64_t item) noexcept;
+  /// Of the own items that are not known to be drained, none was posted for all members.
+  bool only_peers_read() const noexcept { return read_by_all_items_ <= drained_floor_; }
+  /// Own items from `item` on may be read by any member, and not by peers along the machine alone.
+  void may_be_read_by_all(std::uint64_t item) noexcept {
+    read_by_all_items_ = item + 1;
+    // Who had nothing to read of it may have drained it already.
+    drained_floor_ = std::min(drained_floor_, item);
+  }
   /// Awaits a word of `member`.
   Engine::Reached reached(const Word& word, std::uint64_t value, int member) noexcept {
     return engine_.reached(word, value, membership_, ranks_[member]);
@@ -300,7 +309,7 @@ class Team : public InFramePool {
   Task wait_done(std::uint64_t epoch) noexcept;
   bool all_done(std::uint64_t epoch) noexcept { return done_floor_ >= epoch || scan_done(epoch); }
 
-  /// Awaits that all members have drained all items below `item`.
+  /// Awaits that all who read own items have drained those below `item`.
   Task wait_drained(std::uint64_t item) noexcept;
   bool line_free(std::uint64_t n) noexcept {
     return n < kStreamLines || drained_floor_ + kStreamLines > n ||
@@ -383,8 +392,9 @@ class Team : public InFramePool {
   std::uint64_t neighbours_floor_ = 0;   // the same of the neighbours in the tree of cells
   std::uint64_t read_by_all_until_ = 0;  // own cells of epochs below may be read by any member
   const CellTree* tree_ = nullptr;       // that tree, the last one that was used
-  std::uint64_t drained_floor_ = 0;      // all members are known to have drained items below
-  Word stream_turn_{0};                  // first item whose collective may use the streams; local
+  std::uint64_t drained_floor_ = 0;  // own items below are known to be drained by who reads them
+  std::uint64_t read_by_all_items_ = 0;   // own items below may be read by any member
+  Word stream_turn_{0};                   // first item whose collective may use the streams; local
   std::vector<Outstanding> outstanding_;  // own blocks that readers may still need, oldest first
   std::size_t outstanding_head_ = 0;
   struct KnownTree {

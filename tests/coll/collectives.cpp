@@ -190,6 +190,36 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{128, "package:2 l3:8 core:8"}),
     [](const auto& pair) { return "n" + std::to_string(pair.index); });
 
+/// Of one team, blocks that peers along the machine read and blocks that anybody may read take
+/// turns. The others run ahead of a root that comes late, and some of them come after their peers.
+TEST(NestedMixed, LateRootsGetWhatWasPostedForThem) {
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  Settings settings;
+  settings.algorithm = "bcast=nested,gather=blocks";
+  settings.topology = "package:2 l3:2 core:4 scattered";
+  settings.deadline_s = 60;
+  const auto late = std::chrono::milliseconds(2);
+  test::run_threads(16, settings, [&](Rank& r) {
+    std::uint64_t round = 0;
+    const auto run = [&](Coll coll, int root) {
+      const Model model(coll, r.size, root, 20, ++round);
+      Case mine(model, r.rank, false, reduction);
+      ASSERT_TRUE(r.job.run(r.team, mine.call).ok());
+      const auto expected = model.expected(r.rank);
+      ASSERT_EQ(mine.result(expected.size()), expected)
+          << name(coll) << " rank " << r.rank << " root " << root << " round " << round;
+    };
+    for (int turn = 0; turn < 104 && !::testing::Test::HasFatalFailure(); ++turn) {
+      const int root = 5 * turn % r.size;
+      for (int i = 0; i <= turn % 13; ++i) run(Coll::bcast, turn % r.size);
+      if (r.rank == root) std::this_thread::sleep_for(4 * late);
+      if (r.rank == (root + 1 + turn % 15) % r.size) std::this_thread::sleep_for(late);
+      for (int i = 0; i < 40; ++i) run(Coll::gather, root);
+    }
+  });
+}
+
 /// An operator that does not commute: ranges of ranks, and how many of them do not follow each
 /// other.
 struct Ranks {

@@ -250,6 +250,16 @@ TEST(LargeNodeDivided, BlocksCrossBetweenPackagesOnce) {
   }
 }
 
+/// One call after the other: whether blocks may be used again is asked of those who have read them.
+TEST(LargeNodeDivided, NobodyLooksAtAllMembers) {
+  for (const Coll coll : {Coll::bcast, Coll::allreduce}) {
+    const Moved nested = moved(coll, "nested", {192});
+    // 19 peers, of whom some are asked for a flag and for data, on the way in and on the way out,
+    // and for what they have read.
+    EXPECT_LE(nested.busiest, 4 * 19) << name(coll);
+  }
+}
+
 /// Of small blocks, a rank looks at few others, not at all of them.
 TEST(LargeNodeDivided, BundlesComeFromFewPeers) {
   for (const Coll coll : {Coll::gather, Coll::alltoall}) {

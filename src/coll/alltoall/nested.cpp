@@ -68,7 +68,7 @@ Task exchange_chunk(Collective& c, const Bundles& chunk) {
   co_await take_block(c, chunk.first_item, total, &block);
   publish_own(c, chunk, block);
   for (int level = levels.count() - 1; level >= 0; --level) {
-    c.stream().post(chunk.item(level), block, total);
+    c.stream().post_to_peers(chunk.item(level), block, total);
     std::byte* next = nullptr;
     if (level > 0) co_await take_block(c, chunk.item(level - 1), total, &next);
     const int radix = levels.radix(level), own = levels.place(level);
@@ -95,6 +95,7 @@ Task alltoall_nested(Collective& c, SharedBlocks p) {
     const Bundles chunk{levels, offset, std::min(most, c.call.bytes - offset), i * items};
     co_await exchange_chunk(c, chunk);
   }
+  c.stream().all_have_begun();
   c.finish();
   co_return Status::success();
 }

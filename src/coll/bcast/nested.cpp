@@ -33,7 +33,7 @@ Task receive_chunk(Collective& c, const NestedChunk& chunk, std::byte* block) {
   }
   for (int level = largest - 1; level >= 0; --level) {
     const std::uint64_t item = chunk.item(largest - level);
-    c.stream().post(item, block, chunk.bytes());
+    c.stream().post_to_peers(item, block, chunk.bytes());
     co_await collect_parts(c, chunk, level, item, result, level > 0 ? block : nullptr);
   }
   co_return Status::success();

@@ -80,7 +80,7 @@ Task run_with_operands(Collective& c, std::uint64_t count, ChunkAt chunk_at, Run
   const auto contribute = [&c](const NestedChunk& chunk, std::byte* block) {
     c.place_shared(block, static_cast<const std::byte*>(c.call.send) + chunk.offset(),
                    chunk.bytes());
-    c.stream().post(chunk.item(0), block, chunk.bytes());
+    c.stream().post_to_peers(chunk.item(0), block, chunk.bytes());
   };
   std::byte* block = nullptr;
   for (std::uint64_t i = 0; i < count; ++i) {
