@@ -74,6 +74,7 @@ Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
     if (begin > line.free) line.busy = begin;
     line.free = begin + node_.serve;
   }
+  if (line.writer >= 0) begin = pass_ways(line.writer, reader, begin);
   const Time takes = line.writer < 0 ? node_.line_numa : distance(line.writer, reader);
   line.copies.push_back({reader, begin, begin + takes, false});
   ++copies_;
@@ -81,6 +82,18 @@ Lines::Copy* Lines::copy_for(Line& line, int reader, Time time) {
     ++far_copies_;
   ++of_rank(reads_, reader);
   return &line.copies.back();
+}
+
+Time Lines::pass_ways(int from, int to, Time time) {
+  const int writer = core_of(from), reader = core_of(to);
+  const int cache = writer / node_.l3, to_cache = reader / node_.l3;
+  if (cache == to_cache) return time;
+  const std::int64_t node = std::int64_t{from / each_} << 32;
+  if (node_.way_cache != 0) time = out_of_[node | cache].pass(time, node_.way_cache);
+  const int package = writer / node_.package, to_package = reader / node_.package;
+  if (package != to_package && node_.way_package != 0)
+    time = between_[node | package << 16 | to_package].pass(time, node_.way_package);
+  return node_.way_cache != 0 ? into_[node | to_cache].pass(time, node_.way_cache) : time;
 }
 
 bool Lines::awaits(const void* address, int reader, Time time, Time* has) {

@@ -3,8 +3,9 @@
 //
 // A line has one writer at a time. Whoever wants to read it asks where it was written last, and is
 // served after those that asked before. What a copy takes depends on how far the two cores are from
-// each other: below one last-level cache, in one NUMA domain, in one package, or beyond. A writer
-// waits until the copies of others are gone, in its store buffer: its processor goes on.
+// each other: below one last-level cache, in one NUMA domain, in one package, or beyond; and on who
+// else uses the ways out of a cache, into it, and between packages. A writer waits until the copies
+// of others are gone, in its store buffer: its processor goes on.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "fabric/sim/network.hpp"
+#include "fabric/sim/way.hpp"
 #include "topo/locality.hpp"
 
 namespace tutti::sim {
@@ -71,6 +73,8 @@ class Lines {
     std::vector<Copy> copies;
   };
   int core_of(int rank) const noexcept;
+  /// When a line that is handed out at `time` is through all ways between two ranks.
+  Time pass_ways(int from, int to, Time time);
   /// nullptr: the reader has written it itself.
   Copy* copy_for(Line& line, int reader, Time time);
   Line& line_of(const void* address) {
@@ -85,6 +89,8 @@ class Lines {
   std::uint64_t copies_ = 0, far_copies_ = 0;
   std::vector<std::uint64_t> reads_;  // by rank
   std::vector<Time> last_;            // by rank: when its last store is visible
+  // By node and cache; by node and the two packages.
+  std::unordered_map<std::int64_t, Way> out_of_, into_, between_;
 };
 
 }  // namespace tutti::sim

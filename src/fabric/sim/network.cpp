@@ -145,7 +145,7 @@ void read_node(Reader& r, const toml::table& t, Network* n) {
   constexpr const char* kWhere = "[node]";
   r.only(t, kWhere,
          {"l3", "numa", "package", "line_l3", "line_numa", "line_package", "line_far", "serve",
-          "follow"});
+          "follow", "way_cache", "way_package"});
   const double l3 = r.number(t, kWhere, "l3");
   const double numa = r.number(t, kWhere, "numa");
   const double package = r.number(t, kWhere, "package");
@@ -155,6 +155,8 @@ void read_node(Reader& r, const toml::table& t, Network* n) {
   n->node.line_far = picoseconds(r.number(t, kWhere, "line_far"));
   n->node.serve = picoseconds(r.number(t, kWhere, "serve"));
   n->node.follow = picoseconds(r.number(t, kWhere, "follow"));
+  n->node.way_cache = picoseconds(r.number(t, kWhere, "way_cache", false));
+  n->node.way_package = picoseconds(r.number(t, kWhere, "way_package", false));
   if (r.failed()) return;
   const auto whole = [](double value) {
     return value >= 1 && value <= 4096 && value == std::floor(value);

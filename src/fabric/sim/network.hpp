@@ -48,6 +48,9 @@ struct CoherentNode {
   Time line_l3 = 0, line_numa = 0, line_package = 0, line_far = 0;
   Time serve = 0;   // from one reader of a line to the next
   Time follow = 0;  // from one line to the next of a core that reads many
+  // How long a line occupies the way out of a last-level cache, the way into one, and the way from
+  // one package to another. 0: there is room for any number.
+  Time way_cache = 0, way_package = 0;
 };
 
 struct Network {
