@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.hpp"
 #include "support/collective_model.hpp"
 #include "support/local_jobs.hpp"
 
@@ -81,6 +82,18 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives, ::testing::ValuesIn(test::combination
                            return text;
                          });
 
+Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, void* recv,
+             std::size_t bytes) {
+  Call call;
+  call.coll = coll;
+  call.root = root;
+  call.reduction = reduction;
+  call.send = send;
+  call.recv = recv;
+  call.bytes = bytes;
+  return call;
+}
+
 /// Many ranks on a node: what the rules choose, and the trees of cells, whose interior ranks have
 /// several children in several steps.
 class LargeNodes : public ::testing::TestWithParam<int> {};
@@ -107,6 +120,12 @@ TEST_P(LargeNodes, MatchTheModel) {
                         : *degree == '7' ? "package:2 l3:3 core:5"
                                          : "";
     test::run_threads(GetParam(), settings, [&](Rank& r) {
+      // Where ranks share processors each hop of a tree costs a turn of all of them.
+      if (all) {
+        ASSERT_STREQ(
+            r.job.algorithm(r.team, call_of(Coll::barrier, 0, nullptr, nullptr, nullptr, 0)),
+            r.size > available_cores() ? "flat" : "tree");
+      }
       for (int i = 0; i < kColls; ++i) {
         const auto coll = static_cast<Coll>(i);
         if (all || coll == Coll::barrier || coll == Coll::bcast || coll == Coll::reduce ||
@@ -120,18 +139,6 @@ TEST_P(LargeNodes, MatchTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LargeNodes, ::testing::Values(16, 33, 64),
                          ::testing::PrintToStringParamName());
-
-Call call_of(Coll coll, int root, const Reduction* reduction, const void* send, void* recv,
-             std::size_t bytes) {
-  Call call;
-  call.coll = coll;
-  call.root = root;
-  call.reduction = reduction;
-  call.send = send;
-  call.recv = recv;
-  call.bytes = bytes;
-  return call;
-}
 
 /// Collectives along a machine: of one to four levels, with parts that hold many members or one, of
 /// elements that fill blocks or do not, in place and not.

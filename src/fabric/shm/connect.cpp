@@ -251,6 +251,7 @@ Status ShmFabric::find_neighbours(Bootstrap& bootstrap, Meeting& meeting, const 
   TUTTI_TRY(find_localities(settings, all));
   node_cores_ = cores_of(all, machine);
   machine_ranks_ = static_cast<int>(machine.size());
+  traits_.scarce = machine_ranks_ > node_cores_;
   losses_.separated = find_separated(all, leaders, &losses_.from);
   for (std::size_t peer = 0; peer < all.size() && losses_.without_cma < 0; ++peer) {
     if (trials[peer].cma != Code::ok) note_lost_cma(all, peer);

@@ -117,6 +117,7 @@ Status ShmFabric::create_threads(int ranks, const Settings& settings,
     fabric->threads_ = true;
     fabric->node_cores_ = available_cores();
     fabric->machine_ranks_ = ranks;
+    fabric->traits_.scarce = ranks > fabric->node_cores_;
     for (int peer = 0; peer < ranks; ++peer) {
       fabric->neighbours_.push_back(peer);
       fabric->localities_.push_back(settings.topology.empty() ? Locality{}
