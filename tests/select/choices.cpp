@@ -122,6 +122,34 @@ TEST(Choices, TheSecondIsWhatTheRulesHaveNext) {
   EXPECT_EQ(second(s, Rules{}), "") << "the order is fixed";
 }
 
+/// What is divided along the machine is chosen where that divides the ranks, each of which has a
+/// processor of its own.
+TEST(Choices, LargeNodesGoAlongTheMachine) {
+  for (const Coll coll : {Coll::bcast, Coll::reduce, Coll::allreduce, Coll::allgather}) {
+    Shape s = shape(coll, true, 64, 16384);
+    s.levels = 2;
+    s.nearest = 8;
+    EXPECT_EQ(chosen(s, Rules{}), "nested:0") << name(coll);
+    s.scarce = true;
+    EXPECT_NE(chosen(s, Rules{}), "nested:0") << name(coll) << " on shared processors";
+    s.scarce = false;
+    s.levels = 1;
+    EXPECT_NE(chosen(s, Rules{}), "nested:0") << name(coll) << " on one part";
+  }
+}
+
+/// A block of a byte for each member is the least that gathers and bundles need.
+TEST(Choices, NestedAlgorithmsNeedRoomForEachMember) {
+  Shape s = shape(Coll::alltoall, true, 64, 8);
+  s.levels = 2;
+  s.nearest = 8;
+  EXPECT_EQ(chosen(s, Rules{}, "alltoall=nested:block=64"), "nested:64");
+  EXPECT_NE(chosen(s, Rules{}, "alltoall=nested:block=63"), "nested:63");
+  s.coll = Coll::allgather;
+  EXPECT_EQ(chosen(s, Rules{}, "allgather=nested:block=8"), "nested:8");
+  EXPECT_NE(chosen(s, Rules{}, "allgather=nested:block=7"), "nested:7");
+}
+
 /// Who computes meanwhile uses dedicated processors; who waits tries them beside its own algorithm.
 TEST(Choices, DedicatedProcessorsServeWhatIsOverlapped) {
   Shape s = shape(Coll::allreduce, true, 4, 8);
