@@ -10,7 +10,8 @@ const Word kNever{0};
 
 }  // namespace
 
-bool Stream::try_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept {
+bool Stream::try_block(std::uint64_t item, std::size_t bytes, std::byte** block,
+                       Readers readers) const noexcept {
   if (!line_free(item)) return false;
   team_.recycle_blocks();
   Piece piece;
@@ -19,13 +20,14 @@ bool Stream::try_block(std::uint64_t item, std::size_t bytes, std::byte** block)
   if (has_one && team_.resources_.blocks.scarce()) return false;
   // Where there is none: wait_block() says whether that lasts.
   if (!team_.resources_.blocks.take(bytes, &piece).ok()) return false;
+  if (readers == Readers::all) team_.may_be_read_by_all(first_ + item);
   team_.outstanding_.push_back({first_ + item, piece});
   *block = static_cast<std::byte*>(team_.fabric().arena().base) + piece.offset;
   return true;
 }
 
 Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,
-                        std::byte** block) noexcept {
+                        std::byte** block, Readers readers) noexcept {
   co_await stream.wait_line(item);
   // Memory that runs short comes back when the others have read what is out, however late they
   // come. Only ranks that wait for memory themselves, in every team that has some, may never come.
@@ -34,7 +36,7 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
   std::uint64_t hoped = began, came = began;  // when there was hope, and when blocks came back
   std::uint64_t given = blocks.given();
   team.own_board_->starved.store(1, std::memory_order_release);
-  while (!stream.try_block(item, bytes, block)) {
+  while (!stream.try_block(item, bytes, block, readers)) {
     if (!stream.line_free(item))
       co_return Status::error(Code::internal, "a stream line is not free");
     const bool lent = blocks.lent();  // before they are collected: then it tries again
@@ -44,7 +46,7 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
       given = blocks.given();
       hoped = came = now;
       team.engine().moved_on();
-      if (stream.try_block(item, bytes, block)) break;
+      if (stream.try_block(item, bytes, block, readers)) break;
     }
     if (coming) hoped = now;
     if (!lent || now - hoped > kBlockPatience || now - came > kLongestPatience)
@@ -57,13 +59,9 @@ Task Stream::wait_block(Team& team, Stream stream, std::uint64_t item, std::size
   co_return Status::success();
 }
 
-void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept {
-  team_.may_be_read_by_all(first_ + item);
-  post_to_peers(item, block, bytes);
-}
-
-void Stream::post_to_peers(std::uint64_t item, const std::byte* block,
-                           std::size_t bytes) const noexcept {
+void Stream::post(std::uint64_t item, const std::byte* block, std::size_t bytes,
+                  Readers readers) const noexcept {
+  if (readers == Readers::all) team_.may_be_read_by_all(first_ + item);
   StreamLine& line = line_of(item, team_.rank());
   line.offset = offset(block);
   line.bytes = bytes;

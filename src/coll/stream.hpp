@@ -10,6 +10,10 @@
 
 namespace tutti {
 
+/// Who may read what a rank has posted: any member, or its peers along the machine (MachineLevels)
+/// alone. Whether they have is asked of those. Both where a block is taken and where it is posted.
+enum class Readers : std::uint8_t { all, peers };
+
 /// One collective's items in the streams of all members; items count from 0. A view: as long as
 /// the team lives.
 class Stream {
@@ -22,17 +26,17 @@ class Stream {
   }
   /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item`. False: not
   /// yet (or no memory at present): use wait_block().
-  bool try_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept;
+  bool try_block(std::uint64_t item, std::size_t bytes, std::byte** block,
+                 Readers readers = Readers::all) const noexcept;
   /// What the collective has posted must be readable without this item: its blocks may be what is
   /// waited for.
-  Task wait_block(std::uint64_t item, std::size_t bytes, std::byte** block) const noexcept {
-    return wait_block(team_, *this, item, bytes, block);
+  Task wait_block(std::uint64_t item, std::size_t bytes, std::byte** block,
+                  Readers readers = Readers::all) const noexcept {
+    return wait_block(team_, *this, item, bytes, block, readers);
   }
   /// Publishes a block obtained from try_block/wait_block as item `item`.
-  void post(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept;
-  /// The same where only the peers along the machine (MachineLevels) read it: then only they are
-  /// asked whether they have.
-  void post_to_peers(std::uint64_t item, const std::byte* block, std::size_t bytes) const noexcept;
+  void post(std::uint64_t item, const std::byte* block, std::size_t bytes,
+            Readers readers = Readers::all) const noexcept;
   /// All members have posted something of this collective, so they have read what they had to of
   /// the earlier ones.
   void all_have_begun() const noexcept {
@@ -85,7 +89,7 @@ class Stream {
 
  private:
   static Task wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,
-                         std::byte** block) noexcept;
+                         std::byte** block, Readers readers) noexcept;
   static Task wait_line(Team& team, std::uint64_t item) noexcept;
   StreamLine& line_of(std::uint64_t item, int member) const noexcept {
     return team_.board(member)->stream[(first_ + item) % kStreamLines];

@@ -279,9 +279,9 @@ class Team : public InFramePool {
   bool scan_drained(std::uint64_t item) noexcept;
   /// Of the own items that are not known to be drained, none was posted for all members.
   bool only_peers_read() const noexcept { return read_by_all_items_ <= drained_floor_; }
-  /// Own items from `item` on may be read by any member, and not by peers along the machine alone.
+  /// An own item may be read by any member, and not by peers along the machine alone.
   void may_be_read_by_all(std::uint64_t item) noexcept {
-    read_by_all_items_ = item + 1;
+    read_by_all_items_ = std::max(read_by_all_items_, item + 1);
     // Who had nothing to read of it may have drained it already.
     drained_floor_ = std::min(drained_floor_, item);
   }

@@ -203,14 +203,14 @@ TEST(NestedMixed, LateRootsGetWhatWasPostedForThem) {
   Reduction reduction;
   ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
   Settings settings;
-  settings.algorithm = "bcast=nested,gather=blocks";
+  settings.algorithm = "bcast=nested,gather=blocks,gatherv=blocks";
   settings.topology = "package:2 l3:2 core:4 scattered";
   settings.deadline_s = 60;
   const auto late = std::chrono::milliseconds(2);
   test::run_threads(16, settings, [&](Rank& r) {
     std::uint64_t round = 0;
-    const auto run = [&](Coll coll, int root) {
-      const Model model(coll, r.size, root, 20, ++round);
+    const auto run = [&](Coll coll, int root, std::size_t count) {
+      const Model model(coll, r.size, root, count, ++round);
       Case mine(model, r.rank, false, reduction);
       ASSERT_TRUE(r.job.run(r.team, mine.call).ok());
       const auto expected = model.expected(r.rank);
@@ -219,10 +219,12 @@ TEST(NestedMixed, LateRootsGetWhatWasPostedForThem) {
     };
     for (int turn = 0; turn < 104 && !::testing::Test::HasFatalFailure(); ++turn) {
       const int root = 5 * turn % r.size;
-      for (int i = 0; i <= turn % 13; ++i) run(Coll::bcast, turn % r.size);
+      for (int i = 0; i <= turn % 13; ++i) run(Coll::bcast, turn % r.size, 20);
       if (r.rank == root) std::this_thread::sleep_for(4 * late);
       if (r.rank == (root + 1 + turn % 15) % r.size) std::this_thread::sleep_for(late);
-      for (int i = 0; i < 40; ++i) run(Coll::gather, root);
+      const bool listed = turn % 4 == 3;
+      for (int i = 0; i < 40; ++i)
+        run(listed ? Coll::gatherv : Coll::gather, root, listed ? 2000 : 20);
     }
   });
 }

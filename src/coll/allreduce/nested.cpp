@@ -20,12 +20,12 @@ Task allreduce_chunk(Collective& c, const NestedChunk& chunk, std::byte* block) 
   const int levels = chunk.levels().count();
   std::byte* const result = at(c.call.recv, chunk.offset());
   for (int level = 0; level < levels; ++level) {
-    if (level > 0) c.stream().post_to_peers(chunk.item(level), block, chunk.bytes());
+    if (level > 0) c.stream().post(chunk.item(level), block, chunk.bytes(), Readers::peers);
     co_await fold_part(c, chunk, level, chunk.item(level), chunk.whole(level + 1), result, block);
   }
   for (int level = levels - 1; level >= 0; --level) {
     const std::uint64_t item = chunk.last_item() - static_cast<std::uint64_t>(level);
-    c.stream().post_to_peers(item, block, chunk.bytes());
+    c.stream().post(item, block, chunk.bytes(), Readers::peers);
     co_await collect_parts(c, chunk, level, item, result, level > 0 ? block : nullptr);
   }
   c.stream().drain(chunk.last_item());

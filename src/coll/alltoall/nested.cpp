@@ -68,7 +68,7 @@ Task exchange_chunk(Collective& c, const Bundles& chunk) {
   co_await take_block(c, chunk.first_item, total, &block);
   publish_own(c, chunk, block);
   for (int level = levels.count() - 1; level >= 0; --level) {
-    c.stream().post_to_peers(chunk.item(level), block, total);
+    c.stream().post(chunk.item(level), block, total, Readers::peers);
     std::byte* next = nullptr;
     if (level > 0) co_await take_block(c, chunk.item(level - 1), total, &next);
     const int radix = levels.radix(level), own = levels.place(level);

@@ -33,7 +33,7 @@ Task receive_chunk(Collective& c, const NestedChunk& chunk, std::byte* block) {
   }
   for (int level = largest - 1; level >= 0; --level) {
     const std::uint64_t item = chunk.item(largest - level);
-    c.stream().post_to_peers(item, block, chunk.bytes());
+    c.stream().post(item, block, chunk.bytes(), Readers::peers);
     co_await collect_parts(c, chunk, level, item, result, level > 0 ? block : nullptr);
   }
   co_return Status::success();
@@ -49,8 +49,10 @@ Task bcast_nested(Collective& c, SharedBlocks p) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const NestedChunk chunk(levels, c.call.bytes, kCacheLine, p.bytes(c), i, items);
     std::byte* block = nullptr;
-    co_await take_block(c, chunk.last_item(), chunk.bytes(), &block);
-    if (c.rank() == c.call.root) {
+    const bool is_root = c.rank() == c.call.root;
+    co_await take_block(c, chunk.last_item(), chunk.bytes(), &block,
+                        is_root ? Readers::all : Readers::peers);
+    if (is_root) {
       publish_chunk(c, chunk, block);
     } else {
       co_await receive_chunk(c, chunk, block);

@@ -29,8 +29,10 @@ NestedChunk::NestedChunk(const MachineLevels& levels, std::size_t vector, std::s
     own_[static_cast<std::size_t>(level) + 1] = part_of(level, levels.place(level));
 }
 
-Task take_block(Collective& c, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept {
-  if (!c.stream().try_block(item, bytes, block)) co_await c.stream().wait_block(item, bytes, block);
+Task take_block(Collective& c, std::uint64_t item, std::size_t bytes, std::byte** block,
+                Readers readers) noexcept {
+  if (!c.stream().try_block(item, bytes, block, readers))
+    co_await c.stream().wait_block(item, bytes, block, readers);
   co_return Status::success();
 }
 

@@ -59,7 +59,8 @@ class NestedChunk {
 };
 
 /// A block for the item, and for those before it that share it: theirs until it has been read.
-Task take_block(Collective& c, std::uint64_t item, std::size_t bytes, std::byte** block) noexcept;
+Task take_block(Collective& c, std::uint64_t item, std::size_t bytes, std::byte** block,
+                Readers readers = Readers::peers) noexcept;
 
 /// Folds a part of the own block with the same part of those of the peers at a level, which they
 /// have posted as `item`, in their order. The result is at its place of `result`, which holds a
@@ -80,7 +81,7 @@ Task run_with_operands(Collective& c, std::uint64_t count, ChunkAt chunk_at, Run
   const auto contribute = [&c](const NestedChunk& chunk, std::byte* block) {
     c.place_shared(block, static_cast<const std::byte*>(c.call.send) + chunk.offset(),
                    chunk.bytes());
-    c.stream().post_to_peers(chunk.item(0), block, chunk.bytes());
+    c.stream().post(chunk.item(0), block, chunk.bytes(), Readers::peers);
   };
   std::byte* block = nullptr;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -92,7 +93,8 @@ Task run_with_operands(Collective& c, std::uint64_t count, ChunkAt chunk_at, Run
     std::byte* next = nullptr;
     if (i + 1 < count) {
       const NestedChunk ahead = chunk_at(i + 1);
-      if (c.stream().try_block(ahead.last_item(), ahead.bytes(), &next)) contribute(ahead, next);
+      if (c.stream().try_block(ahead.last_item(), ahead.bytes(), &next, Readers::peers))
+        contribute(ahead, next);
     }
     co_await run(chunk, block);
     block = next;

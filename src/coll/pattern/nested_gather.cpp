@@ -89,7 +89,7 @@ Task gather_chunk(Collective& c, const MachineLevels& levels, Gathering& chunk,
   chunk.contribute(block);
   for (int level = levels.count() - 1; level >= 0; --level) {
     const std::size_t length = static_cast<std::size_t>(chunk.slots(level)) * bytes;
-    c.stream().post_to_peers(chunk.item(level), block, length);
+    c.stream().post(chunk.item(level), block, length, Readers::peers);
     if (!chunk.collects(level)) break;
     for (int step = 1; step < levels.radix(level); ++step) {
       const int place = (levels.place(level) + step) % levels.radix(level);

@@ -20,7 +20,7 @@ Task reduce_chunk(Collective& c, const NestedChunk& chunk, std::byte* result, st
   const MachineLevels& levels = chunk.levels();
   const int largest = levels.count() - 1, root = c.call.root;
   for (int level = 0; level <= largest; ++level) {
-    if (level > 0) c.stream().post_to_peers(chunk.item(level), block, chunk.bytes());
+    if (level > 0) c.stream().post(chunk.item(level), block, chunk.bytes(), Readers::peers);
     if (level == largest && !levels.is_near(root, largest)) break;
     const Part part = chunk.whole(level < largest ? level + 1 : largest);
     co_await fold_part(c, chunk, level, chunk.item(level), part, result, block);
@@ -28,7 +28,7 @@ Task reduce_chunk(Collective& c, const NestedChunk& chunk, std::byte* result, st
   const bool is_root = c.rank() == root;
   for (int level = largest - 1; level >= 0 && levels.is_near(root, level + 1); --level) {
     const std::uint64_t item = chunk.last_item() - static_cast<std::uint64_t>(level);
-    c.stream().post_to_peers(item, block, chunk.bytes());
+    c.stream().post(item, block, chunk.bytes(), Readers::peers);
     if (levels.is_near(root, level))
       co_await collect_parts(c, chunk, level, item, is_root ? result : nullptr,
                              level > 0 ? block : nullptr);
