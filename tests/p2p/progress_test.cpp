@@ -81,6 +81,7 @@ Seen compute_while_receiving(Place place, Rendezvous rendezvous, int messages_at
   Seen seen;
   constexpr std::size_t kBytes = 1 << 20;
   const std::size_t total = first_bytes + kBytes * static_cast<std::size_t>(messages_at_once - 1);
+  std::atomic<bool> computing{false};  // the receiver is in no call any more
   run_pair(place, rendezvous, [&](Rank& r) {
     Messages& messages = r.job.messages();
     std::vector<std::byte> data(first_bytes, std::byte{5}), in(total);
@@ -93,7 +94,7 @@ Seen compute_while_receiving(Place place, Rendezvous rendezvous, int messages_at
         messages.exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0).status.ok());
     if (r.rank == 0) {
       barrier(r);
-      sleep_ms(30);  // the receiver has gone computing
+      while (!computing) sleep_ms(1);
       std::vector<Transfer*> sends(static_cast<std::size_t>(messages_at_once));
       for (std::size_t i = 0; i < sends.size(); ++i) {
         ASSERT_TRUE(
@@ -116,6 +117,7 @@ Seen compute_while_receiving(Place place, Rendezvous rendezvous, int messages_at
       }
       barrier(r);
       seen.before = woken(r);
+      computing = true;
       const auto all_there = [&] {
         return std::none_of(receives.begin(), receives.end(),
                             [](Transfer* t) { return t->active(); });
