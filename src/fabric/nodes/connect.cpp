@@ -35,10 +35,6 @@ void copy_name(char (&out)[Size], const std::string& name) {
   std::memcpy(out, name.data(), std::min(name.size(), Size - 1));
 }
 
-bool more_ranks_than_processors(const shm::ShmFabric& shm) {
-  return shm.machine_ranks() > shm.node_cores();
-}
-
 std::string node_name(const Settings& settings) {
   if (!settings.node.empty()) return settings.node;
   char name[64] = "?";
@@ -52,7 +48,7 @@ NodesFabric::NodesFabric(std::unique_ptr<shm::ShmFabric> shm,
                          std::unique_ptr<Network> network) noexcept
     : Fabric(shm->rank(), shm->size()), shm_(std::move(shm)), network_(std::move(network)) {
   // Where ranks sleep often, each of them would interrupt all processors each time.
-  if (more_ranks_than_processors(*shm_)) shm_->add_before_wake();
+  if (shm_->traits().scarce) shm_->add_before_wake();
   mirror(*shm_);
   arena_ = shm_->arena();
   arena_.bytes -= kBoxBytes;
@@ -83,7 +79,7 @@ Status NodesFabric::connect(Bootstrap& bootstrap, const Settings& settings,
   me.arena_address = memory.address;
   me.arena_key = memory.key;
   me.first_of_node = (*shm)->neighbours().front();
-  me.scarce = more_ranks_than_processors(**shm);
+  me.scarce = (*shm)->traits().scarce;
   copy_name(me.node, node_name(settings));
   me.code = static_cast<std::uint8_t>(status.code);
   std::vector<Introduction> all(size);
