@@ -19,7 +19,7 @@ Task Cells::wait_free(Team& team, std::uint64_t epoch, const CellTree& tree,
   // Before its own part of that epoch is over, this rank does not know for whom it will publish.
   co_await team.reached(team.own_board_->done, needed, team.rank());
   if (team.read_by_all_until_ >= needed) {
-    co_await team.wait_done(needed);
+    co_await team.wait_done(needed + cells / 2);
   } else {
     for (int i = 0; tree.neighbour(i) >= 0; ++i) {
       co_await team.wait_done_of(tree.neighbour(i), needed + cells / 2);

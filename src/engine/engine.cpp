@@ -19,7 +19,8 @@ constexpr std::uint32_t kYields = 4;  // before a thread follows: what is near i
 constexpr std::uint32_t kRoundsPerClock = 16;  // rounds between looks at the clock
 constexpr std::uint64_t kPumpedSlice =
     50'000;  // ns; shortest sleep while the host may have requests open
-constexpr std::uint32_t kBulkRounds = 4;  // wake-ups for nothing after which much must be coming
+constexpr std::uint32_t kWaitsAwake = 1024;  // without a sleep: it sleeps no more
+constexpr std::uint32_t kBulkRounds = 4;     // wake-ups for nothing after which much must be coming
 constexpr long kGatherNs = 200'000;
 constexpr std::uint64_t kPumpedShare = 256;  // it grows to this part of the time waited
 // ns; who polls gives way this often, in case the system has put whom it waits for beside it.
@@ -452,6 +453,7 @@ std::int32_t Engine::only_awaited() const noexcept {
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept {
   const std::int32_t awaited = only_awaited();
   if (awaited >= 0) fabric_.await_only(awaited);
+  waits_awake_ = kWaitsAwake;
   const std::uint32_t ticket = fabric_.arm(attention);
   bool early = true;
   if (!any_reached()) {

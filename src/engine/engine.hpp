@@ -180,6 +180,7 @@ class Engine {
         round = 0;
       }
     }
+    if (waits_awake_ != 0 && --waits_awake_ == 0) fabric_.stays_awake();
   }
 
   /// Resumes a task whose word is reached. True when there was one. Under the guard.
@@ -337,6 +338,7 @@ class Engine {
   Waiter waiters_;                   // head of the circular list of suspended tasks
   Word clock_{0};                    // local; written only while timed_ != 0
   std::uint32_t timed_ = 0;          // waiters on the clock
+  std::uint32_t waits_awake_ = 0;    // that are yet to come before it counts as awake; 0: it does
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t rounds_ = 0;         // calls of relax()
   std::uint64_t gave_way_ns_ = 0;    // when give_way() last ended

@@ -309,9 +309,15 @@ class Fabric {
   /// word's order, and sees it, or the sleeper's comes after it, and sees the signal.
   bool sleepers() const noexcept {
     if (sleepers_ == nullptr) return false;
-    if (adds_before_ring_) return sleepers_->fetch_add(0, std::memory_order_acq_rel) != 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order, too
-    return sleepers_->load(std::memory_order_relaxed) != 0;
+    if (adds_before_ring_) {
+      if (sleepers_->fetch_add(0, std::memory_order_acq_rel) == 0) return false;
+    } else {
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order, too
+      if (sleepers_->load(std::memory_order_relaxed) == 0) return false;
+    }
+    // Whoever sleeps often runs no barrier each time.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return true;
   }
   /// Wakes the threads of `peer` that sleep with attention for it, after all that was put to it
   /// before has arrived; costs a load when none does on this node. A peer on another node is told
@@ -344,6 +350,9 @@ class Fabric {
     static_cast<void>(attention);
   }
   virtual void disarm(Attention attention) noexcept { static_cast<void>(attention); }
+  /// Says that this rank has not slept for a while: no provisions are made any more for a rank that
+  /// sleeps often. Any thread.
+  virtual void stays_awake() noexcept {}
 
   /// False when `peer` is known to have died or cannot be reached: every team that it is a member
   /// of is broken. May cost a system call.

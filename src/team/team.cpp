@@ -280,8 +280,19 @@ bool Team::scan_drained(std::uint64_t item) noexcept {
   return true;
 }
 
+Team::DoneWatch::DoneWatch(Board& own, Board& watched, std::uint64_t epoch) noexcept
+    : own_(own), watched_(watched) {
+  own.wanted.store(own.watches++ == 0 ? epoch : 0, std::memory_order_relaxed);
+  watched.watchers.fetch_add(1, std::memory_order_acq_rel);
+}
+
+Team::DoneWatch::~DoneWatch() {
+  watched_.watchers.fetch_sub(1, std::memory_order_acq_rel);
+  --own_.watches;
+}
+
 Task Team::wait_done_of(int member, std::uint64_t epoch) noexcept {
-  const DoneWatch watch(*board(member));
+  const DoneWatch watch(*own_board_, *board(member), epoch);
   co_await reached(board(member)->done, epoch, member);
   co_return Status::success();
 }
@@ -375,6 +386,16 @@ void Team::note_finished(std::uint64_t epoch) noexcept {
 void Team::ring_all() noexcept {
   for (int member = 0; member < size_; ++member) {
     if (member != rank_ && fabric().maps(job_rank(member))) fabric().wake_reader(job_rank(member));
+  }
+}
+
+void Team::ring_watchers(std::uint64_t before) noexcept {
+  for (int member = 0; member < size_; ++member) {
+    if (member == rank_ || !fabric().maps(job_rank(member))) continue;
+    // Whoever waits for more has nothing to see yet, and whoever waited for less has been rung.
+    const std::uint64_t wanted = board(member)->wanted.load(std::memory_order_relaxed);
+    const bool seen_now = before < wanted && wanted <= next_done_;
+    if (wanted == 0 || seen_now) fabric().wake_reader(job_rank(member));
   }
 }
 

@@ -290,18 +290,18 @@ class Team : public InFramePool {
     return engine_.reached(word, value, membership_, ranks_[member]);
   }
   const CellTree& known_tree(int degree, bool by_rank);
-  /// While it lives, a member rings the others when it is through with a collective.
+  /// While it lives, a member rings the owner of `own` when it has finished all epochs below
+  /// `epoch`.
   class DoneWatch {
    public:
-    explicit DoneWatch(Board& board) noexcept : watchers_(board.watchers) {
-      watchers_.fetch_add(1, std::memory_order_acq_rel);
-    }
-    ~DoneWatch() { watchers_.fetch_sub(1, std::memory_order_acq_rel); }
+    DoneWatch(Board& own, Board& watched, std::uint64_t epoch) noexcept;
+    ~DoneWatch();
     DoneWatch(const DoneWatch&) = delete;
     DoneWatch& operator=(const DoneWatch&) = delete;
 
    private:
-    std::atomic<std::uint32_t>& watchers_;
+    Board& own_;
+    Board& watched_;
   };
   /// Awaits that a member has finished all epochs below `epoch`.
   Task wait_done_of(int member, std::uint64_t epoch) noexcept;
@@ -320,6 +320,7 @@ class Team : public InFramePool {
   void end_stream(std::uint64_t next) noexcept;
   /// This rank is through with the collective of that number.
   void finished(std::uint64_t epoch) noexcept {
+    const std::uint64_t before = next_done_;
     if (epoch == next_done_ && finished_early_.empty()) {
       ++next_done_;
     } else {
@@ -329,13 +330,15 @@ class Team : public InFramePool {
       fabric().signal(job_rank(rank_), own_board_->done, next_done_);
       // Hardly ever does anybody wait for that.
       if (fabric().sleepers() && own_board_->watchers.load(std::memory_order_acquire) != 0)
-        ring_all();
+        ring_watchers(before);
     }
     if (inbox_in_use_) inbox_.finished(next_done_);
     if (layers_) layers_turn_.store(next_done_, std::memory_order_release);
   }
   void note_finished(std::uint64_t epoch) noexcept;
   void ring_all() noexcept;
+  /// Those that wait for what `done` of this rank has become; it was `before`.
+  void ring_watchers(std::uint64_t before) noexcept;
   void recycle_blocks() noexcept;
 
   struct Outstanding {

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <cstdlib>
@@ -170,6 +171,36 @@ TEST(Neighbours, AreLetRunWhereEachShouldHaveAProcessor) {
     for (int i = 0; i < kOperations; ++i) ASSERT_TRUE(r.job.run(r.team, call).ok());
     const std::uint64_t spent = (processor_time() - before) / kOperations;
     EXPECT_LT(spent, 500'000u);  // a part of the shortest slice
+  })));
+}
+
+std::int64_t times_asleep() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+/// Ranks that are far ahead of a slow root sleep until it has freed half of their cells, and are
+/// not woken for each of them.
+TEST(Publishers, AreNotWokenForEachCell) {
+  constexpr int kOperations = 1'000;
+  Settings settings;
+  settings.wait = WaitMode::sleep;
+  EXPECT_TRUE(test::all_exited(test::run_processes(3, settings, [](test::Rank& r) {
+    const std::uint64_t mine = 1;
+    std::uint64_t all[3] = {};
+    Call call;
+    call.coll = Coll::gather;
+    call.send = &mine;
+    call.recv = all;
+    call.bytes = sizeof mine;
+    const std::int64_t before = times_asleep();
+    for (int i = 0; i < kOperations; ++i) {
+      const timespec slow{0, 100'000};
+      if (r.team.rank() == 0) nanosleep(&slow, nullptr);
+      ASSERT_TRUE(r.job.run(r.team, call).ok());
+    }
+    if (r.team.rank() != 0) EXPECT_LT(times_asleep() - before, kOperations / 4);
   })));
 }
 

@@ -781,6 +781,8 @@ Task wake_ups(Node& n, Event event, Attention attention) {
       }
     } else {
       linger(generator);
+      // So that both happen: sleeps in a row, for which provisions are made, and the end of those.
+      if (generator() % 64 == 0) n.fabric.stays_awake();
       missed += sleep_for(n, n.word(kData), round, attention, &sleeps);
     }
   }

@@ -85,6 +85,7 @@ class NodesFabric final : public Fabric {
   std::uint32_t arm(Attention attention) noexcept override { return shm_->arm(attention); }
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
   void disarm(Attention attention) noexcept override { shm_->disarm(attention); }
+  void stays_awake() noexcept override { shm_->stays_awake(); }
   bool alive(std::int32_t peer) noexcept override;
   void inquire(std::int32_t peer) noexcept override {
     if (is_remote(peer)) static_cast<void>(introduce(peer));

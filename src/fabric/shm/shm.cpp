@@ -29,6 +29,8 @@ Key make_key(std::uint32_t kind, std::uint64_t start, std::size_t bytes,
   return seal_key(kind, start, bytes, static_cast<std::uint64_t>(owner));
 }
 
+constexpr std::uint64_t kOften = 500'000;    // ns from one sleep to the next
+constexpr std::uint32_t kSleepsInRow = 8;    // such ones
 constexpr std::uint64_t kEveryTeam = 0x100;  // in BreakageRecord::what
 
 long membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
@@ -72,6 +74,7 @@ ShmFabric::~ShmFabric() {
 }
 
 void ShmFabric::go(std::uint32_t how) noexcept {
+  stays_awake();
   slot_->gone.store(how, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // a sleeper's is in arm()
   if (segment_->header().sleepers.load(std::memory_order_relaxed) == 0) return;
@@ -283,6 +286,7 @@ void ShmFabric::wake(std::int32_t peer, Event event) noexcept {
   if (local < 0) return;
   NodeSlot& slot = segment_->slot(local);
   const auto& concerned = event == Event::solicited ? slot.armed : slot.attentive;
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // as in sleepers(), which not all ask
   if (concerned.load(std::memory_order_relaxed) == 0) return;
   // Whoever watches has said so before it looks at the bell.
   slot.bell.fetch_add(1, std::memory_order_seq_cst);
@@ -316,16 +320,39 @@ std::uint32_t ShmFabric::arm(Attention attention) noexcept {
   const std::uint32_t ticket = slot_->bell.load(std::memory_order_relaxed);
   slot_->armed.fetch_add(1, std::memory_order_seq_cst);
   if (attention == Attention::all) slot_->attentive.fetch_add(1, std::memory_order_seq_cst);
-  segment_->header().sleepers.fetch_add(1, std::memory_order_seq_cst);
-  // A signaller stores its word and then loads `sleepers` without a fence; the barrier here makes
-  // one of the two sides see the other (Dekker), at the sleeper's cost. Without it the additions
-  // order words, but not what peers tell with fences of their own (go, tell_broken).
-  if (!adds_before_ring_) {
-    membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
-  } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  announce_sleep();
   return ticket;
+}
+
+/// A signaller stores its word and then loads `sleepers` without a fence. The barrier here makes
+/// one of the two sides see the other (Dekker), at the sleeper's cost; it interrupts all
+/// processors. So whoever sleeps often remains counted: the signallers know from the first barrier
+/// on that they have to look for sleepers, and look behind a fence.
+void ShmFabric::announce_sleep() noexcept {
+  Word& sleepers = segment_->header().sleepers;
+  const bool remains = sleeps_often() && !counted_.exchange(true, std::memory_order_relaxed);
+  sleepers.fetch_add(remains ? 2 : 1, std::memory_order_seq_cst);
+  // Without the barrier the additions order words, but not what peers tell with fences of their own
+  // (go, tell_broken).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Read after the addition: stays_awake() subtracts after it has changed it.
+  if (adds_before_ring_ || known_.load(std::memory_order_seq_cst)) return;
+  membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+  if (remains) known_.store(true, std::memory_order_seq_cst);
+}
+
+bool ShmFabric::sleeps_often() noexcept {
+  const std::uint64_t now = now_ns();
+  const bool soon = now - slept_ns_.exchange(now, std::memory_order_relaxed) < kOften;
+  const std::uint32_t row = soon ? sleeps_in_row_.load(std::memory_order_relaxed) + 1 : 0;
+  sleeps_in_row_.store(row, std::memory_order_relaxed);
+  return row >= kSleepsInRow;
+}
+
+void ShmFabric::stays_awake() noexcept {
+  if (!known_.exchange(false, std::memory_order_seq_cst)) return;
+  counted_.store(false, std::memory_order_relaxed);
+  segment_->header().sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void ShmFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention) noexcept {

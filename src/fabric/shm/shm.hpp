@@ -153,6 +153,7 @@ class ShmFabric final : public Fabric {
   std::uint32_t arm(Attention attention) noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;
   void disarm(Attention attention) noexcept override;
+  void stays_awake() noexcept override;
   bool alive(std::int32_t peer) noexcept override;
   bool left(std::int32_t peer) noexcept override;
   bool breakage(std::uint64_t number, Breakage* out) const noexcept override;
@@ -176,6 +177,8 @@ class ShmFabric final : public Fabric {
   }
   /// Sleepers run a barrier on the signallers' behalf. All ranks of the node or none.
   void use_barrier(bool usable) noexcept { adds_before_ring_ = !usable; }
+  bool sleeps_often() noexcept;
+  void announce_sleep() noexcept;
   /// Completes the status of a cross-memory copy and remembers a peer that has ended.
   Status cross(Status status, std::int32_t peer) noexcept;
   void attach_segment(std::shared_ptr<Segment> segment, int local) noexcept;
@@ -192,9 +195,13 @@ class ShmFabric final : public Fabric {
   std::vector<std::int32_t> local_of_;  // by job rank: index on this node, or -1
   Region arena_;
   NodeSlot* slot_ = nullptr;
-  std::vector<Locality> localities_;            // by local index
-  std::vector<int> doorbells_;                  // by local index
-  std::vector<std::uint8_t> shares_processes_;  // by local index
+  std::atomic<bool> counted_{false};             // among the sleepers, for good, as it sleeps often
+  std::atomic<bool> known_{false};               // the same, and all signallers know
+  std::atomic<std::uint64_t> slept_ns_{0};       // when it was armed last
+  std::atomic<std::uint32_t> sleeps_in_row_{0};  // one soon after the other
+  std::vector<Locality> localities_;             // by local index
+  std::vector<int> doorbells_;                   // by local index
+  std::vector<std::uint8_t> shares_processes_;   // by local index
   Secret secret_;
   Losses losses_;
 };

@@ -57,6 +57,7 @@ class Forward : public Fabric {
     inner_->sleep(ticket, timeout_ns, attention);
   }
   void disarm(Attention attention) noexcept override { inner_->disarm(attention); }
+  void stays_awake() noexcept override { inner_->stays_awake(); }
   bool alive(std::int32_t peer) noexcept override { return inner_->alive(peer); }
   void inquire(std::int32_t peer) noexcept override { inner_->inquire(peer); }
   bool left(std::int32_t peer) noexcept override { return inner_->left(peer); }
