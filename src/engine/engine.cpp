@@ -346,7 +346,7 @@ Status Engine::fail(Membership& members, Status why) noexcept {
 }
 
 void Engine::look_after_health(std::uint64_t now) noexcept {
-  spend_in_vain(vain_seen_ns_ <= kJustBegun ? 0 : now - vain_seen_ns_);
+  spend_in_vain(vain_seen_ns_ <= kJustBegun ? 0 : now - vain_seen_ns_, now);
   vain_seen_ns_ = now;
   if (look_is_due(now)) check_health();
 }
@@ -370,7 +370,7 @@ bool Engine::glance() noexcept {
   glanced_ns_ = now;
   // Who looks in seldom is not kept from the clock for long.
   looks_ = since > kSeldom ? 0 : kLooksPerClock;
-  spend_in_vain(std::min(since, kHealthInterval));
+  spend_in_vain(std::min(since, kHealthInterval), now);
   if (!look_is_due(now)) return false;
   check_health();
   return true;

@@ -278,8 +278,11 @@ class Engine {
   void serve_host(std::uint32_t round, Guard& guard) noexcept;
   void note_awaited() noexcept;
   void look_after_health(std::uint64_t now) noexcept;
-  /// So much time has passed with waiting or polling; it counts unless something has moved since.
-  void spend_in_vain(std::uint64_t ns) noexcept {
+  /// A thread has waited or polled for `ns`, until `now`; that counts unless something has moved
+  /// since, and once where several threads have.
+  void spend_in_vain(std::uint64_t ns, std::uint64_t now) noexcept {
+    ns = std::min(ns, now - std::min(now, spent_until_ns_));
+    spent_until_ns_ = std::max(spent_until_ns_, now);
     if (moved_ != vain_moved_) {
       vain_moved_ = moved_;
       vain_since_ = vain_ns_;
@@ -350,12 +353,13 @@ class Engine {
   std::uint64_t glanced_ns_ = 0;          // when it last did
   // Deadlines count the time that a rank waits or polls while nothing moves, not what it computes.
   static constexpr std::uint64_t kJustBegun = 1;
-  std::uint64_t vain_ns_ = 0;       // all of it, ever
-  std::uint64_t vain_since_ = 0;    // vain_ns_ when something last moved
-  std::uint64_t vain_moved_ = 0;    // moved_ then
-  std::uint64_t vain_seen_ns_ = 0;  // when a wait last added to it; 0: none waits
-  bool hearing_ = false;            // hear_all() is at work: what it ends may come back to it
-  std::uint64_t pumped_ns_ = 0;     // when the host was pumped last; with WaitPolicy::at_once
+  std::uint64_t vain_ns_ = 0;         // all of it, ever
+  std::uint64_t spent_until_ns_ = 0;  // the end of what has been counted
+  std::uint64_t vain_since_ = 0;      // vain_ns_ when something last moved
+  std::uint64_t vain_moved_ = 0;      // moved_ then
+  std::uint64_t vain_seen_ns_ = 0;    // when a wait last added to it; 0: none waits
+  bool hearing_ = false;              // hear_all() is at work: what it ends may come back to it
+  std::uint64_t pumped_ns_ = 0;       // when the host was pumped last; with WaitPolicy::at_once
   std::uint64_t woken_ = 0;
   std::atomic<std::int32_t> awaited_{-1};  // written under the guard
   std::uint64_t resumed_ = 0;  // tasks resumed so far: a sleeper looks again at what it waits for
