@@ -85,9 +85,25 @@ struct Layout {
   }
 };
 
+/// Parcels from `least` bytes on are read in place, but not where they lie far apart: they are
+/// exposed as one region, which would be mostly of others' memory, or of none.
+bool lie_together(std::span<const Parcel> sent, std::size_t least) noexcept {
+  std::uintptr_t begin = ~std::uintptr_t{0}, end = 0;
+  std::size_t bytes = 0;
+  for (const Parcel& parcel : sent) {
+    if (parcel.bytes < least) continue;
+    const auto first = reinterpret_cast<std::uintptr_t>(parcel.data);
+    begin = std::min(begin, first);
+    end = std::max(end, first + parcel.bytes);
+    bytes += parcel.bytes;
+  }
+  return end == 0 || (end - begin) / 2 <= bytes;
+}
+
 /// `room`: bytes of a block for data, 0: all there are.
 Layout lay_out(const Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
   const std::span<const Parcel> sent = c.call.parcels->sent();
+  if (!lie_together(sent, least_in_place)) least_in_place = kNever;
   std::size_t copied = 0, largest = 0;
   for (const Parcel& parcel : sent) {
     largest = std::max(largest, parcel.bytes);
