@@ -141,10 +141,18 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
         printed, said = process.communicate(timeout=limit_s)
         return Result(process.returncode, printed + said)
     except subprocess.TimeoutExpired:
-        started = processes.below(process.pid)  # a launcher's ranks may be in sessions of their own
-        os.killpg(process.pid, signal.SIGKILL)
-        for rank in started:
-            with suppress(ProcessLookupError):
-                os.kill(rank, signal.SIGKILL)
-        printed, said = process.communicate()
-        return Result(None, printed + said)
+        return Result(None, end(process))
+    except BaseException:  # the test's own limit: what the job has said says why
+        print(end(process))
+        raise
+
+
+def end(process: subprocess.Popen) -> str:
+    """Ends it, and all that it has started; what they have printed."""
+    started = processes.below(process.pid)  # a launcher's ranks may be in sessions of their own
+    os.killpg(process.pid, signal.SIGKILL)
+    for rank in started:
+        with suppress(ProcessLookupError):
+            os.kill(rank, signal.SIGKILL)
+    printed, said = process.communicate()
+    return printed + said

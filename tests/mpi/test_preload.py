@@ -173,6 +173,26 @@ def test_mixed_job(program, libraries, mpi):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("plain", [False, True], ids=["served", "mixed"])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_however_late_a_rank_is_all_decide_the_same(program, libraries, mpi, plain, late, tmp_path):
+    """One of three loses 5 s between the MPI's MPI_Init and its look at the others of its node."""
+    description = mpis.MPIS[mpi]
+    slow = tmp_path / "libslow_look.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(slow), str(mpis.PROGRAMS / "slow_look.c"), "-ldl"], check=True)
+    path = program(description, "requests.c")
+    own = [f"{name}={value}" for name, value in description.environment.items()]
+    served = ["env", *own, f"LATE_RANK={late}", "LATE_S=5", "TUTTI_REPORT=1", f"LD_PRELOAD={mpis.preload()}:{slow}", path]
+    third = ["env", *own, path] if plain else served
+    result = mpis.run([*description.launcher, "-n", "2", *served, ":", "-n", "1", *third], description.environment, limit_s=60)
+    assert result.status == 0, result.text
+    assert result.text.count("requests: passed (0 failures)") == 1, result.text
+    assert result.text.count("1 of the 3 ranks of this node run without tutti") == int(plain), result.text
+    assert any(not how.startswith("MPI (") for _, how in result.rows()) is not plain, result.text
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ALL)
 def test_different_settings(program, libraries, mpi):
     description = mpis.MPIS[mpi]

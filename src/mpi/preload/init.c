@@ -56,7 +56,7 @@ static tutti_mpi_attach_function* open_plugin(char* path, size_t size, void** pl
   return function;
 }
 
-/* Tells the plugins of the other ranks that this one has none. */
+/* Tells the plugins of the other ranks that this one has none, or must not use it. */
 static void decline(void) {
   const struct tutti_abi* abi = tutti_library_abi();
   int none[TUTTI_FIRST_EXCHANGE_INTS] = {0}, least[TUTTI_FIRST_EXCHANGE_INTS];
@@ -106,11 +106,14 @@ static void activate(int thread_level) {
     return;
   }
   note_worlds_apart();
-  if (!tutti_all_registered()) return;
-  void* plugin;
-  tutti_mpi_attach_function* attach = open_plugin(path, sizeof path, &plugin);
+  const enum tutti_registered registered = tutti_all_registered();
+  if (registered == TUTTI_NOT_REGISTERED) return;
+  void* plugin = NULL;
+  tutti_mpi_attach_function* attach =
+      registered == TUTTI_REGISTERED ? open_plugin(path, sizeof path, &plugin) : NULL;
   if (attach == NULL) {
     decline();
+    tutti_end_registration();
     return;
   }
   struct tutti_preload preload = {TUTTI_MPI_TABLE_SIGNATURE,
@@ -122,6 +125,7 @@ static void activate(int thread_level) {
                                   tutti_lane_here,
                                   tutti_note_early};
   if (attach(&preload)) tell_at_exit(plugin);
+  tutti_end_registration(); /* all ranks have looked: they were in a collective of attach() */
 }
 
 static int initialise(void* argc, void* argv, int required, int* provided, int threaded,

@@ -1,14 +1,13 @@
 /* Mixed jobs. If one rank of a job ran without tutti, its collectives would meet those of the
  * others in the MPI and give wrong results, so tutti acts only where every rank of the node has the
- * preload. No collective can ask that question. Each rank binds an abstract socket before
- * PMPI_Init and greets those of the others afterwards: PMPI_Init does not return before all ranks
- * have entered it.
+ * preload. No collective can ask that question. Each rank listens at an abstract socket before
+ * PMPI_Init and looks for those of the others afterwards. PMPI_Init does not return before all
+ * ranks have entered it, and each listens until a collective of tutti's has shown that all have
+ * looked, or to the end: so all ranks see the same, however late one of them is.
  *
  * Anybody may bind such a name, so half of it is random: nobody can have taken it before. The
- * others find it in the kernel's list, and believe a greeting only when the kernel says that it
- * comes from a process of this user. */
+ * others find it in the kernel's list, connect, and are told by the kernel whose it is. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,17 +99,16 @@ static int job_key(char* key, size_t size) {
   return snprintf(key, size, "slurm-%.25s.%.25s", name, step) > 0;
 }
 
-enum { kWaitMs = 3000, kScanMs = 10 };
-
-/* What is known of the local ranks. By one thread, between tutti_register and
- * tutti_all_registered. */
-struct member {
-  int greeted, heard;
-  struct sockaddr_un address; /* of one that was heard */
-  socklen_t length;
+enum {
+  kScanMs = 10,
+  kScans = 20, /* of the kernel's list, which may pass over a name while others come and go */
+  kPatienceMs = 10000, /* with somebody to whom there is no connecting: strangers fill its queue */
+  kRoom = 100 /* connections that a queue takes with any kernel's settings (128 before 5.4) */
 };
+
 static char prefix[96]; /* of this job's names; empty when the launcher tells too little */
 static int own_socket = -1;
+static int register_error; /* of tutti_register */
 
 static int random_name(struct sockaddr_un* address, socklen_t* length) {
   unsigned long long random[2];
@@ -123,7 +121,9 @@ static int random_name(struct sockaddr_un* address, socklen_t* length) {
   return 1;
 }
 
-static int register_error; /* of tutti_register */
+static int new_socket(void) {
+  return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
 
 void tutti_register(void) {
   char key[64];
@@ -131,12 +131,15 @@ void tutti_register(void) {
   snprintf(prefix, sizeof prefix, "tutti-%.60s-", key);
   struct sockaddr_un address;
   socklen_t length;
-  const int on = 1;
-  own_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (own_socket >= 0 && setsockopt(own_socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
-      random_name(&address, &length) && bind(own_socket, (struct sockaddr*)&address, length) == 0)
+  own_socket = new_socket();
+  if (own_socket >= 0 && random_name(&address, &length) &&
+      bind(own_socket, (struct sockaddr*)&address, length) == 0 && listen(own_socket, 4096) == 0)
     return;
   register_error = errno; /* said by those that call MPI */
+  tutti_end_registration();
+}
+
+void tutti_end_registration(void) {
   if (own_socket >= 0) close(own_socket);
   own_socket = -1;
 }
@@ -150,42 +153,6 @@ static int rank_in(const char* name) {
   return end != name + length && *end == '-' && rank >= 0 && rank < local_size() ? (int)rank : -1;
 }
 
-/* Returns 0 where its queue is full, which has room again at the next attempt. Who has closed its
- * socket needs no greeting any more: it has heard everybody. */
-static int greet(const struct sockaddr_un* to, socklen_t length) {
-  const int own = local_rank();
-  return sendto(own_socket, &own, sizeof own, MSG_NOSIGNAL, (const struct sockaddr*)to, length) ==
-             sizeof own ||
-         errno == ECONNREFUSED || errno == ENOENT;
-}
-
-static void answer(struct member* member) {
-  if (!member->greeted) member->greeted = greet(&member->address, member->length);
-}
-
-/* Greets all sockets whose names may be those of ranks that have not been heard. */
-static void greet_all(struct member* members) {
-  FILE* list = fopen("/proc/self/net/unix", "re");
-  if (list == NULL) return; /* the others greet this one, and are answered */
-  char line[512];
-  while (fgets(line, sizeof line, list) != NULL) {
-    char* name = strstr(line, " @tutti-");
-    if (name == NULL) continue;
-    name += 2;
-    name[strcspn(name, "\n")] = '\0';
-    const int rank = rank_in(name);
-    if (rank < 0 || members[rank].heard) continue;
-    struct sockaddr_un address;
-    memset(&address, 0, sizeof address);
-    address.sun_family = AF_UNIX;
-    const size_t length = strlen(name);
-    if (length + 1 > sizeof address.sun_path) continue;
-    memcpy(address.sun_path + 1, name, length);
-    greet(&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length));
-  }
-  fclose(list);
-}
-
 /* In a user namespace with few users all others look like one: then it may be this one too. */
 static int is_own_user(uid_t user) {
   if (user == getuid()) return 1;
@@ -197,85 +164,107 @@ static int is_own_user(uid_t user) {
   return known && users != ~0u && user == nobody;
 }
 
-/* Takes one greeting: from now on the name of its rank is known for certain. Returns 0 when there
- * is none. */
-static int hear(struct member* members) {
-  int rank = -1;
-  struct sockaddr_un from;
-  struct iovec data = {&rank, sizeof rank};
-  union {
-    char bytes[CMSG_SPACE(sizeof(struct ucred))];
-    struct cmsghdr alignment;
-  } control;
-  struct msghdr message;
-  memset(&message, 0, sizeof message);
-  message.msg_name = &from;
-  message.msg_namelen = sizeof from;
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = &control;
-  message.msg_controllen = sizeof control;
-  const ssize_t came = recvmsg(own_socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (came < 0) return 0;
-  const struct cmsghdr* header = CMSG_FIRSTHDR(&message);
-  struct ucred sender;
-  if (came != sizeof rank || header == NULL || header->cmsg_type != SCM_CREDENTIALS) return 1;
-  memcpy(&sender, CMSG_DATA(header), sizeof sender);
-  char name[sizeof from.sun_path + 1] = "";
-  const size_t start = offsetof(struct sockaddr_un, sun_path) + 1;
-  if (message.msg_namelen > start)
-    memcpy(name, from.sun_path + 1, (size_t)message.msg_namelen - start);
-  if (!is_own_user(sender.uid) || rank < 0 || rank_in(name) != rank || members[rank].heard)
-    return 1;
-  members[rank].heard = 1;
-  members[rank].address = from;
-  members[rank].length = message.msg_namelen;
-  return 1;
+static int is_of_own_user(int connection) {
+  struct ucred peer; /* of a connection that was asked for: of whom listens */
+  socklen_t length = sizeof peer;
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         is_own_user(peer.uid);
 }
 
-static int count_missing(const struct member* members, int size, int* lowest) {
-  int missing = 0;
-  *lowest = -1;
-  for (int rank = 0; rank < size; rank++) {
-    if (members[rank].heard) {
-      if (*lowest < 0) *lowest = rank;
+enum presence { kUnseen, kUnknown, kPresent };
+
+/* Whether a rank of this user's listens under the name; kUnknown where there is no room for another
+ * connection, or this process has no file descriptor left. */
+static enum presence look_at(const char* name) {
+  struct sockaddr_un address;
+  memset(&address, 0, sizeof address);
+  address.sun_family = AF_UNIX;
+  const size_t length = strlen(name);
+  if (length + 1 > sizeof address.sun_path) return kUnseen;
+  memcpy(address.sun_path + 1, name, length);
+  const int connection = new_socket();
+  if (connection < 0) return kUnknown;
+  const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+  enum presence found = kUnseen;
+  if (connect(connection, (struct sockaddr*)&address, size) == 0) {
+    if (is_of_own_user(connection)) found = kPresent;
+  } else if (errno == EAGAIN || errno == EINTR) {
+    found = kUnknown;
+  }
+  close(connection);
+  return found;
+}
+
+/* Looks at all names that may be those of ranks that have not been found. */
+static void look_at_all(enum presence* ranks) {
+  FILE* list = fopen("/proc/self/net/unix", "re");
+  if (list == NULL) return;
+  char line[512];
+  while (fgets(line, sizeof line, list) != NULL) {
+    char* name = strstr(line, " @tutti-");
+    if (name == NULL) continue;
+    name += 2;
+    name[strcspn(name, "\n")] = '\0';
+    const int rank = rank_in(name);
+    if (rank < 0 || ranks[rank] == kPresent) continue;
+    const enum presence found = look_at(name);
+    if (found > ranks[rank]) ranks[rank] = found;
+  }
+  fclose(list);
+}
+
+/* Makes room for those that have not looked yet. `members` counts connections of this user's: each
+ * rank makes one. */
+static void accept_all(int* members, int* strangers) {
+  for (int i = 0; i < 10000; i++) {
+    const int connection = accept4(own_socket, NULL, NULL, SOCK_CLOEXEC);
+    if (connection < 0) return;
+    if (is_of_own_user(connection)) {
+      ++*members;
     } else {
-      missing++;
+      ++*strangers;
     }
+    close(connection);
   }
-  return missing;
 }
 
-/* Returns 0 when somebody who was heard cannot be told of this rank yet. */
-static int answer_all(struct member* members, int size) {
-  int all = 1;
+static long ms_since(const struct timespec* begin) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec - begin->tv_sec) * 1000 + (now.tv_nsec - begin->tv_nsec) / 1000000;
+}
+
+/* What was found: ranks that are not there, those of them that may be, and the first that is. */
+struct meeting {
+  int missing, unknown, lowest;
+};
+
+static struct meeting count(const enum presence* ranks, int size) {
+  struct meeting met = {0, 0, -1};
   for (int rank = 0; rank < size; rank++) {
-    if (members[rank].heard) answer(&members[rank]);
-    all = all && members[rank].greeted;
+    met.missing += ranks[rank] != kPresent;
+    met.unknown += ranks[rank] == kUnknown;
+    if (ranks[rank] == kPresent && met.lowest < 0) met.lowest = rank;
   }
-  return all;
+  return met;
 }
 
-/* Goes on as long as somebody is missing, or has not been told of this rank. */
-static int meet(struct member* members, int size, int* lowest) {
-  struct timespec begin, now;
+static struct meeting meet(enum presence* ranks, int size) {
+  const struct timespec pause = {0, kScanMs * 1000000};
+  struct timespec begin;
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  long scanned = -kScanMs, passed = 0;
-  int missing = size;
-  while (passed < kWaitMs) {
-    if (passed - scanned >= kScanMs) {
-      greet_all(members);
-      scanned = passed;
-    }
-    for (int i = 0; i < 1000 && hear(members); i++) continue;
-    missing = count_missing(members, size, lowest);
-    if (answer_all(members, size) && missing == 0) return 0;
-    struct pollfd heard = {own_socket, POLLIN, 0};
-    poll(&heard, 1, kScanMs);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    passed = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+  struct meeting met = {size, 0, -1};
+  int members = 0, strangers = 0;
+  for (int scan = 1;; scan++) {
+    if (met.missing != 0) look_at_all(ranks);
+    met = count(ranks, size);
+    accept_all(&members, &strangers);
+    /* Others find room for their connections without this rank, or have made them. */
+    const int leaves_room = strangers == 0 ? size - members <= kRoom : members >= size;
+    const int waits = met.missing == 0 ? !leaves_room : met.unknown != 0 || scan < kScans;
+    if (!waits || ms_since(&begin) > kPatienceMs) return met;
+    nanosleep(&pause, NULL);
   }
-  return missing;
 }
 
 /* Processes of the MPI's world. */
@@ -286,28 +275,34 @@ static int world_size(void) {
   return size;
 }
 
-int tutti_all_registered(void) {
-  if (prefix[0] == '\0') return 1;
+enum tutti_registered tutti_all_registered(void) {
+  if (prefix[0] == '\0') return TUTTI_REGISTERED;
   /* A world of its own inside a job of others: what the launcher says is not about it. */
-  if (world_size() < local_size()) return 1;
+  if (world_size() < local_size()) return TUTTI_REGISTERED;
   if (register_error != 0)
     tutti_say("cannot register with the other ranks of this node: %s", strerror(register_error));
   const int size = local_size();
-  int lowest = -1, missing = size;
-  struct member* members = calloc((size_t)size, sizeof *members);
-  if (members != NULL && own_socket >= 0) missing = meet(members, size, &lowest);
-  free(members);
-  if (own_socket >= 0) close(own_socket);
-  own_socket = -1;
-  if (missing != 0 && lowest == local_rank()) {
+  struct meeting met = {size, 0, -1};
+  enum presence* ranks = calloc((size_t)size, sizeof *ranks);
+  if (ranks != NULL && own_socket >= 0) met = meet(ranks, size);
+  free(ranks);
+  if (met.missing == 0) return TUTTI_REGISTERED;
+  if (met.missing == met.unknown) {
+    tutti_say(
+        "%d of the %d ranks of this node cannot be asked whether they run with tutti (another user "
+        "may keep their sockets busy), so all of them use their own MPI",
+        met.unknown, size);
+    return TUTTI_MAY_BE_REGISTERED;
+  }
+  if (met.lowest == local_rank()) {
     tutti_say(
         "%d of the %d ranks of this node run without tutti (or in a network namespace of their "
         "own, "
         "where they are not seen), so all of them use their own MPI; "
         "start every executable of the job under tutti run",
-        missing, size);
+        met.missing, size);
   }
-  return missing == 0;
+  return TUTTI_NOT_REGISTERED;
 }
 
 int tutti_launched_apart(void) {

@@ -62,10 +62,18 @@ int tutti_caller_is_mpi(void* address);
 
 /* ---- members.c: is the preload in every local rank? */
 
-/* Before PMPI_Init: makes this rank visible to the others of its node. */
+/* Before PMPI_Init: makes this rank visible to the others of its node, until
+ * tutti_end_registration(), or to its end. */
 void tutti_register(void);
-/* After PMPI_Init: 1 when all local ranks are registered, 0 with a message otherwise. */
-int tutti_all_registered(void);
+/* When all ranks of the node have looked. */
+void tutti_end_registration(void);
+enum tutti_registered {
+  TUTTI_NOT_REGISTERED,    /* some local rank is not, which all that are have found */
+  TUTTI_MAY_BE_REGISTERED, /* this one cannot find out, and others may have */
+  TUTTI_REGISTERED         /* all local ranks are */
+};
+/* After PMPI_Init; says what is wrong. */
+enum tutti_registered tutti_all_registered(void);
 /* After PMPI_Init: how many processes the launcher has started, where each of them has become a
  * world of its own (its MPI does not speak the launcher's protocol); 0 otherwise. */
 int tutti_launched_apart(void);

@@ -1,22 +1,21 @@
-"""A process of another user that takes the names by which the ranks of a node register, as far as they can be
-guessed, and lies and shouts to those that it finds: stranger.py SECONDS. Says `ready` when it has begun."""
+"""A process of another user that listens under the names by which the ranks of a node register, as far as they can be
+guessed, and fills the queues of those that it finds: stranger.py SECONDS. Says `ready` when it has begun."""
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 import sys
 import time
 
 NOBODY = 65534
 
 
-def bound(name: bytes) -> socket.socket | None:
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    one.setblocking(False)
+def listening(name: bytes) -> socket.socket | None:
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         one.bind(name)
+        one.listen(4096)
         return one
     except OSError:
         return None
@@ -27,28 +26,34 @@ def names() -> set[bytes]:
         return {b"\0" + line.split(b" @", 1)[1].rstrip(b"\n") for line in table if b" @tutti-" in line}
 
 
+def shout(name: bytes) -> None:
+    """What is connected stays in the queue of who listens, also when this end is closed."""
+    for _ in range(5000):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+            one.setblocking(False)
+            try:
+                one.connect(name)
+            except OSError:
+                return
+
+
 def main() -> None:
     os.setgid(NOBODY)
     os.setuid(NOBODY)
     # The launcher's process numbers that come next, as the names had them once.
     base = int(open("/proc/loadavg").read().split()[-1])
-    kept = [bound(b"\0tutti-0-%d-%d" % (base + step, rank)) for step in range(1, 200) for rank in range(2)]
+    kept = [listening(b"\0tutti-0-%d-%d" % (base + step, rank)) for step in range(1, 200) for rank in range(2)]
     print("ready", flush=True)
     liars: dict[bytes, list[socket.socket | None]] = {}
     until = time.monotonic() + float(sys.argv[1])
     while time.monotonic() < until:
         for name in names():
-            job = name.rsplit(b"-", 2)[0]
             if name.endswith(b"-lie"):
                 continue
+            job = name.rsplit(b"-", 2)[0]
             if job not in liars:
-                liars[job] = [bound(job + b"-%d-lie" % rank) for rank in range(2)]
-            for rank, liar in enumerate(liars[job]):
-                for _ in range(20):
-                    try:
-                        liar and liar.sendto(struct.pack("=i", rank), name)
-                    except OSError:
-                        break
+                liars[job] = [listening(job + b"-%d-lie" % rank) for rank in range(2)]
+            shout(name)
         time.sleep(0.0005)
     del kept
 
