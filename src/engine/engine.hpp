@@ -143,6 +143,7 @@ class Engine {
     }
     spins_ = 0;
     tells_ = Tells::never;
+    count_awake();  // most operations of a program that is awake end without a wait
     return task.result();
   }
 
@@ -180,7 +181,7 @@ class Engine {
         round = 0;
       }
     }
-    if (waits_awake_ != 0 && --waits_awake_ == 0) fabric_.stays_awake();
+    count_awake();
   }
 
   /// Resumes a task whose word is reached. True when there was one. Under the guard.
@@ -266,6 +267,10 @@ class Engine {
   /// Sleeps once; true when it has slept for all of `ns`.
   bool sleep_as(Follower& follower, std::uint64_t ns, Guard& guard) noexcept;
 
+  void count_awake() noexcept {
+    if (waits_awake_ != 0 && --waits_awake_ == 0) fabric_.stays_awake();
+  }
+
   void link(Waiter& waiter) noexcept;
   void unlink(Waiter& waiter) noexcept;
   void tell_host() noexcept {
@@ -341,7 +346,7 @@ class Engine {
   Waiter waiters_;                   // head of the circular list of suspended tasks
   Word clock_{0};                    // local; written only while timed_ != 0
   std::uint32_t timed_ = 0;          // waiters on the clock
-  std::uint32_t waits_awake_ = 0;    // that are yet to come before it counts as awake; 0: it does
+  std::uint32_t waits_awake_ = 0;    // operations until it counts as awake; 0: it does
   std::uint64_t wait_began_ns_ = 0;  // start of the present run of fruitless rounds
   std::uint64_t rounds_ = 0;         // calls of relax()
   std::uint64_t gave_way_ns_ = 0;    // when give_way() last ended

@@ -52,7 +52,7 @@ struct alignas(2 * kCacheLine) Board {
   // Members that wait for `done`, and may sleep: added by each before it arms, so that the owner,
   // who has increased `done`, sees it whenever it sees a sleeper.
   std::atomic<std::uint32_t> watchers;
-  std::uint32_t watches;  // of the owner itself for others' `done`; its own engine's
+  std::uint32_t watches = 0;  // of the owner itself for others' `done`; its own engine's
   // What the owner waits to see in the one `done` that it watches; 0: it watches several. Written
   // before it is counted there.
   Word wanted;

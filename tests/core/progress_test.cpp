@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <barrier>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -200,8 +201,42 @@ TEST(Publishers, AreNotWokenForEachCell) {
       if (r.team.rank() == 0) nanosleep(&slow, nullptr);
       ASSERT_TRUE(r.job.run(r.team, call).ok());
     }
-    if (r.team.rank() != 0) EXPECT_LT(times_asleep() - before, kOperations / 4);
+    if (r.team.rank() != 0) {
+      EXPECT_LT(times_asleep() - before, kOperations / 4);
+    }
   })));
+}
+
+Task end_at_once(Engine&) noexcept { co_return Status::success(); }
+
+/// Who sleeps often remains counted among the sleepers, which costs all who publish something, but
+/// not for ever where its operations end without a wait.
+TEST(Sleepers, AreForgottenWhenTheyAreAwake) {
+  Settings settings;
+  settings.wait = WaitMode::sleep;
+  std::barrier slept(2), looked(2);
+  test::run_threads(2, settings, [&](test::Rank& r) {
+    Call call;
+    call.coll = Coll::barrier;
+    for (int i = 0; i < 100; ++i) {
+      const timespec slow{0, 300'000};
+      if (r.rank == 0) nanosleep(&slow, nullptr);
+      ASSERT_TRUE(r.job.run(r.team, call).ok());
+    }
+    slept.arrive_and_wait();
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    if (r.rank == 0) {
+      EXPECT_TRUE(engine.fabric().sleepers());
+    }
+    looked.arrive_and_wait();
+    for (int i = 0; i < 2'000; ++i) {
+      Engine::Guard guard(engine);
+      ASSERT_TRUE(engine.run([&engine] { return end_at_once(engine); }, guard).ok());
+    }
+    slept.arrive_and_wait();
+    EXPECT_FALSE(engine.fabric().sleepers());
+    looked.arrive_and_wait();
+  });
 }
 
 }  // namespace
