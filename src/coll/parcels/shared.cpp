@@ -11,6 +11,7 @@
 // sent before the one of the same distance is received; so each step waits only for earlier ones.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <new>
 
 #include "coll/algorithms.hpp"
@@ -85,25 +86,34 @@ struct Layout {
   }
 };
 
-/// Parcels from `least` bytes on are read in place, but not where they lie far apart: they are
-/// exposed as one region, which would be mostly of others' memory, or of none.
-bool lie_together(std::span<const Parcel> sent, std::size_t least) noexcept {
-  std::uintptr_t begin = ~std::uintptr_t{0}, end = 0;
-  std::size_t bytes = 0;
+/// Parcels that are read in place are exposed as one region: from the lowest to the highest byte.
+struct Exposed {
+  std::byte *begin = nullptr, *end = nullptr;
+  std::size_t used = 0;  // bytes of it that are parcels
+
+  std::size_t bytes() const noexcept {  // parcels of different objects: only as numbers
+    return reinterpret_cast<std::uintptr_t>(end) - reinterpret_cast<std::uintptr_t>(begin);
+  }
+  /// Where they lie far apart it would be mostly of others' memory, or of none.
+  bool is_dense() const noexcept { return bytes() / 2 <= used; }
+};
+
+/// Of the parcels from `least` bytes on.
+Exposed region_of(std::span<const Parcel> sent, std::size_t least) noexcept {
+  Exposed region;
   for (const Parcel& parcel : sent) {
     if (parcel.bytes < least) continue;
-    const auto first = reinterpret_cast<std::uintptr_t>(parcel.data);
-    begin = std::min(begin, first);
-    end = std::max(end, first + parcel.bytes);
-    bytes += parcel.bytes;
+    if (region.used == 0 || std::less<>{}(parcel.data, region.begin)) region.begin = parcel.data;
+    region.end = std::max(region.end, parcel.data + parcel.bytes, std::less<>{});
+    region.used += parcel.bytes;
   }
-  return end == 0 || (end - begin) / 2 <= bytes;
+  return region;
 }
 
 /// `room`: bytes of a block for data, 0: all there are.
 Layout lay_out(const Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
   const std::span<const Parcel> sent = c.call.parcels->sent();
-  if (!lie_together(sent, least_in_place)) least_in_place = kNever;
+  if (!region_of(sent, least_in_place).is_dense()) least_in_place = kNever;
   std::size_t copied = 0, largest = 0;
   for (const Parcel& parcel : sent) {
     largest = std::max(largest, parcel.bytes);
@@ -183,31 +193,17 @@ void write_in_cell(Collective& c, const Layout& l) noexcept {
   c.cells().publish_composed(kCell);
 }
 
-/// From the lowest to the highest byte that is read in place.
-Status expose_parcels(const Collective& c, const Layout& l, Window* window,
-                      const std::byte** lowest) noexcept {
-  std::byte *begin = nullptr, *end = nullptr;
-  for (const Parcel& parcel : c.call.parcels->sent()) {
-    if (parcel.bytes < l.least_in_place) continue;
-    if (begin == nullptr || parcel.data < begin) begin = parcel.data;
-    end = std::max(end, parcel.data + parcel.bytes);
-  }
-  *lowest = begin;
-  return begin == nullptr ? Status::success()
-                          : window->open(begin, static_cast<std::size_t>(end - begin));
-}
-
 Status write_in_block(Collective& c, std::byte* memory, Window* window, Outgoing* out) noexcept {
   const Layout& l = out->layout;
   const std::size_t count = c.call.parcels->sent().size();
-  const std::byte* lowest = nullptr;
-  TUTTI_TRY(expose_parcels(c, l, window, &lowest));
+  const Exposed region = region_of(c.call.parcels->sent(), l.least_in_place);
+  if (region.used != 0) TUTTI_TRY(window->open(region.begin, region.bytes()));
   Block* const block = new (memory) Block{};
   block->key = window->key();
   block->ring = l.ring;
   block->chunk = l.chunk;
   for (std::size_t i = 0; i < count; ++i) new (block->read() + i) Word{0};
-  write_table(c, l, lowest, memory, block->entries(count));
+  write_table(c, l, region.begin, memory, block->entries(count));
   c.team.fabric().wrote(memory, l.data);
   out->block = block;
   out->entries = block->entries(count);
