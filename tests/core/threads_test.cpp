@@ -308,6 +308,38 @@ TEST(Waiting, TheDeadlineIsToldToEveryThread) {
       true);
 }
 
+/// Time that one thread waits while another polls passes once.
+TEST(Waiting, ADeadlineCountsEachMomentOnce) {
+  Settings settings;
+  settings.wait = WaitMode::yield;
+  settings.deadline_s = 0.5;
+  std::atomic<bool> told{false};
+  test::run_threads(
+      2, settings,
+      [&](Rank& r) {
+        if (r.rank == 0) {
+          const auto begin = std::chrono::steady_clock::now();
+          on_threads(r, 2, [&](int t, Team& team) {
+            if (t == 0) return wait_in_vain(r, t, team, Code::timeout);
+            Operation* operation = nullptr;
+            Status status;
+            ASSERT_TRUE(r.job.start(team, Call{}, &operation).ok());
+            while (!r.job.test(*operation, &status)) continue;
+            r.job.release(operation);
+            EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+          });
+          // A first look counts 0.1 s.
+          EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(390));
+          told.store(true);
+        } else {
+          const std::vector<Team*> teams = make_teams(r, 2);
+          while (!told.load()) usleep(1000);
+          for (Team* team : teams) r.job.release_team(team);
+        }
+      },
+      true);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // which does not see processes
 TEST(Waiting, ADeathIsToldToEveryThread) {
   Settings settings;
