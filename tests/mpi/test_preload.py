@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import mpis
@@ -172,24 +173,42 @@ def test_mixed_job(program, libraries, mpi):
     assert result.text.count("run without tutti") == 1, result.text
 
 
+def look_slowly(program, tmp_path, mpi: str, settings: list[str], plain: bool) -> mpis.Result:
+    """Two ranks of which one looks late, or not at all, and a third, which may be without tutti."""
+    description = mpis.MPIS[mpi]
+    slow = tmp_path / "libslow_look.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(slow), str(mpis.PROGRAMS / "slow_look.c"), "-ldl"], check=True)
+    path = program(description, "requests.c")
+    own = [f"{name}={value}" for name, value in description.environment.items()]
+    served = ["env", *own, *settings, "TUTTI_REPORT=1", f"LD_PRELOAD={mpis.preload()}:{slow}", path]
+    third = ["env", *own, path] if plain else served
+    result = mpis.run([*description.launcher, "-n", "2", *served, ":", "-n", "1", *third], description.environment, limit_s=60)
+    assert result.status == 0, result.text
+    assert result.text.count("requests: passed (0 failures)") == 1, result.text
+    return result
+
+
 @pytest.mark.mpi
 @pytest.mark.parametrize("late", [0, 1])
 @pytest.mark.parametrize("plain", [False, True], ids=["served", "mixed"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
 def test_however_late_a_rank_is_all_decide_the_same(program, libraries, mpi, plain, late, tmp_path):
     """One of three loses 5 s between the MPI's MPI_Init and its look at the others of its node."""
-    description = mpis.MPIS[mpi]
-    slow = tmp_path / "libslow_look.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(slow), str(mpis.PROGRAMS / "slow_look.c"), "-ldl"], check=True)
-    path = program(description, "requests.c")
-    own = [f"{name}={value}" for name, value in description.environment.items()]
-    served = ["env", *own, f"LATE_RANK={late}", "LATE_S=5", "TUTTI_REPORT=1", f"LD_PRELOAD={mpis.preload()}:{slow}", path]
-    third = ["env", *own, path] if plain else served
-    result = mpis.run([*description.launcher, "-n", "2", *served, ":", "-n", "1", *third], description.environment, limit_s=60)
-    assert result.status == 0, result.text
-    assert result.text.count("requests: passed (0 failures)") == 1, result.text
+    begin = time.monotonic()
+    result = look_slowly(program, tmp_path, mpi, [f"LATE_RANK={late}", "LATE_S=5"], plain)
+    assert time.monotonic() - begin >= 5
     assert result.text.count("1 of the 3 ranks of this node run without tutti") == int(plain), result.text
     assert any(not how.startswith("MPI (") for _, how in result.rows()) is not plain, result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_a_rank_that_cannot_look_lets_nobody_wait(program, libraries, mpi, tmp_path):
+    """It does not take its own blindness for the absence of the others, who have seen it."""
+    result = look_slowly(program, tmp_path, mpi, ["LATE_RANK=1", "BLIND=1"], False)
+    assert result.text.count("cannot look whether 3 of the 3 ranks of this node run with tutti") == 1, result.text
+    assert "run without tutti" not in result.text
+    assert all(how.startswith("MPI (") for _, how in result.rows()), result.text
 
 
 @pytest.mark.mpi

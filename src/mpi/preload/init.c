@@ -125,7 +125,8 @@ static void activate(int thread_level) {
                                   tutti_lane_here,
                                   tutti_note_early};
   if (attach(&preload)) tell_at_exit(plugin);
-  tutti_end_registration(); /* all ranks have looked: they were in a collective of attach() */
+  /* All ranks have looked: attach() does not return before they have been in its first exchange. */
+  tutti_end_registration();
 }
 
 static int initialise(void* argc, void* argv, int required, int* provided, int threaded,
@@ -152,6 +153,7 @@ static int initialise(void* argc, void* argv, int required, int* provided, int t
     ((int (*)(int*))tutti_library_symbol("PMPI_Query_thread"))(&level);
     activate(level);
   }
+  if (code != 0 && outermost) tutti_end_registration();
   return code;
 }
 

@@ -3,11 +3,13 @@
  * preload. No collective can ask that question. Each rank listens at an abstract socket before
  * PMPI_Init and looks for those of the others afterwards. PMPI_Init does not return before all
  * ranks have entered it, and each listens until a collective of tutti's has shown that all have
- * looked, or to the end: so all ranks see the same, however late one of them is.
+ * looked, or to the end: so who can look sees the same as all others, however late it is. Who
+ * cannot (no descriptor, no memory, a full queue) must not take that for an absence.
  *
- * Anybody may bind such a name, so half of it is random: nobody can have taken it before. The
- * others find it in the kernel's list, connect, and are told by the kernel whose it is. */
+ * Anybody may bind such a name, so it ends with a random number: nobody can have taken it before.
+ * The others find it in the kernel's list, connect, and are told by the kernel whose it is. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +91,10 @@ static long pmi_server(void) {
  * launcher's name of the job, or the process that serves its ranks. */
 static int job_key(char* key, size_t size) {
   const char* name = getenv("PMIX_NAMESPACE");
-  if (name != NULL) return snprintf(key, size, "%.60s", name) > 0;
+  if (name != NULL) { /* its end tells jobs apart: the host's name comes first */
+    const size_t length = strlen(name);
+    return snprintf(key, size, "%s", name + (length > 60 ? length - 60 : 0)) > 0;
+  }
   long server = pmi_server();
   if (server > 0) return snprintf(key, size, "%ld", server) > 0;
   if ((name = getenv("PALS_APID")) != NULL) return snprintf(key, size, "pals-%.50s", name) > 0;
@@ -102,21 +107,24 @@ static int job_key(char* key, size_t size) {
 enum {
   kScanMs = 10,
   kScans = 20, /* of the kernel's list, which may pass over a name while others come and go */
-  kPatienceMs = 10000, /* with somebody to whom there is no connecting: strangers fill its queue */
-  kRoom = 100 /* connections that a queue takes with any kernel's settings (128 before 5.4) */
+  kPatienceMs = 10000, /* where it cannot look, or cannot connect, or nobody looks at it */
+  kDigits = 16         /* of the random number */
 };
 
 static char prefix[96]; /* of this job's names; empty when the launcher tells too little */
 static int own_socket = -1;
 static int register_error; /* of tutti_register */
 
+enum presence { kUnseen, kUnknown, kPresent };
+static enum presence* ranks; /* of the node, while it listens */
+
 static int random_name(struct sockaddr_un* address, socklen_t* length) {
-  unsigned long long random[2];
-  if (getrandom(random, sizeof random, 0) != sizeof random) return 0;
+  unsigned long long random;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) return 0;
   memset(address, 0, sizeof *address);
   address->sun_family = AF_UNIX;
-  int written = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "%s%d-%016llx",
-                         prefix, local_rank(), random[0] ^ random[1]);
+  int written = snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "%s%d-%0*llx", prefix,
+                         local_rank(), kDigits, random);
   *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)written);
   return 1;
 }
@@ -131,7 +139,8 @@ void tutti_register(void) {
   snprintf(prefix, sizeof prefix, "tutti-%.60s-", key);
   struct sockaddr_un address;
   socklen_t length;
-  own_socket = new_socket();
+  ranks = calloc((size_t)local_size(), sizeof *ranks); /* who has none must not be seen either */
+  own_socket = ranks != NULL ? new_socket() : -1;
   if (own_socket >= 0 && random_name(&address, &length) &&
       bind(own_socket, (struct sockaddr*)&address, length) == 0 && listen(own_socket, 4096) == 0)
     return;
@@ -142,6 +151,8 @@ void tutti_register(void) {
 void tutti_end_registration(void) {
   if (own_socket >= 0) close(own_socket);
   own_socket = -1;
+  free(ranks);
+  ranks = NULL;
 }
 
 /* The rank in a name of this job, as the kernel shows it behind a '@', or -1. */
@@ -150,12 +161,14 @@ static int rank_in(const char* name) {
   if (strncmp(name, prefix, length) != 0) return -1;
   char* end = NULL;
   const long rank = strtol(name + length, &end, 10);
-  return end != name + length && *end == '-' && rank >= 0 && rank < local_size() ? (int)rank : -1;
+  const int ours = end != name + length && *end == '-' && strlen(end + 1) == kDigits &&
+                   strspn(end + 1, "0123456789abcdef") == kDigits;
+  return ours && rank >= 0 && rank < local_size() ? (int)rank : -1;
 }
 
 /* In a user namespace with few users all others look like one: then it may be this one too. */
 static int is_own_user(uid_t user) {
-  if (user == getuid()) return 1;
+  if (user == geteuid()) return 1; /* the effective one is what the kernel tells of a socket */
   unsigned first = 0, outside = 0, users = ~0u, nobody = 65534;
   FILE* file = fopen("/proc/self/uid_map", "re");
   if (file == NULL) return 0;
@@ -164,17 +177,15 @@ static int is_own_user(uid_t user) {
   return known && users != ~0u && user == nobody;
 }
 
-static int is_of_own_user(int connection) {
-  struct ucred peer; /* of a connection that was asked for: of whom listens */
+/* Of a connection that was asked for: of whom listens. */
+static enum presence owner(int connection) {
+  struct ucred peer;
   socklen_t length = sizeof peer;
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         is_own_user(peer.uid);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return kUnknown;
+  return is_own_user(peer.uid) ? kPresent : kUnseen;
 }
 
-enum presence { kUnseen, kUnknown, kPresent };
-
-/* Whether a rank of this user's listens under the name; kUnknown where there is no room for another
- * connection, or this process has no file descriptor left. */
+/* Whether a rank of this user's listens under the name. */
 static enum presence look_at(const char* name) {
   struct sockaddr_un address;
   memset(&address, 0, sizeof address);
@@ -185,45 +196,56 @@ static enum presence look_at(const char* name) {
   const int connection = new_socket();
   if (connection < 0) return kUnknown;
   const socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-  enum presence found = kUnseen;
+  enum presence found = kUnknown; /* no room in its queue, no memory, no permission */
   if (connect(connection, (struct sockaddr*)&address, size) == 0) {
-    if (is_of_own_user(connection)) found = kPresent;
-  } else if (errno == EAGAIN || errno == EINTR) {
-    found = kUnknown;
+    found = owner(connection);
+  } else if (errno == ECONNREFUSED) {
+    found = kUnseen;
   }
   close(connection);
   return found;
 }
 
-/* Looks at all names that may be those of ranks that have not been found. */
-static void look_at_all(enum presence* ranks) {
+/* The name of a socket of tutti's that listens, in a line of the kernel's list; else NULL. Those
+ * that wait in its queue have its name, too. */
+static char* listener_in(char* line) {
+  enum { kListens = 1 << 16 };
+  unsigned flags = 0;
+  char* name = strstr(line, " @tutti-");
+  if (name == NULL || sscanf(line, "%*s %*s %*s %x", &flags) != 1 || (flags & kListens) == 0)
+    return NULL;
+  name += 2;
+  name[strcspn(name, "\n")] = '\0';
+  return name;
+}
+
+/* Looks at all names that may be those of ranks that have not been found. Returns 0 when the list
+ * could not be read, which says nothing of anybody. */
+static int look_at_all(int size) {
+  for (int rank = 0; rank < size; rank++) {
+    if (ranks[rank] == kUnknown) ranks[rank] = kUnseen;
+  }
   FILE* list = fopen("/proc/self/net/unix", "re");
-  if (list == NULL) return;
+  if (list == NULL) return errno == ENOENT; /* no /proc, for nobody on the node: nobody is seen */
   char line[512];
   while (fgets(line, sizeof line, list) != NULL) {
-    char* name = strstr(line, " @tutti-");
-    if (name == NULL) continue;
-    name += 2;
-    name[strcspn(name, "\n")] = '\0';
-    const int rank = rank_in(name);
+    const char* name = listener_in(line);
+    const int rank = name != NULL ? rank_in(name) : -1;
     if (rank < 0 || ranks[rank] == kPresent) continue;
     const enum presence found = look_at(name);
     if (found > ranks[rank]) ranks[rank] = found;
   }
+  const int whole = !ferror(list);
   fclose(list);
+  return whole;
 }
 
-/* Makes room for those that have not looked yet. `members` counts connections of this user's: each
- * rank makes one. */
-static void accept_all(int* members, int* strangers) {
+/* `members` counts connections of this user's: each rank makes one that succeeds. */
+static void accept_all(int* members) {
   for (int i = 0; i < 10000; i++) {
     const int connection = accept4(own_socket, NULL, NULL, SOCK_CLOEXEC);
     if (connection < 0) return;
-    if (is_of_own_user(connection)) {
-      ++*members;
-    } else {
-      ++*strangers;
-    }
+    *members += owner(connection) == kPresent;
     close(connection);
   }
 }
@@ -239,31 +261,34 @@ struct meeting {
   int missing, unknown, lowest;
 };
 
-static struct meeting count(const enum presence* ranks, int size) {
+static struct meeting count(int size, int looked) {
   struct meeting met = {0, 0, -1};
   for (int rank = 0; rank < size; rank++) {
     met.missing += ranks[rank] != kPresent;
-    met.unknown += ranks[rank] == kUnknown;
+    met.unknown += ranks[rank] == kUnknown || (ranks[rank] == kUnseen && !looked);
     if (ranks[rank] == kPresent && met.lowest < 0) met.lowest = rank;
   }
   return met;
 }
 
-static struct meeting meet(enum presence* ranks, int size) {
-  const struct timespec pause = {0, kScanMs * 1000000};
+/* Goes on as long as somebody is missing, or has not looked at this rank: strangers could fill its
+ * queue as soon as it takes nothing out. */
+static struct meeting meet(int size) {
   struct timespec begin;
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  struct meeting met = {size, 0, -1};
-  int members = 0, strangers = 0;
-  for (int scan = 1;; scan++) {
-    if (met.missing != 0) look_at_all(ranks);
-    met = count(ranks, size);
-    accept_all(&members, &strangers);
-    /* Others find room for their connections without this rank, or have made them. */
-    const int leaves_room = strangers == 0 ? size - members <= kRoom : members >= size;
-    const int waits = met.missing == 0 ? !leaves_room : met.unknown != 0 || scan < kScans;
-    if (!waits || ms_since(&begin) > kPatienceMs) return met;
-    nanosleep(&pause, NULL);
+  struct meeting met = {size, size, -1};
+  int members = 0, tries = 0, scans = 0; /* of the list; as a whole */
+  for (;;) {
+    if (met.missing != 0 && ms_since(&begin) >= tries * kScanMs) {
+      tries++;
+      scans += look_at_all(size);
+      met = count(size, scans >= kScans);
+    }
+    accept_all(&members);
+    if (met.missing == 0 ? members >= size : met.missing > met.unknown) return met;
+    if ((met.missing == 0 || tries >= kScans) && ms_since(&begin) > kPatienceMs) return met;
+    struct pollfd asked = {own_socket, POLLIN, 0};
+    poll(&asked, 1, kScanMs);
   }
 }
 
@@ -283,14 +308,12 @@ enum tutti_registered tutti_all_registered(void) {
     tutti_say("cannot register with the other ranks of this node: %s", strerror(register_error));
   const int size = local_size();
   struct meeting met = {size, 0, -1};
-  enum presence* ranks = calloc((size_t)size, sizeof *ranks);
-  if (ranks != NULL && own_socket >= 0) met = meet(ranks, size);
-  free(ranks);
+  if (own_socket >= 0) met = meet(size);
   if (met.missing == 0) return TUTTI_REGISTERED;
   if (met.missing == met.unknown) {
     tutti_say(
-        "%d of the %d ranks of this node cannot be asked whether they run with tutti (another user "
-        "may keep their sockets busy), so all of them use their own MPI",
+        "cannot look whether %d of the %d ranks of this node run with tutti (no file descriptor or "
+        "no memory is left, or another user keeps their sockets busy), so all use their own MPI",
         met.unknown, size);
     return TUTTI_MAY_BE_REGISTERED;
   }

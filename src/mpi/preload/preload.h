@@ -68,7 +68,7 @@ void tutti_register(void);
 /* When all ranks of the node have looked. */
 void tutti_end_registration(void);
 enum tutti_registered {
-  TUTTI_NOT_REGISTERED,    /* some local rank is not, which all that are have found */
+  TUTTI_NOT_REGISTERED,    /* some local rank is not; all that are find the same */
   TUTTI_MAY_BE_REGISTERED, /* this one cannot find out, and others may have */
   TUTTI_REGISTERED         /* all local ranks are */
 };

@@ -4,7 +4,9 @@ guessed, and fills the queues of those that it finds: stranger.py SECONDS. Says 
 from __future__ import annotations
 
 import os
+import random
 import socket
+import struct
 import sys
 import time
 
@@ -35,6 +37,9 @@ def shout(name: bytes) -> None:
                 one.connect(name)
             except OSError:
                 return
+            owner = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+            if owner == NOBODY:  # another like this one, beside another job
+                return
 
 
 def main() -> None:
@@ -45,14 +50,17 @@ def main() -> None:
     kept = [listening(b"\0tutti-0-%d-%d" % (base + step, rank)) for step in range(1, 200) for rank in range(2)]
     print("ready", flush=True)
     liars: dict[bytes, list[socket.socket | None]] = {}
+    lies: set[bytes] = set()
     until = time.monotonic() + float(sys.argv[1])
     while time.monotonic() < until:
         for name in names():
-            if name.endswith(b"-lie"):
+            if name in lies:
                 continue
             job = name.rsplit(b"-", 2)[0]
             if job not in liars:
-                liars[job] = [listening(job + b"-%d-lie" % rank) for rank in range(2)]
+                false = [job + b"-%d-%016x" % (rank, random.getrandbits(64)) for rank in range(2)]
+                lies.update(false)
+                liars[job] = [listening(name) for name in false]
             shout(name)
         time.sleep(0.0005)
     del kept
