@@ -285,7 +285,9 @@ void wait_in_vain(Rank& r, int thread, Team& team, Code expected) {
   EXPECT_EQ(status.code, expected) << "thread " << thread << ": " << name(status.code);
 }
 
-TEST(Waiting, TheDeadlineIsToldToEveryThread) {
+/// Threads of rank 0 run `body`, which waits until a deadline of 0.5 s has passed, and no less.
+template <class Body>
+void wait_for_a_deadline(int threads, const Body& body) {
   Settings settings;
   settings.wait = WaitMode::yield;
   settings.deadline_s = 0.5;
@@ -295,12 +297,13 @@ TEST(Waiting, TheDeadlineIsToldToEveryThread) {
       [&](Rank& r) {
         if (r.rank == 0) {
           const auto begin = std::chrono::steady_clock::now();
-          on_threads(r, 9, [&](int t, Team& team) { wait_in_vain(r, t, team, Code::timeout); });
-          // The time that passes for nine threads at once passes once; a first look counts 0.1 s.
+          on_threads(r, threads, [&](int t, Team& team) { body(r, t, team); });
+          // The time that passes for several threads at once passes once; a first look counts
+          // 0.1 s.
           EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(390));
           told.store(true);
         } else {
-          const std::vector<Team*> teams = make_teams(r, 9);
+          const std::vector<Team*> teams = make_teams(r, threads);
           while (!told.load()) usleep(1000);
           for (Team* team : teams) r.job.release_team(team);
         }
@@ -308,36 +311,22 @@ TEST(Waiting, TheDeadlineIsToldToEveryThread) {
       true);
 }
 
-/// Time that one thread waits while another polls passes once.
+TEST(Waiting, TheDeadlineIsToldToEveryThread) {
+  wait_for_a_deadline(9,
+                      [](Rank& r, int t, Team& team) { wait_in_vain(r, t, team, Code::timeout); });
+}
+
+/// Also where one thread waits while another polls.
 TEST(Waiting, ADeadlineCountsEachMomentOnce) {
-  Settings settings;
-  settings.wait = WaitMode::yield;
-  settings.deadline_s = 0.5;
-  std::atomic<bool> told{false};
-  test::run_threads(
-      2, settings,
-      [&](Rank& r) {
-        if (r.rank == 0) {
-          const auto begin = std::chrono::steady_clock::now();
-          on_threads(r, 2, [&](int t, Team& team) {
-            if (t == 0) return wait_in_vain(r, t, team, Code::timeout);
-            Operation* operation = nullptr;
-            Status status;
-            ASSERT_TRUE(r.job.start(team, Call{}, &operation).ok());
-            while (!r.job.test(*operation, &status)) continue;
-            r.job.release(operation);
-            EXPECT_EQ(status.code, Code::timeout) << name(status.code);
-          });
-          // A first look counts 0.1 s.
-          EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(390));
-          told.store(true);
-        } else {
-          const std::vector<Team*> teams = make_teams(r, 2);
-          while (!told.load()) usleep(1000);
-          for (Team* team : teams) r.job.release_team(team);
-        }
-      },
-      true);
+  wait_for_a_deadline(2, [](Rank& r, int t, Team& team) {
+    if (t == 0) return wait_in_vain(r, t, team, Code::timeout);
+    Operation* operation = nullptr;
+    Status status;
+    ASSERT_TRUE(r.job.start(team, Call{}, &operation).ok());
+    while (!r.job.test(*operation, &status)) continue;
+    r.job.release(operation);
+    EXPECT_EQ(status.code, Code::timeout) << name(status.code);
+  });
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which does not see processes
