@@ -27,13 +27,6 @@ thread_local Freeing* freeing = nullptr;
 // The state of the copy that this thread is making.
 thread_local Comm* copied = nullptr;
 
-// Strangers that stand for revoked communicators.
-struct Revoked {
-  std::mutex mutex;
-  std::vector<Comm*> strangers;  // guarded by mutex
-};
-Revoked revoked;
-
 Comm* new_comm(const std::uint64_t birth[2]) noexcept {
   auto* comm = new (std::nothrow) Comm;
   if (comm == nullptr) return nullptr;
@@ -55,6 +48,7 @@ int on_copy(MPI_Comm, int, void*, void*, void* out, int* flag) {
 
 void let_go(MPI_Comm handle, Comm* comm) noexcept {
   comms.erase(key(handle), comm);
+  if (comm->stranger != nullptr) comms.erase(key(handle), comm->stranger.get());
   comm->handle = world_handle;  // who raises errors of what is still under way
   release(comm);
 }
@@ -186,14 +180,15 @@ void release(Comm* comm) noexcept {
 // Another thread may be in a call on it, so its state lives on; calls from now on find a stranger.
 void forget(MPI_Comm handle) noexcept {
   if (handle == MPI_COMM_NULL) return;
-  const Comm* comm = state_of(handle);
-  if (comm == nullptr || comm->foreign) return;
-  auto* stranger = new (std::nothrow) Comm;
+  static std::mutex mutex;  // two threads may revoke it
+  const std::lock_guard lock(mutex);
+  Comm* comm = state_of(handle);
+  if (comm == nullptr || comm->foreign || comm->stranger != nullptr) return;
+  comm->stranger.reset(new (std::nothrow) Comm);
+  Comm* stranger = comm->stranger.get();
   if (stranger == nullptr) return;
   stranger->handle = handle;
   stranger->foreign = true;
-  const std::lock_guard lock(revoked.mutex);
-  revoked.strangers.push_back(stranger);
   comms.insert(key(handle), stranger);
   if (handle == world_handle) world.store(stranger, std::memory_order_relaxed);
 }
@@ -212,8 +207,6 @@ void destroy_comms() noexcept {
     native.Comm_delete_attr(handle, keyval);
     comms.erase(key(handle));
   }
-  for (Comm* stranger : revoked.strangers) release(stranger);
-  revoked.strangers.clear();
   world.store(nullptr, std::memory_order_relaxed);
   native.Comm_free_keyval(&keyval);
 }

@@ -56,6 +56,8 @@ struct Comm {
   // Operations in flight or persistent, plus one while the communicator exists. Changed by any
   // thread.
   std::atomic<int> references{1};
+  // What find_comm() finds in its place once the program has revoked it (forget).
+  std::unique_ptr<Comm> stranger;
 };
 
 extern HandleMap<Comm> comms;

@@ -34,6 +34,14 @@ static void revoke_one(MPI_Comm parent, int rank, int size) {
   CHECK(sum == size, "the parent after it: %d", sum);
 }
 
+/* Several at a time, so that the MPI does not use the memory of each again for the next. */
+static void revoke_several(void) {
+  MPI_Comm comms[8];
+  for (int i = 0; i < 8; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  for (int i = 0; i < 8; i++) MPIX_Comm_revoke(comms[i]);
+  for (int i = 0; i < 8; i++) MPI_Comm_free(&comms[i]);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank, size, failed, all = 0;
@@ -47,6 +55,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(half, &half_size);
   revoke_one(half, half_rank, half_size);
   MPI_Comm_free(&half);
+  revoke_several();
   /* Last the world itself; what was counted goes by a copy. */
   MPI_Comm copy;
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
