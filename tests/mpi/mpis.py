@@ -24,6 +24,8 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 ENVS = Path(os.environ.get("TUTTI_TEST_ENVS", ROOT / ".envs"))
 LIBRARIES = Path(os.environ.get("TUTTI_TEST_LIBRARIES", ROOT / "build" / "release" / "src" / "mpi"))
 LIMIT_S = 240
+# Memory that is not set yet or no longer anybody's holds neither zeros nor what it held: who uses it fails.
+HARSH_MEMORY = {"MALLOC_PERTURB_": "85", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,15 @@ class Result:
         return {(call, algorithm): int(count) for call, algorithm, count in found}
 
 
+def outlived(command: list[str], folder: Path, ranks: int) -> list[str]:
+    """The command in a shell that outlives it, where it fails, until so many files are in `folder`, and 20 s at most: Open MPI's
+    launcher ends all ranks a third of a second after it has seen one of its own processes fail."""
+    script = 'folder=$1; ranks=$2; shift 2; "$@"; status=$?; left=200; ' \
+             'while [ $status -ne 0 ] && [ $(ls "$folder" | wc -l) -lt $ranks ] && [ $left -gt 0 ]; ' \
+             'do sleep 0.1; left=$((left - 1)); done; exit $status'
+    return ["sh", "-c", script, "sh", str(folder), str(ranks), *command]
+
+
 def inside(mpi: Mpi, box: list[str]) -> Mpi:
     """The same MPI with its launcher behind these words."""
     return replace(mpi, launcher=[*box, *mpi.launcher])
@@ -136,7 +147,7 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     # Apart: launchers forward a long report in pieces, and what another rank prints would come in between.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               errors="replace", env={**clean, **environment}, start_new_session=True)
+                               errors="replace", env={**HARSH_MEMORY, **clean, **environment}, start_new_session=True)
     try:
         printed, said = process.communicate(timeout=limit_s)
         return Result(process.returncode, printed + said)

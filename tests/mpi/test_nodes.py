@@ -121,10 +121,11 @@ def test_leaving(program, libraries, mpi, size, placement):
 def test_killed_rank(program, libraries, tmp_path, what, placement):
     mpi = mpis.MPIS["openmpi"]
     command = on_nodes(placement, [program(mpi, "killed.c"), what, "100000", str(tmp_path)])
+    command = mpis.outlived(command, tmp_path, 2)
     settings = {"TUTTI_NET_TIMEOUT": "5", "TUTTI_CHOICE": "static"}  # in a call that the MPI runs, only the MPI can notice
     result = mpis.start(mpi, 3, command, True, settings, limit_s=60)
     assert result.status not in (None, 0)
-    assert (tmp_path / "0").exists(), result.text
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "2"}, result.text
 
 
 @pytest.mark.mpi
@@ -146,7 +147,7 @@ def test_a_rank_that_died_before_the_first_contact(program, libraries, tmp_path,
     """The port of its network refuses: nobody waits until TUTTI_NET_TIMEOUT has passed."""
     mpi = mpis.MPIS["openmpi"]
     settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "60", "TUTTI_P2P": "1"}
-    command = on_nodes("apart", [program(mpi, "polled.c"), what, str(tmp_path)])
+    command = mpis.outlived(on_nodes("apart", [program(mpi, "polled.c"), what, str(tmp_path)]), tmp_path, 1)
     result = mpis.start(mpi, 2, command, True, settings, limit_s=30)
     assert result.status not in (None, 0)
     assert (tmp_path / "0").exists(), result.text
