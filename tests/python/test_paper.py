@@ -3,14 +3,16 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tutti import cli, sim
-from tutti.paper import allgather, cdcp, lab, multicast, pop, rendezvous, via
+from tutti.paper import allgather, cdcp, lab, multicast, nbc, pop, rendezvous, via
 from tutti.paper.claims import EVALUATIONS, claim_of, claims, evaluate
 from tutti.paper.verdict import Part, Reading, Verdict, indistinct, near, near_time
 from tutti.sim import barotropic, networks, sums
+from tutti.sim.applications import Process
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,7 +162,7 @@ def test_every_baseline_is_fitted_and_none_is_chosen():
     verdict = evaluate(claim_of("cdcp.latency.512"))
     under = [reading.under for reading in part_of(verdict, "blocking").readings]
     assert all(one.name in under and f"{one.name}, queue" in under for one in found)
-    assert part_of(verdict, "blocking").verdict == "depends" and part_of(verdict, "NBC").verdict == "open"
+    assert part_of(verdict, "blocking").verdict == "depends"
 
 
 def test_claims_of_dedicated_processors_are_evaluated_and_not_believed():
@@ -169,6 +171,47 @@ def test_claims_of_dedicated_processors_are_evaluated_and_not_believed():
     for wrong in (30.0, 70.0):
         assert part_of(evaluate({**claim, "compute_to_hide": {"cdcp": wrong, "nbc": 122.0}}), "dedicated").verdict == "no"
     assert part_of(evaluate({**claim_of("cdcp.latency.512"), "benefit_vs_blocking": 0.8}), "blocking").verdict == "no"
+
+
+def test_nbc_is_fitted_to_8_processes_and_judged_elsewhere():
+    eight = next(one for one in cdcp.baselines() if "binomial" in one.algorithm).nbc(8)
+    fits = nbc.fits(eight)
+    assert [(fit.every, fit.what) for fit in fits] == [(every, what) for every in nbc.EVERY_US for what in ("look", "packet")]
+    many = replace(eight, processes=512)
+    for fit in fits:
+        assert nbc.overhead(fit.apply(eight)) == pytest.approx(nbc.FITTED_US, abs=0.01)
+        job = fit.apply(many)
+        hiding = nbc.hiding_us(job)
+        bound = 1.05 * nbc.overhead(job)
+        assert nbc.overhead(job, hiding) <= bound < nbc.overhead(job, hiding - nbc.STEP_US)
+    claim = claim_of("cdcp.overhead")
+    parts = {part.what: part for part in evaluate(claim).parts}
+    assert parts["NBC, 8 processes"].evidence == "calibrated" and parts["NBC, 512 processes"].evidence == "simulation"
+    twice = {**claim, "overhead": {**claim["overhead"], "nbc_512": 29.0}}
+    assert {part.what: part for part in evaluate(twice).parts}["NBC, 512 processes"].verdict == "depends"
+
+
+@pytest.mark.parametrize("how", sums.BLOCKING)
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_a_sum_that_is_started_sends_what_a_blocking_one_does(how, count):
+    members = list(range(count))
+    blocking, started = ([Process() for _ in members] for _ in range(2))
+    sums.BLOCKING[how](blocking, members, 8)
+    meant = []
+
+    def meanwhile():
+        for rank in started:
+            meant.append(len(rank.actions))
+            rank.exchange(0, 64)  # its requests must not be those of the sum
+            rank.compute(100.0)
+
+    sums.nonblocking(started, members, how, 8, meanwhile)
+    for rank, before, whole in zip(started, meant, blocking, strict=True):
+        posted = {action[3] for action in rank.actions[:before]}
+        assert before > 0 and {action[0] for action in rank.actions[:before]} <= {"send", "receive"}
+        own, during = rank.actions[:before] + rank.actions[before + 5:], rank.actions[before:before + 5]
+        assert own == whole.actions and sorted(rank.free) == sorted(whole.free)
+        assert not posted & {action[3] for action in during if action[0] in ("send", "receive")}
 
 
 def test_a_queue_explains_one_processor_for_all_and_is_called_fitted():

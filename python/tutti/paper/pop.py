@@ -34,6 +34,13 @@ def _blocking(case: Case, processors: int, work: float) -> float:
 
 
 @cache
+def _nonblocking(case: Case, processors: int, work: float) -> float:
+    members = list(range(processors))
+    return barotropic.iteration_us(barotropic.Solver(work, case.sum_each), case.profile, CORES, members,
+                                   barotropic.nonblocking(members, case.blocking), processors)
+
+
+@cache
 def _dedicated(profile: str, sum_each: bool, apps: int, dcps: int, work: float) -> float:
     machine = sums.Dedicated(apps, dcps, CORES)
     return barotropic.iteration_us(barotropic.Solver(work, sum_each), profile, CORES, machine.members,
@@ -67,6 +74,11 @@ def work_us(case: Case) -> float:
 def blocking(case: Case, processors: int) -> float:
     """us an iteration."""
     return _blocking(case, processors, work_us(case))
+
+
+def nonblocking(case: Case, processors: int) -> float:
+    """us an iteration with NBC over the same algorithm, where the solver does not look at its sums before it waits."""
+    return _nonblocking(case, processors, work_us(case))
 
 
 def with_dedicated(case: Case, apps: int, dcps: int, times: float = 1.0) -> float:

@@ -82,6 +82,13 @@ def blocking(members: list[int], how: str, size: int = REAL) -> Total:
     return total
 
 
+def nonblocking(members: list[int], how: str, size: int = REAL) -> Total:
+    """NBC_Iallreduce, what can be done meanwhile, NBC_Wait."""
+    def total(ranks: list[Process], meanwhile: Callable[[], None]) -> None:
+        sums.nonblocking(ranks, members, how, size, meanwhile)
+    return total
+
+
 def dedicated(machine: sums.Dedicated, size: int = REAL) -> Total:
     """DCP_Allreduce, what can be done meanwhile, DCP_Wait."""
     def total(ranks: list[Process], meanwhile: Callable[[], None]) -> None:

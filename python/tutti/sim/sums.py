@@ -4,6 +4,7 @@ whose two calls are MPI_Isend and MPI_Irecv to a dedicated process. For programs
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,6 +54,24 @@ def recursive_doubling(ranks: list[Process], members: list[int], size: int) -> N
 
 
 BLOCKING = {"binomial tree": binomial, "recursive doubling": recursive_doubling}
+
+
+def nonblocking(ranks: list[Process], members: list[int], how: str, size: int, meanwhile: Callable[[], None]) -> None:
+    """The same sum as NBC has it where nobody looks at it meanwhile: what precedes a member's first wait is done when the sum is
+    started, everything else in the wait for it."""
+    begins = {rank: len(ranks[rank].actions) for rank in members}
+    BLOCKING[how](ranks, members, size)
+    rests, slots = {}, {}
+    for rank, begin in begins.items():
+        process = ranks[rank]
+        first = next(at for at in range(begin, len(process.actions)) if process.actions[at][0] not in ("send", "receive"))
+        rests[rank], process.actions = process.actions[first:], process.actions[:first]
+        slots[rank] = [action[3] for action in process.actions[begin:]]
+        process.free = [slot for slot in process.free if slot not in slots[rank]]
+    meanwhile()
+    for rank, rest in rests.items():
+        ranks[rank].actions += rest
+        ranks[rank].free += slots[rank]
 
 
 @dataclass(frozen=True)
