@@ -1,5 +1,6 @@
 """The examples' programs that check their own results."""
 
+import re
 import subprocess
 
 import mpis
@@ -39,3 +40,17 @@ def test_overlapped(libraries, tmp_path, mpi, name, dcp):
     assert result.status == 0 and ": right" in result.text, result.text[-3000:]
     taken = {algorithm for call, algorithm in result.rows() if call == "MPI_Iallreduce"}
     assert taken and (taken == {"dcp"}) is bool(dcp), result.text
+
+
+@pytest.mark.mpi
+def test_pipelined_gradients_need_as_many_iterations_on_a_large_grid(libraries, tmp_path):
+    """Their recurrences drift: without residual replacement they never reach the tolerance there."""
+    mpi = mpis.MPIS["mpich"]
+    subprocess.run([str(mpi.compiler), "-O2", "-o", "cg", str(mpis.ROOT / "examples" / "cg" / "cg.c"), "-lm"], cwd=tmp_path,
+                   check=True, capture_output=True, timeout=120)
+    iterations = []
+    for form in ("blocking", "pipelined"):
+        result = mpis.start(mpi, 2, [str(tmp_path / "cg"), "--side", "350", "--form", form, "--solves", "1"], True)
+        assert result.status == 0 and ": right" in result.text, result.text[-3000:]
+        iterations.append(int(re.search(r"after (\d+) iterations", result.text)[1]))
+    assert abs(iterations[0] - iterations[1]) <= 5, iterations
