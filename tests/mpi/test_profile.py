@@ -45,22 +45,26 @@ def site(found: dict, function: str) -> dict:
     return rows[0]
 
 
+def check_late(found: dict) -> None:
+    """Rank 2, for which three wait in the allreduce and one in the gather. The system may stop another rank once for longer
+    than all of that, so what is asked is which rank is late each time, not which has cost most."""
+    small, late = site(found, "small_sum"), found["ranks"][2]
+    assert small["waiting"] >= 3 * ROUNDS * LATE_S * 0.9, small
+    assert late["rank"] == 2 and late["caused"] >= 4 * ROUNDS * LATE_S * 0.9, found["ranks"]
+    assert late["last"] >= 2 * ROUNDS * 0.9, found["ranks"]
+
+
 @pytest.mark.mpi
 @KINDS
 def test_the_late_rank_is_named_and_the_others_wait(program, libraries, tmp_path, mpi):
     found = profile(program, mpi, tmp_path)
     assert found["exact"] and found["missed_calls"] == 0 and found["recorded_ranks"] == RANKS
+    check_late(found)
     late = found["ranks"][2]
-    assert late["rank"] == 2
-    assert max(found["ranks"], key=lambda rank: rank["caused"]) == late
-    # Of the first allreduce and the gather of each round it is the last, and late by 20 ms.
-    assert late["last"] >= 2 * ROUNDS and late["compared"] == 5 * ROUNDS
+    assert late["compared"] == 5 * ROUNDS
     assert late["behind"] >= LATE_S * 2 / 5
-    # Three ranks wait for it in the allreduce, and one, the root, in the gather.
     small, gather = site(found, "small_sum"), site(found, "gather")
-    assert small["waiting"] >= 3 * ROUNDS * LATE_S * 0.9
     assert gather["waiting"] >= ROUNDS * LATE_S * 0.9
-    assert late["caused"] >= 0.9 * 4 * ROUNDS * LATE_S
     for row in (small, gather):
         assert row["waiting"] > 0.8 * row["seconds_all"], row
         assert abs(row["waiting"] + row["transfer"] - row["seconds_all"]) < 1e-6
@@ -131,13 +135,6 @@ def test_what_was_saved_is_measured(program, libraries, tmp_path, mpi):
 def test_nothing_is_saved_without_trials(program, libraries, tmp_path, mpi):
     found = profile(program, mpi, tmp_path, settings={"TUTTI_CHOICE": "static"})
     assert all(row["saved"] is None for row in found["sites"]) and found["saved"] == 0
-
-
-def check_late(found: dict) -> None:
-    """Rank 2, for which three wait in the allreduce."""
-    small = site(found, "small_sum")
-    assert small["waiting"] >= 3 * ROUNDS * LATE_S * 0.9, small
-    assert max(found["ranks"], key=lambda rank: rank["caused"])["rank"] == 2
 
 
 @pytest.mark.mpi
