@@ -94,7 +94,9 @@ constexpr std::array kRows = {
         "run; exact: sums of floating-point numbers are also rounded only once, so that their "
         "bits do not depend on the number of ranks either"},
     Row{"PROGRESS_THREAD", &Settings::progress_thread, Scope::any,
-        "thread that progresses non-blocking collectives; auto: it starts with the first of them"},
+        "thread that progresses non-blocking collectives; auto: from the first of them on, and "
+        "where "
+        "ranks wait for each other's processors only for those that are away for 10 ms or more"},
     Row{"PROGRESS_CPU", &Settings::progress_cpu, Scope::any,
         "processor for the threads that progress operations and the network; -1: any that the "
         "process has at MPI_Init",

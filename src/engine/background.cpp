@@ -30,9 +30,11 @@ void Background::started() noexcept {
 }
 
 void Background::cover() noexcept {
-  covers_.fetch_add(1, std::memory_order_relaxed);
+  covers_.fetch_add(1, std::memory_order_seq_cst);
   started();
-  // The thread may sleep already, with its attention elsewhere.
+  // The thread may sleep already, with its attention elsewhere, or leave us time that we don't
+  // need.
+  if (thread_ != nullptr && attended()) thread_->rouse();
   engine_.wake_own();
 }
 
@@ -40,6 +42,10 @@ void Background::call_thread() noexcept {
   if (!attended()) return;
   if (thread_ == nullptr) thread_ = new (std::nothrow) ProgressThread(engine_, *home_, cpu_);
   if (thread_ != nullptr) thread_->wake();
+}
+
+void Background::recall_thread() noexcept {
+  if (attended() && thread_ != nullptr) thread_->wake();
 }
 
 void Background::set_thread(bool enabled, int cpu) noexcept {

@@ -38,6 +38,12 @@ class alignas(kCacheLine) Background {
   /// Any thread.
   std::uint32_t pending() const noexcept { return pending_.load(std::memory_order_acquire); }
 
+  /// The application is no longer inside, and looks after nothing by itself. Under a guard.
+  void left() noexcept {
+    if (pending() != 0) [[unlikely]]
+      recall_thread();
+  }
+
   /// The application is about to block outside while something is under way here that others may
   /// wait for: until uncover(), the thread does all that a caller inside would do, and every signal
   /// of a peer wakes it. Under a guard that holds the lock; covers may overlap.
@@ -74,6 +80,7 @@ class alignas(kCacheLine) Background {
  private:
   friend class ProgressThread;
   void call_thread() noexcept;
+  void recall_thread() noexcept;
 
   std::atomic<std::uint32_t> pending_{0};
   std::atomic<std::uint32_t> passive_{0};  // written under the guard

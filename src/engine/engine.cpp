@@ -70,7 +70,8 @@ Engine::Turn::Turn(Engine& engine) noexcept
 }
 
 Engine::Turn::~Turn() {
-  engine_.inside_.fetch_sub(1, std::memory_order_relaxed);
+  // In one order with the thread's looking here after it has said that it sleeps.
+  if (engine_.inside_.fetch_sub(1, std::memory_order_seq_cst) == 1) engine_.background_.left();
   if (engine_.threads_ && (within_ || !engine_.followers_.led_by_caller())) return;
   engine_.vain_seen_ns_ = engine_.followers_.empty() ? 0 : kJustBegun;  // the next one leads
   if (engine_.threads_) engine_.followers_.leave();

@@ -41,6 +41,9 @@ struct WaitPolicy {
   std::uint64_t active_ns = 0;         // how long to poll before sleeping
   std::uint64_t slice_ns = 1'000'000;  // longest sleep while the host MPI must be pumped; with
                                        // at_once, also how often it is
+  std::uint64_t grace_ns = 100'000;    // how long the application has pending operations for
+                                       // itself before the progress thread looks after them,
+  std::uint64_t crowded_grace_ns = 0;  // and, if that is longer, where it waits for a processor
   std::uint64_t deadline_ns = 0;       // 0: none
 };
 

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/cores.hpp"
 #include "base/log.hpp"
 #include "engine/engine.hpp"
@@ -14,8 +16,8 @@
 namespace tutti {
 namespace {
 
-// While the application polls by itself the thread only looks in now and then.
-constexpr std::uint64_t kGrace = 100'000;     // ns
+// What an application that blocks elsewhere has for itself, in ns; others wait for it.
+constexpr std::uint64_t kGraceCovering = 100'000;
 constexpr std::uint64_t kSleep = 50'000'000;  // ns; bound on one armed sleep
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t ns) noexcept {
@@ -44,8 +46,8 @@ ProgressThread::ProgressThread(Engine& engine, const cpu_set_t& home, int cpu) n
 
 ProgressThread::~ProgressThread() {
   if (!started_) return;
-  stop_.store(true, std::memory_order_release);
-  wake();
+  stop_.store(true, std::memory_order_seq_cst);
+  rouse();
   engine_.fabric_.wake(engine_.fabric_.rank());
   pthread_join(thread_, nullptr);
 }
@@ -57,11 +59,14 @@ void ProgressThread::bind(int cpu) noexcept {
   pthread_setaffinity_np(thread_, sizeof home_, &home_);
 }
 
-void ProgressThread::wake() noexcept {
+void ProgressThread::wake() noexcept { wake_from(Rest::until_called); }
+
+void ProgressThread::rouse() noexcept { wake_from(Rest::grace); }
+
+void ProgressThread::wake_from(Rest rest) noexcept {
   work_.fetch_add(1, std::memory_order_seq_cst);
-  if (idle_.load(std::memory_order_seq_cst)) {
+  if (rest_.load(std::memory_order_seq_cst) >= rest)
     syscall(SYS_futex, &work_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  }
 }
 
 void* ProgressThread::entry(void* self) noexcept {
@@ -72,12 +77,10 @@ void* ProgressThread::entry(void* self) noexcept {
 }
 
 void ProgressThread::run() noexcept {
+  wait_for_work();
   while (!stop_.load(std::memory_order_acquire)) {
-    if (!has_work()) {
+    if (kept_away()) {
       wait_for_work();
-    } else if (engine_.inside_.load(std::memory_order_relaxed) != 0) {
-      // The application polls by itself: keep out of its way.
-      futex_wait(work_, work_.load(std::memory_order_acquire), kGrace);
     } else {
       progress_once();
     }
@@ -88,14 +91,32 @@ bool ProgressThread::has_work() const noexcept {
   return background_.pending() != 0 && background_.enabled_.load(std::memory_order_acquire);
 }
 
+bool ProgressThread::kept_away() const noexcept {
+  return !has_work() || engine_.inside_.load(std::memory_order_seq_cst) != 0;
+}
+
+bool ProgressThread::covering() const noexcept {
+  return background_.covers_.load(std::memory_order_seq_cst) != 0;
+}
+
+/// How long the application has what is pending for itself, in ns.
+std::uint64_t ProgressThread::grace() noexcept {
+  const WaitPolicy& policy = engine_.policy_;
+  if (covering()) return std::min(policy.grace_ns, kGraceCovering);
+  if (policy.crowded_grace_ns <= policy.grace_ns) return policy.grace_ns;
+  const bool crowded = crowding_.crowded(engine_.fabric_.now_ns());
+  return crowded ? policy.crowded_grace_ns : policy.grace_ns;
+}
+
 void ProgressThread::wait_for_work() noexcept {
-  const std::uint32_t seen = work_.load(std::memory_order_seq_cst);
-  idle_.store(true, std::memory_order_seq_cst);
-  if (!has_work() && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
-  idle_.store(false, std::memory_order_seq_cst);
-  if (stop_.load(std::memory_order_acquire)) return;
-  // An operation that completes at once needs no thread: give the application a moment first.
-  futex_wait(work_, work_.load(std::memory_order_acquire), kGrace);
+  std::uint32_t seen = work_.load(std::memory_order_seq_cst);
+  rest_.store(Rest::until_called, std::memory_order_seq_cst);
+  if (kept_away() && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
+  // What completes at once, or is waited for soon, needs no thread: the application first.
+  seen = work_.load(std::memory_order_seq_cst);
+  rest_.store(Rest::grace, std::memory_order_seq_cst);
+  if (!stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, grace());
+  rest_.store(Rest::awake, std::memory_order_seq_cst);
 }
 
 void ProgressThread::progress_once() noexcept {
@@ -113,8 +134,7 @@ void ProgressThread::progress_once() noexcept {
   }
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
   background_.sleeps_.fetch_add(1, std::memory_order_relaxed);
-  const bool covering = background_.covers_.load(std::memory_order_relaxed) != 0;
-  if (engine_.sleep_slice(kSleep, guard, covering ? Attention::all : Attention::solicited))
+  if (engine_.sleep_slice(kSleep, guard, covering() ? Attention::all : Attention::solicited))
     background_.rung_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "engine/crowding.hpp"
+
 namespace tutti {
 
 class Background;
@@ -24,15 +26,27 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  /// Something is pending now. Costs a system call only when the thread sleeps for lack of work.
+  /// Something is pending now that the application does not look after. Costs a system call only
+  /// when the thread sleeps until then.
   void wake() noexcept;
+  /// The same for what cannot wait for the end of the time that the application has for itself.
+  void rouse() noexcept;
   /// To one CPU, or back home (`cpu` < 0).
   void bind(int cpu) noexcept;
 
  private:
+  /// How it sleeps on work_: not at all, for the application's time, until it is called.
+  enum class Rest : std::uint8_t { awake, grace, until_called };
+
   static void* entry(void* self) noexcept;
   void run() noexcept;
+  /// Wakes it where it sleeps as deeply as `rest`, or more so.
+  void wake_from(Rest rest) noexcept;
   bool has_work() const noexcept;
+  /// Nothing is pending, or the application looks after it itself.
+  bool kept_away() const noexcept;
+  bool covering() const noexcept;
+  std::uint64_t grace() noexcept;
   void wait_for_work() noexcept;
   void progress_once() noexcept;
 
@@ -41,9 +55,10 @@ class ProgressThread {
   pthread_t thread_{};
   bool started_ = false;
   cpu_set_t home_;
-  std::atomic<std::uint32_t> work_{0};  // futex; grows when something becomes pending
-  std::atomic<bool> idle_{false};       // sleeping on work_
+  std::atomic<std::uint32_t> work_{0};  // futex; grows when there is something to do
+  std::atomic<Rest> rest_{Rest::awake};
   std::atomic<bool> stop_{false};
+  Crowding crowding_;
 };
 
 }  // namespace tutti

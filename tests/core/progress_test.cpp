@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <atomic>
 #include <barrier>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -109,6 +111,123 @@ TEST(ProgressThread, GoesHomeFromAProcessorThatThereIsNot) {
   settings.log = LogLevel::error;
   EXPECT_TRUE(test::all_exited(
       test::run_processes(2, settings, [](test::Rank& r) { start_bound(r, -1); })));
+}
+
+/// Times that a thread of this process has gone to sleep.
+long sleeps_of(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  const std::string wanted = "voluntary_ctxt_switches:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(wanted)) return std::atol(line.c_str() + wanted.size());
+  }
+  return -1;
+}
+
+/// Who waits looks after everything itself: the thread would only take its processor.
+TEST(ProgressThread, SleepsWhileTheApplicationWaits) {
+  EXPECT_TRUE(test::all_exited(test::run_processes(2, Settings{}, [](test::Rank& r) {
+    Call call;
+    call.coll = Coll::barrier;
+    Operation* operation = nullptr;
+    const timespec late{0, 300'000'000};
+    if (r.rank == 1) nanosleep(&late, nullptr);
+    ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+    const pid_t thread = thread_named("tutti-progress");
+    ASSERT_TRUE(r.job.wait(*operation).ok());
+    r.job.release(operation);
+    ASSERT_NE(thread, 0);
+    if (r.rank == 0) {
+      const long slept = sleeps_of(thread);
+      EXPECT_GT(slept, 0);
+      EXPECT_LT(slept, 30);  // looking in every 100 us is 3,000
+    }
+  })));
+}
+
+/// It sleeps while rank 0 waits for something else, and then has to go on with what is pending
+/// while rank 0 is away: a sum in many parts, of which rank 1 sees the end.
+TEST(ProgressThread, IsCalledWhenTheApplicationLeaves) {
+  constexpr std::size_t kCount = 1 << 21;
+  Reduction reduction;
+  ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &reduction));
+  std::atomic<bool> seen{false};
+  test::run_threads(2, Settings{}, [&](test::Rank& r) {
+    const std::int32_t members[] = {0, 1};
+    Team* other = nullptr;
+    ASSERT_TRUE(r.job.create_team(TeamSpec{{9, 1}, r.rank, 2, members}, &other).ok());
+    std::vector<std::int32_t> mine(kCount, r.rank + 1), sum(kCount);
+    Call call;
+    call.coll = Coll::allreduce;
+    call.send = mine.data();
+    call.recv = sum.data();
+    call.bytes = kCount * sizeof mine[0];
+    call.reduction = &reduction;
+    Operation* operation = nullptr;
+    const timespec late{0, 100'000'000}, moment{0, 1'000'000};
+    if (r.rank == 0) {
+      ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+    }
+    if (r.rank == 1) nanosleep(&late, nullptr);
+    ASSERT_TRUE(r.job.run(*other, Call{}).ok());
+    if (r.rank == 1) {
+      ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+      ASSERT_TRUE(r.job.wait(*operation).ok());
+      seen.store(true);
+    }
+    for (int i = 0; i < 20'000 && !seen.load(); ++i) nanosleep(&moment, nullptr);
+    EXPECT_TRUE(seen.load());
+    if (r.rank == 0) {
+      ASSERT_TRUE(r.job.wait(*operation).ok());
+    }
+    r.job.release(operation);
+    EXPECT_EQ(sum[kCount - 1], 3);
+    r.job.release_team(other);
+  });
+}
+
+/// The application has what is pending for itself for a minute, but not while it blocks elsewhere
+/// and others may wait, and the engine ends before.
+TEST(ProgressThread, CutsItsGraceShortForOthers) {
+  Settings settings;
+  WaitPolicy policy;
+  policy.grace_ns = 60'000'000'000;
+  std::unique_ptr<shm::ShmFabric> fabric;
+  const auto alone = test::thread_bootstraps(1);
+  ASSERT_TRUE(test::connect_shm(*alone[0], settings, &fabric).ok());
+  Engine engine(*fabric, policy, HostPump{}, false);
+  engine.background().set_thread(true, -1);
+  const timespec moment{0, 1'000'000};
+  const auto acts = [&](int rounds) {
+    for (int i = 0; i < rounds && engine.background().counts().sleeps == 0; ++i)
+      nanosleep(&moment, nullptr);
+    return engine.background().counts().sleeps != 0;
+  };
+  {
+    Engine::Guard guard(engine);
+    guard.escalate();
+    engine.background().started();
+  }
+  EXPECT_FALSE(acts(200));
+  {
+    Engine::Guard guard(engine);
+    guard.escalate();
+    engine.background().cover();
+  }
+  EXPECT_TRUE(acts(20'000));
+  engine.background().uncover();
+  engine.background().finished();
+}
+
+TEST(ProgressThread, LeavesMoreTimeOnlyToWhoMayShareAProcessor) {
+  Settings settings;
+  const auto most = [&settings](int ranks, int cores) {
+    const WaitPolicy policy = choose_wait_policy(ranks, cores, false, settings);
+    return std::max(policy.grace_ns, policy.crowded_grace_ns);
+  };
+  EXPECT_EQ(most(2, 2), WaitPolicy{}.grace_ns);
+  EXPECT_EQ(most(3, 2), 100 * WaitPolicy{}.grace_ns);
+  settings.progress_thread = Switch::on;
+  EXPECT_EQ(most(3, 2), WaitPolicy{}.grace_ns);
 }
 
 /// Rank 2 sleeps for a word of rank 0. Rank 1 publishes a cell every millisecond meanwhile: it has
