@@ -436,24 +436,25 @@ void Engine::note_awaited() noexcept {
   awaited_.store(peer, std::memory_order_relaxed);
 }
 
-/// The one rank for whose words everything in here waits, where no other thread of this rank may
-/// sleep; else -1.
+/// Whose words everything in here waits for, where no other thread of this rank may sleep: one
+/// neighbour's, or Fabric::kNeighbours, else Fabric::kAnybody.
 std::int32_t Engine::only_awaited() const noexcept {
-  if (threads_ || background_.pending() != 0) return -1;
-  std::int32_t only = -1;
+  if (threads_ || background_.pending() != 0) return Fabric::kAnybody;
+  std::int32_t only = Fabric::kAnybody;
   for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (static_cast<const Membership*>(waiter->owner)->belled) continue;
     const std::int32_t peer = waiter->peer;
     const bool one_word = waiter->other == nullptr && waiter->span == 1;
-    if (!one_word || peer < 0 || peer == fabric_.rank() || (only >= 0 && peer != only)) return -1;
-    only = peer;
+    if (!one_word || peer < 0 || peer == fabric_.rank() || !fabric_.maps(peer))
+      return Fabric::kAnybody;
+    only = only == Fabric::kAnybody || only == peer ? peer : Fabric::kNeighbours;
   }
-  return only >= 0 && fabric_.maps(only) ? only : -1;
+  return only;
 }
 
 bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention attention) noexcept {
   const std::int32_t awaited = only_awaited();
-  if (awaited >= 0) fabric_.await_only(awaited);
+  if (awaited != Fabric::kAnybody) fabric_.await_only(awaited);
   waits_awake_ = kWaitsAwake;
   const std::uint32_t ticket = fabric_.arm(attention);
   bool early = true;
@@ -465,7 +466,7 @@ bool Engine::sleep_slice(std::uint64_t nanoseconds, Guard& guard, Attention atte
     guard.resume();
   }
   fabric_.disarm(attention);
-  if (awaited >= 0) fabric_.await_only(-1);
+  if (awaited != Fabric::kAnybody) fabric_.await_only(Fabric::kAnybody);
   return early;
 }
 

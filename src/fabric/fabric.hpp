@@ -328,11 +328,13 @@ class Fabric {
     static_cast<void>(event);
   }
 
+  static constexpr std::int32_t kAnybody = -1, kNeighbours = -2;
+
   /// As wake(), after a word of this rank that `peer` may read in place: a peer that sleeps for
   /// another rank's words alone is left alone.
   virtual void wake_reader(std::int32_t peer) noexcept { wake(peer); }
-  /// Until the next call, what this rank sleeps for are words of `peer` (-1: of anybody). Only
-  /// while none of its threads is armed.
+  /// Until the next call, what this rank sleeps for are words of `peer` (kAnybody, or
+  /// kNeighbours: of ranks whose memory it maps). Only while none of its threads is armed.
   virtual void await_only(std::int32_t peer) noexcept { static_cast<void>(peer); }
 
   /// Announces that a thread of this rank is about to sleep. After arm() returns, any signal() or

@@ -358,5 +358,66 @@ TEST(Sleepers, AreForgottenWhenTheyAreAwake) {
   });
 }
 
+Task await_word(Engine& engine, const Word& word, Membership& by) noexcept {
+  co_await engine.reached(word, 1, by, by.ranks[0]);
+  co_return Status::success();
+}
+
+/// Rank 3, on a node of its own, puts to rank 0 again and again. Rank 2 sleeps for words of its
+/// neighbours, of rank 0 alone or of both, which has nothing to do with that.
+class Arrivals : public ::testing::TestWithParam<int> {};
+
+TEST_P(Arrivals, LeaveAloneWhoSleepsForItsNeighbours) {
+  constexpr int kPuts = 300;
+  Settings settings;
+  settings.spin_us = 1;
+  settings.multicast = Switch::off;
+  settings.net_interface = "lo";
+  Word words[2]{};
+  std::atomic<bool> asleep{false};
+  test::run_nodes({0, 0, 0, 1}, settings, [&](test::Rank& r) {
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    const timespec moment{0, 1'000'000}, late{0, 20'000'000};
+    if (r.rank == 0 || r.rank == 3) {
+      const std::int32_t members[] = {0, 3};
+      Team* both = nullptr;
+      const int mine = r.rank == 0 ? 0 : 1;
+      ASSERT_TRUE(r.job.create_team(TeamSpec{{5, 5}, mine, 2, members}, &both).ok());
+      while (!asleep.load()) nanosleep(&moment, nullptr);
+      nanosleep(&late, nullptr);
+      for (int i = 0; i < kPuts; ++i) {
+        if (r.rank == 3) nanosleep(&moment, nullptr);
+        ASSERT_TRUE(r.job.run(*both, Call{}).ok());
+      }
+      r.job.release_team(both);
+    }
+    if (r.rank < 2) {
+      for (int i = 0; r.rank == 1 && i < 2 * kPuts; ++i) nanosleep(&moment, nullptr);
+      words[r.rank].store(1, std::memory_order_release);
+      engine.fabric().wake(2);
+    }
+    if (r.rank == 2) {
+      const std::int32_t ranks[] = {0, 1};
+      Membership by[2];
+      for (int i = 0; i < 2; ++i) by[i].ranks = &ranks[i], by[i].size = 1;
+      Task other;
+      Engine::Guard guard(engine);
+      if (GetParam() == 2) {
+        other = await_word(engine, words[1], by[1]);
+        other.start();
+      }
+      asleep.store(true);
+      const std::uint64_t before = engine.times_woken();
+      EXPECT_TRUE(engine.run([&] { return await_word(engine, words[0], by[0]); }, guard).ok());
+      const std::uint64_t woken = engine.times_woken() - before;
+      std::printf("woken %llu times\n", static_cast<unsigned long long>(woken));
+      EXPECT_LT(woken, kPuts / 10u);
+      engine.wait_until([&] { return GetParam() == 1 || other.done(); }, guard);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Arrivals, ::testing::Values(1, 2));
+
 }  // namespace
 }  // namespace tutti

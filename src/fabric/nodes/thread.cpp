@@ -185,7 +185,10 @@ void NodesFabric::wait_for_network() noexcept {
 void NodesFabric::ring_sleepers(Moved moved) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (moved == Moved::unsolicited) return shm_->wake(rank_, Event::unsolicited);
-  for (const std::int32_t neighbour : shm_->neighbours()) shm_->wake(neighbour, Event::solicited);
+  shm_->wake(rank_, Event::solicited);
+  for (const std::int32_t neighbour : shm_->neighbours()) {
+    if (neighbour != rank_) shm_->wake_for_arrival(neighbour);
+  }
 }
 
 /// A rank of another node that sleeps for unsolicited events is woken by them.

@@ -68,8 +68,8 @@ struct alignas(2 * kCacheLine) NodeSlot {
   std::atomic<std::uint32_t> attentive;
   // Futex: incremented by whoever rings; waited on by the owner.
   std::atomic<std::uint32_t> bell;
-  // 1 + the rank whose words alone the owner sleeps for; 0: anybody's. Set by the owner before it
-  // arms.
+  // 1 + the rank whose words alone the owner sleeps for, or + Fabric::kAnybody or kNeighbours. Set
+  // by the owner before it arms.
   std::atomic<std::uint32_t> awaited;
   // 1 while a thread of the owner sleeps on descriptors instead: then its doorbell is written to as
   // well. Set by the owner.

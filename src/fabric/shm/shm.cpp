@@ -305,7 +305,18 @@ void ShmFabric::wake_reader(std::int32_t peer) noexcept {
   const NodeSlot& slot = segment_->slot(local);
   if (slot.armed.load(std::memory_order_acquire) == 0) return;
   const std::uint32_t awaited = slot.awaited.load(std::memory_order_relaxed);
-  if (awaited == 0 || awaited == static_cast<std::uint32_t>(rank_ + 1))
+  const auto is = [awaited](std::int32_t whose) {
+    return awaited == static_cast<std::uint32_t>(whose + 1);
+  };
+  if (is(kAnybody) || is(kNeighbours) || is(rank_)) wake(peer, Event::solicited);
+}
+
+void ShmFabric::wake_for_arrival(std::int32_t peer) noexcept {
+  const int local = local_index(peer);
+  if (local < 0) return;
+  const NodeSlot& slot = segment_->slot(local);
+  if (slot.armed.load(std::memory_order_acquire) == 0) return;
+  if (slot.awaited.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(kAnybody + 1))
     wake(peer, Event::solicited);
 }
 

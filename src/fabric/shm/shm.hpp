@@ -147,6 +147,9 @@ class ShmFabric final : public Fabric {
 
   void wake(std::int32_t peer, Event event) noexcept override;
   void wake_reader(std::int32_t peer) noexcept override;
+  /// As wake(), after something of another node has come to this rank: a neighbour that sleeps for
+  /// words of this node's ranks alone is left alone.
+  void wake_for_arrival(std::int32_t peer) noexcept;
   void await_only(std::int32_t peer) noexcept override {
     slot_->awaited.store(static_cast<std::uint32_t>(peer + 1), std::memory_order_relaxed);
   }
