@@ -142,6 +142,9 @@ def bench_coll(
         "--cold", help="Measure as other benchmarks do: a start for each size, 100 calls to warm up, the mean of 1,000 (a "
         "tenth of both beyond 64 KiB).")] = False,
     beside: Annotated[int, typer.Option(min=0, max=64, help="Busy processes that run beside the ranks.")] = 0,
+    also: Annotated[Optional[list[str]], typer.Option(
+        metavar="MPI=SETTINGS", help="Measure this MPI alone with these settings, too: variables, then options of its "
+        "launcher, as in openmpi='--mca coll_xhc_priority 95'. In each cell its fastest settings count. Can be repeated.")] = None,
     json: Annotated[Optional[Path], typer.Option("--json", metavar="FILE", help="Write the rows to this file.")] = None,
     plot: Annotated[Optional[Path], typer.Option(metavar="FILE", help="Draw the rows in this file (PNG, SVG).")] = None,
     jobs_only: Annotated[bool, typer.Option(
@@ -152,7 +155,7 @@ def bench_coll(
 
     coll.bench(coll.Request.parse(mpi=mpi, np=np, op=op, sizes=sizes, rounds=rounds, time_ms=time_ms,
                                   sync=sync, seed=seed, json_path=json, plot_path=plot, lab=lab, latency=latency,
-                                  rate=rate, against=against, cold=cold, beside=beside), dry_run=jobs_only)
+                                  rate=rate, against=against, cold=cold, beside=beside, also=also), dry_run=jobs_only)
 
 
 def _with_bare_report(arguments: list[str]) -> list[str]:

@@ -32,6 +32,10 @@ KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "
     ("--beside", "-1", "--beside"),
     ("--json", "/nowhere/rows.json", "/nowhere"),
     ("--plot", "rows.gif", ".png"),
+    ("--also", "openmpi", "expected an MPI and its settings"),
+    ("--also", "openmpi=", "expected an MPI and its settings"),
+    ("--also", "mpich='-n", "No closing quotation"),
+    ("--also", "lam=-bind-to core", "expected one of the MPIs to compare"),
 ])
 def test_bad_input_is_one_clear_line(tutti, option, value, expected):
     answer = tutti("bench", "coll", option, value)
@@ -98,6 +102,19 @@ def test_ratios_are_against_the_best_peer():
             row("bcast", 4, "mpich", True, 0.5), row("bcast", 4, "openmpi", True, 4.0)]
     assert table.ratios(rows, 2) == {("bcast", 4): {"mpich": 2.0, "openmpi": 0.25}}
     assert table.best_peer(table.cells(rows, 2)["bcast", 4]) == ("openmpi", 1.0)
+
+
+def test_of_several_settings_of_a_peer_the_fastest_count():
+    rows = [row("bcast", 4, "mpich", False, 2.0), row("bcast", 4, "mpich", True, 0.5), row("bcast", 4, "mpich", False, 3.0),
+            row("bcast", 8, "mpich", False, 2.0), row("bcast", 8, "mpich", True, 0.5), row("bcast", 8, "mpich", False, 1.0)]
+    assert table.ratios(rows, 2) == {("bcast", 4): {"mpich": 4.0}, ("bcast", 8): {"mpich": 2.0}}
+
+
+def test_settings_are_variables_and_then_options():
+    name, settings = peers.parse("mpich=A_1=x=y B='two words' -bind-to core C=D", "--also")
+    assert name == "mpich"
+    assert settings.environment == {"A_1": "x=y", "B": "two words"}
+    assert settings.options == ("-bind-to", "core", "C=D")
 
 
 def test_geometric_mean():

@@ -57,12 +57,13 @@ class Request:
     against: str = "peers"
     cold: bool = False
     beside: int = 0
+    also: list[tuple[Mpi, peers.Settings]] = field(default_factory=list)  # settings beside the best known ones
 
     @staticmethod
     def parse(*, mpi: str, np: str, op: str, sizes: str, rounds: int, time_ms: float | None, sync: str,
               seed: int | None, json_path: Path | None, plot_path: Path | None, lab: int | None = None,
               latency: str | None = None, rate: str | None = None, against: str = "peers", cold: bool = False,
-              beside: int = 0) -> Request:
+              beside: int = 0, also: list[str] | None = None) -> Request:
         """From the texts of the command line. Raises UserError."""
         unknown = [name for name in texts.words(op, "--op") if name not in OPS]
         if unknown:
@@ -80,12 +81,18 @@ class Request:
         if plot_path is not None:
             plot.check(plot_path)
         in_lab = texts.LabRequest.parse(lab, latency, rate)
+        found = [mpis.find(name) for name in texts.words(mpi, "--mpi")]
+        more = []
+        for name, settings in (peers.parse(text, "--also") for text in also or []):
+            if not (named := [mpi for mpi in found if mpi.name == name]):
+                raise UserError(f"--also {name}: expected one of the MPIs to compare, {', '.join(m.name for m in found)}")
+            more.append((named[0], settings))
         if time_ms is None:
             time_ms = TIME_MS if in_lab is None else max(5 * TIME_MS, in_lab.latency_ns * 1e-6 * TIME_LATENCIES)
-        return Request(mpis=[mpis.find(name) for name in texts.words(mpi, "--mpi")], ranks=texts.ranks(np),
+        return Request(mpis=found, ranks=texts.ranks(np),
                        ops=texts.words(op, "--op"), sizes=texts.sizes(sizes), rounds=rounds, time_ms=time_ms, sync=sync,
                        seed=random.SystemRandom().randrange(10**6) if seed is None else seed,
-                       json_path=json_path, plot_path=plot_path, lab=in_lab, against=against, cold=cold, beside=beside)
+                       json_path=json_path, plot_path=plot_path, lab=in_lab, against=against, cold=cold, beside=beside, also=more)
 
 
 @dataclass(frozen=True, eq=False)  # each one is its own key
@@ -135,6 +142,8 @@ def bench(request: Request, dry_run: bool = False) -> None:
     programs = {mpi: program.compile_for(mpi, program.source("coll.c")) for mpi in request.mpis}
     launches = [Launch(mpi, ranks, tutti, settings) for ranks in request.ranks for mpi in request.mpis
                 for settings in _settings(request, mpi, ranks, processors) for tutti in (False, True)]
+    launches += [Launch(mpi, ranks, tutti, settings) for mpi, settings in request.also for ranks in request.ranks
+                 for tutti in ((False, True) if request.against == "own" else (False,))]
     parts = [part for launch in launches for part in _parts(request, launch, request.ops, request.sizes)]
     _announce(console, request, launches, processors)
     if dry_run:

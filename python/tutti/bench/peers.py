@@ -5,11 +5,15 @@ The settings were found by trying each MPI's documented variables on two cores w
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutti.bench.program import has_compiler
+from tutti.errors import UserError
 from tutti.host.mpis import Mpi
 
 
@@ -66,6 +70,26 @@ def lab_settings(mpi: Mpi) -> Settings:
 def best_settings(mpi: Mpi, ranks: int, processors: int) -> Settings:
     """The settings that a peer is measured with."""
     return _BEST[mpi.name, ranks > processors]
+
+
+def parse(text: str, option: str) -> tuple[str, Settings]:
+    """MPI=SETTINGS as a name and what it is started with: variables (NAME=VALUE) first, then options of its launcher.
+    Raises UserError."""
+    name, equals, rest = text.partition("=")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UserError(f"{option} {text}: {error}") from None
+    if not equals or not name or not words:
+        raise UserError(f"{option} {text}: expected an MPI and its settings, as in openmpi='--mca coll_xhc_priority 95' or "
+                        "mpich='MPIR_CVAR_CH4_CMA_ENABLE=0 -bind-to core'")
+    options = list(itertools.dropwhile(_is_variable, words))
+    variables = dict(word.split("=", 1) for word in words[:len(words) - len(options)])
+    return name, Settings(variables, tuple(options), why="asked for")
+
+
+def _is_variable(word: str) -> bool:
+    return re.match(r"[A-Za-z_]\w*=", word) is not None
 
 
 def needed_options(mpi: Mpi) -> list[str]:

@@ -33,11 +33,14 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def cells(rows: list[Row], ranks: int, key: str = "us") -> dict[Cell, dict[tuple[str, bool], float]]:
-    """(op, bytes) -> (mpi, tutti) -> microseconds: medians of the rounds, or with `us_min` the fastest round."""
+    """(op, bytes) -> (mpi, tutti) -> microseconds: medians of the rounds, or with `us_min` the fastest round. Of an MPI that
+    was measured with several settings, those that are fastest in this cell."""
     found: dict[Cell, dict[tuple[str, bool], float]] = {}
     for row in rows:
         if row["np"] == ranks:
-            found.setdefault((row["op"], row["bytes"]), {})[row["mpi"], row["tutti"]] = row[key]
+            times = found.setdefault((row["op"], row["bytes"]), {})
+            which = row["mpi"], row["tutti"]
+            times[which] = min(row[key], times.get(which, math.inf))
     return found
 
 
