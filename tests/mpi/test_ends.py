@@ -58,6 +58,19 @@ def test_finalize_in_a_handler_of_exit(program, libraries, mpi, apart):
     assert "ends: passed (0 failures)" in result.text
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("settings", [{"TUTTI_DCP": "1"}, {"TUTTI_REPORT": "1"}, {"TUTTI_P2P": "1"}],
+                         ids=["dedicated", "report", "messages"])
+@pytest.mark.parametrize("mpi", ALL)
+def test_who_waits_for_finalize_sleeps(program, libraries, mpi, settings):
+    """The last rank may still need the processors: to check its result, to write it."""
+    description = mpis.MPIS[mpi]
+    result = mpis.start(description, 3, [program(description, "ends.c"), "apart"], True, settings, 60)
+    assert result.status == 0, result.text
+    assert "FAILED" not in result.text, result.text
+    assert len(re.findall("was at work for", result.text)) == 2, result.text
+
+
 @pytest.mark.parametrize("library", ["libtutti-mpi-mpich.so", "libtutti-mpi-abi.so", "libtutti-mpi-openmpi.so"])
 def test_nothing_is_destroyed_at_exit(libraries, library):
     """The C library is not asked to call anything at exit, nor on a thread's end, and the plugin cannot be unloaded."""

@@ -17,6 +17,7 @@
 #include "mpi/plugin/ending.hpp"
 #include "mpi/plugin/exported.hpp"
 #include "mpi/plugin/held.hpp"
+#include "mpi/plugin/meeting.hpp"
 #include "mpi/plugin/message_trial.hpp"
 #include "mpi/plugin/messages.hpp"
 #include "mpi/plugin/plan.hpp"
@@ -225,13 +226,15 @@ void detach() {
   watch_revocations(false);
   destroy_requests();
   forget_spaces();
+  // The MPI's own collectives would poll for whoever comes late.
+  if (state.job && (state.report || state.processors)) meet();
   if (state.report) write_report();
   if (state.job && state.rank == 0) state.job->keep_learnt();
   destroy_comms();
   destroy_types();
   state.messages = nullptr;
   // Others may still need the dedicated processors that this rank has started.
-  if (state.processors) native.Barrier(state.pump_comm);
+  if (state.processors) meet();
   state.job.reset();
   state.processors.reset();
   free_world_copies();

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <climits>
 
+#include "mpi/plugin/meeting.hpp"
 #include "mpi/plugin/message_calls.hpp"
 #include "mpi/plugin/record.hpp"
-#include "mpi/plugin/split.hpp"
 
 namespace tutti::mpi {
 
@@ -101,24 +101,10 @@ int hand_out_idle(Request* request, const char* call, Comm& comm, MPI_Request* o
 
 namespace {
 
-/// The communicator of the program's processes that nobody else communicates on.
-MPI_Comm meeting_place() noexcept {
-  return split_off() && !state.report ? world_handle : state.report_comm;
-}
-
-/// A barrier of the MPI's, beside which messages move on.
+/// Messages move on beside it.
 class Barrier final : public p2p::Meeting {
  public:
-  bool meet() noexcept override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (native.Ibarrier(meeting_place(), &request) != MPI_SUCCESS) return false;
-    int over = 0;
-    for (std::uint32_t round = 0;; ++round) {
-      if (native.Test(&request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-      if (over) return true;
-      state.job->relax(round);
-    }
-  }
+  bool meet() noexcept override { return mpi::meet(); }
 };
 
 }  // namespace

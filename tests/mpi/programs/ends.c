@@ -3,7 +3,8 @@
  *   ends thread     exit() while another thread of the process is inside a collective
  *   ends exit       exit() without MPI_Finalize, after all collectives
  *   ends late       MPI_Finalize and what is before it in a handler of exit(), as
- *                   destructors of C++ do it */
+ *                   destructors of C++ do it
+ *   ends apart      rank 0 calls MPI_Finalize two seconds after the others, which sleep meanwhile */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char** environ;
@@ -95,6 +97,17 @@ static void linger_at_exit(void) {
   fputs("late", stream);
 }
 
+/* It says itself what it has found: nothing can be reduced any more. */
+static void finish_apart(void) {
+  if (rank == 0) sleep(2);
+  const clock_t begin = clock(); /* processor time of all threads */
+  MPI_Finalize();
+  const double s = (double)(clock() - begin) / CLOCKS_PER_SEC;
+  if (rank != 0) printf("rank %d was at work for %.2f s\n", rank, s);
+  expect(rank == 0 || s < 1, "who waits for another one's MPI_Finalize sleeps");
+  if (rank == 0) printf("ends: passed (%d failures)\n", failures);
+}
+
 static void finish(void) {
   int all = 0;
   for (int i = 0; i < 100; i++) collectives();
@@ -125,6 +138,10 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     exit(0);
   }
-  if (strcmp(argv[1], "late") != 0) finish();
+  if (strcmp(argv[1], "apart") == 0) {
+    finish_apart();
+  } else if (strcmp(argv[1], "late") != 0) {
+    finish();
+  }
   return 0;
 }
