@@ -239,26 +239,34 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   look_after_health(now);
   if (!policy_.yield && now - std::max(wait_began_ns_, gave_way_ns_) >= kGiveWay) give_way(guard);
   if (waited >= policy_.active_ns) {
-    // From here on every call sleeps, until something is reached or another thread has moved on.
-    // A host that may have requests open moves its data only when it is pumped: often at first.
-    const bool pumped =
-        host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
-    const std::uint64_t slice =
-        pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, policy_.slice_ns)
-               : policy_.slice_ns;
-    const std::uint64_t breakages = fabric_.breakages();
-    for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached() &&
-                              breakages == fabric_.breakages();
-         ++i) {
-      if (sleep_slice(slice, guard, Attention::all)) ++woken_;
-      if (host_.pump != nullptr) {
-        note_awaited();
-        guard.pause();
-        host_.pump(host_.self);
-        guard.resume();
-      }
-      fabric_.progress();
+    sleep_long(waited, resumed, guard);
+  }
+}
+
+/// From here on every call sleeps, until something is reached or another thread has moved on.
+void Engine::sleep_long(std::uint64_t waited, std::uint64_t resumed, Guard& guard) noexcept {
+  // A host that may have requests open moves its data only when it is pumped: often at first.
+  // Without a host there is nothing to see to but the time, and the peers' health.
+  const bool pumped =
+      host_.pump != nullptr && (host_.pending == nullptr || host_.pending(host_.self));
+  const bool undisturbed = host_.pump == nullptr && timed_ == 0;
+  const std::uint64_t most = undisturbed ? kHealthInterval : policy_.slice_ns;
+  const std::uint64_t slice =
+      pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, most) : most;
+  const std::uint64_t breakages = fabric_.breakages();
+  for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached() &&
+                            breakages == fabric_.breakages();
+       ++i) {
+    if (sleep_slice(slice, guard, Attention::all)) ++woken_;
+    if (host_.pump != nullptr) {
+      note_awaited();
+      guard.pause();
+      host_.pump(host_.self);
+      guard.resume();
+    } else {
+      look_after_health(fabric_.now_ns());
     }
+    fabric_.progress();
   }
 }
 

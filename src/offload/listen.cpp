@@ -45,12 +45,31 @@ Status Server::start(const std::uint64_t* taken) noexcept {
     TUTTI_TRY(fabric_.arena_of(app->rank, &app->arena));
     app->taken_offset = static_cast<std::size_t>(taken[app->rank]);
   }
+  connect();
   present_ = static_cast<int>(apps_.size());
   for (auto& app : apps_) {
     app->listener = listen(*app);
     app->listener.start();
   }
   return Status::success();
+}
+
+/// The first collective shall not wait for connections: to those at powers of two, to whom most
+/// algorithms send.
+void Server::connect() noexcept {
+  if (fabric_.traits().virtual_time) return;
+  std::vector<std::int32_t> processors = map_;
+  std::sort(processors.begin(), processors.end());
+  processors.erase(std::unique(processors.begin(), processors.end()), processors.end());
+  const std::size_t count = processors.size();
+  const auto mine = static_cast<std::size_t>(
+      std::lower_bound(processors.begin(), processors.end(), fabric_.rank()) - processors.begin());
+  for (std::size_t distance = 1; distance < count; distance *= 2) {
+    for (const std::size_t other : {mine + distance, mine + count - distance}) {
+      const std::int32_t peer = processors[other % count];
+      if (!fabric_.maps(peer)) fabric_.wake(peer, Event::solicited);
+    }
+  }
 }
 
 Task Server::listen(App& app) noexcept {

@@ -59,6 +59,7 @@ class Server {
   struct Job;
 
   // listen.cpp: requests
+  void connect() noexcept;
   Task listen(App& app) noexcept;
   bool makes_sense(const App& app, const Request& request) const noexcept;
   Task refuse(App& app, Request request) noexcept;

@@ -358,6 +358,23 @@ TEST(Sleepers, AreForgottenWhenTheyAreAwake) {
   });
 }
 
+/// A rank without a host (a dedicated processor) has nothing to do while it waits but to look after
+/// its peers' health, ten times a second.
+TEST(Sleepers, SleepOnWhereNobodyNeedsThem) {
+  Settings settings;
+  settings.spin_us = 1;
+  test::run_threads(2, settings, [](test::Rank& r) {
+    ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    rusage before, after;
+    getrusage(RUSAGE_THREAD, &before);
+    const timespec second{1, 0};
+    if (r.rank == 0) nanosleep(&second, nullptr);
+    ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    getrusage(RUSAGE_THREAD, &after);
+    if (r.rank == 1) EXPECT_LT(after.ru_nvcsw - before.ru_nvcsw, 100);
+  });
+}
+
 Task await_word(Engine& engine, const Word& word, Membership& by) noexcept {
   co_await engine.reached(word, 1, by, by.ranks[0]);
   co_return Status::success();
