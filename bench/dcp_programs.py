@@ -93,9 +93,10 @@ def barotropic(folder: Path, iterations: int) -> list[Job]:
 def ways_of(mpi: mpis.Mpi, ratios: list[str]) -> dict[str, tuple[list[str] | None, dict[str, str]]]:
     """The options of `tutti run`, None without it, and variables."""
     own_thread = {"alone, progress thread": (None, overlap.OWN_THREADS[mpi.name])} if mpi.name in overlap.OWN_THREADS else {}
+    from_job = [ratio for ratio in ratios[-1:] if ":" in ratio]
     return {"alone": (None, {}), **own_thread, "tutti": ([], {}),
             **{f"--dcp {ratio}": (["--dcp", ratio], {}) for ratio in ratios},
-            f"--dcp {ratios[-1]} {FROM_JOB}": (["--dcp", ratios[-1], FROM_JOB], {})}
+            **{f"--dcp {ratio} {FROM_JOB}": (["--dcp", ratio, FROM_JOB], {}) for ratio in from_job}}
 
 
 def taken_of(ratio: str, ranks: int) -> int:
@@ -146,7 +147,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--np", type=int, default=8)
     parser.add_argument("--latency", default="100us")
-    parser.add_argument("--ratio", default="1,1:4", help="the last one, N:M, is also taken from the job")
+    parser.add_argument("--ratio", default="1,1:4", help="the last one is also taken from the job, if it is N:M")
     parser.add_argument("--mpi", default="openmpi,mpich")
     parser.add_argument("--side", type=int, default=350, help="of conjugate gradients")
     parser.add_argument("--solves", type=int, default=1)
