@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from tutti.host import machine, topology
 
 
@@ -83,3 +84,24 @@ def test_topology_of_this_machine_has_the_processors_that_we_may_use(tutti):
     assert os.sched_getaffinity(0) <= {cpu["number"] for cpu in state["topology"]}
     text = tutti("info").out
     assert all(line.split(":")[0] in text for line in topology.draw([topology.Cpu(**cpu) for cpu in state["topology"]]))
+
+
+@pytest.mark.parametrize("enabled, groups, weights, expected", [
+    ("1", "1:cpu:/\n0::/\n", [], True),
+    ("0", "1:cpu:/\n0::/\n", [], False),
+    (None, "0::/\n", [], False),  # a kernel without it
+    ("1", "4:cpu,cpuacct:/slurm/job_7\n0::/\n", [], False),
+    ("1", "0::/user.slice/session-3.scope\n", ["user.slice"], False),
+    ("1", "0::/user.slice/session-3.scope\n", ["system.slice"], True),
+])
+def test_sessions_are_apart_without_control_groups(tmp_path, enabled, groups, weights, expected):
+    """sched(7), "The autogroup feature": it has no effect on processes outside of the root group of the cpu controller."""
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir()
+    if enabled is not None:
+        (tmp_path / "proc/sys/kernel/sched_autogroup_enabled").write_text(enabled + "\n")
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+    for group in weights:
+        (tmp_path / "sys/fs/cgroup" / group).mkdir(parents=True)
+        (tmp_path / "sys/fs/cgroup" / group / "cpu.weight").write_text("100\n")
+    assert machine.sessions_apart(tmp_path) is expected

@@ -37,6 +37,7 @@ def collect() -> dict[str, Any]:
         "cpus": {**asdict(cpus), "usable": cpus.usable},
         "topology": [asdict(cpu) for cpu in topology.cpus()],
         "cma": {"permitted": permitted, "reason": reason},
+        "sessions_apart": machine.sessions_apart(),
         "multicast": asdict(machine.multicast(_setting("TUTTI_NET_INTERFACE"))),
         "memory_lock_bytes": machine.memory_lock_limit(),
         "dev_shm_bytes": None if shared is None else {"size": shared[0], "free": shared[1]},
@@ -90,6 +91,9 @@ def _machine_table(state: dict[str, Any]) -> Table:
                   f"{cpus['cores']} cores, {cpus['sockets']} sockets, {cpus['numa_nodes']} NUMA nodes")
     table.add_row("last-level caches", Text("\n".join(topology.draw([topology.Cpu(**cpu) for cpu in state["topology"]]))))
     table.add_row("cross-memory attach", "permitted" if cma["permitted"] else f"not permitted: {cma['reason']}")
+    if state["sessions_apart"]:
+        table.add_row("giving way", "ranks with sessions of their own (MPICH's launcher makes them) hardly give way to each other "
+                      "where they outnumber the processors; kernel.sched_autogroup_enabled=0 lets them")
     cast = state["multicast"]
     table.add_row("multicast", f"not possible: {cast['reason']}; broadcasts between nodes use trees" if cast["reason"] else
                   f"on {cast['interface']}, receive buffers up to {_size(cast['receive_buffer'])} without privileges; whether it "

@@ -100,6 +100,21 @@ def cma_permitted() -> tuple[bool, str]:
     return False, error + (f" (kernel.yama.ptrace_scope is {scope}; 0 permits it)" if scope not in ("", "0") else "")
 
 
+def sessions_apart(root: Path = Path("/")) -> bool:
+    """Whether the kernel gives each session a share of the processors of its own (autogroup), so that processes of different
+    sessions hardly give way to each other. Not where a control group divides the processors instead. `root`: of /proc, /sys."""
+    if _read(f"{root}/proc/sys/kernel/sched_autogroup_enabled") != "1":
+        return False
+    for line in _read(f"{root}/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if "cpu" in controllers.split(",") and group != "/":
+            return False
+        folders = [Path(group), *Path(group).parents] if not controllers else []
+        if any((root / "sys/fs/cgroup" / str(folder).lstrip("/") / "cpu.weight").exists() for folder in folders):
+            return False
+    return True
+
+
 def shared_memory() -> tuple[int, int] | None:
     """(bytes in all, bytes free) of /dev/shm, or None where there is none."""
     try:
