@@ -68,6 +68,14 @@ class Progress : public ::testing::TestWithParam<Place> {
 INSTANTIATE_TEST_SUITE_P(On, Progress, ::testing::Values(Place::one_node, Place::two_nodes),
                          ::testing::PrintToStringParamName());
 
+/// Returns when the progress thread goes to sleep for what is pending: what comes then interrupts
+/// it. Before, it may be awake still, and find what has come by itself.
+void await_sleep(Rank& r) {
+  const std::uint64_t before = woken(r).progress.sleeps;
+  for (int i = 0; i < 10'000 && woken(r).progress.sleeps == before; ++i) sleep_ms(1);
+  EXPECT_GT(woken(r).progress.sleeps, before);
+}
+
 /// What rank 1 sees of a large message that comes while it computes (here: sleeps, so that there is
 /// a core).
 struct Seen {
@@ -117,6 +125,7 @@ Seen compute_while_receiving(Place place, Rendezvous rendezvous, int messages_at
       }
       barrier(r);
       seen.before = woken(r);
+      if (rendezvous == Rendezvous::read_interrupt) await_sleep(r);
       computing = true;
       const auto all_there = [&] {
         return std::none_of(receives.begin(), receives.end(),
