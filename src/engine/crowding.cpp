@@ -45,8 +45,14 @@ void Crowding::look() noexcept {
     crowded_ = true;
     return;
   }
-  // Who has slept all the time says nothing about others.
-  if (ran != ran_ns_ || waited != waited_ns_) crowded_ = waited - waited_ns_ >= ran - ran_ns_;
+  // Before the first look all processes started at once, which says nothing of what follows; and who
+  // has slept all the time says nothing about others.
+  if (!looked_) {
+    crowded_ = false;
+  } else if (ran != ran_ns_ || waited != waited_ns_) {
+    crowded_ = waited - waited_ns_ >= ran - ran_ns_;
+  }
+  looked_ = true;
   ran_ns_ = ran;
   waited_ns_ = waited;
 }

@@ -15,8 +15,8 @@ class Crowding {
   Crowding& operator=(const Crowding&) = delete;
 
   /// True where, in the time between the last looks, that thread has waited for a processor as long
-  /// as it has run on one, or longer: others want all of them. True, too, where the kernel does not
-  /// say. Looks once in kWindow at most; `now_ns` is any clock's time.
+  /// as it has run on one, or longer: others want all of them. False until the second look; true
+  /// where the kernel does not say. Looks once in kWindow at most; `now_ns` is any clock's time.
   bool crowded(std::uint64_t now_ns) noexcept;
 
  private:
@@ -27,6 +27,7 @@ class Crowding {
   const int file_;
   std::uint64_t next_look_ns_ = 0;
   std::uint64_t ran_ns_ = 0, waited_ns_ = 0;  // until the last look
+  bool looked_ = false;
   bool crowded_ = true;
 };
 

@@ -37,15 +37,15 @@ class Said {
 
 TEST(Crowding, IsWaitingAsLongAsRunningBetweenTheLooks) {
   const Said said;
-  said.say("5000 4999 7\n");
+  said.say("5000 9000 7\n");
   Crowding crowding(said.path().c_str());
   std::uint64_t now = kLater;
-  EXPECT_FALSE(crowding.crowded(now));
-  said.say("6000 5999 9\n");
+  EXPECT_FALSE(crowding.crowded(now));  // what was before the first look does not count
+  said.say("6000 10000 9\n");
   EXPECT_FALSE(crowding.crowded(now + 1));  // not looked at again so soon
   EXPECT_TRUE(crowding.crowded(now += kLater));
   EXPECT_TRUE(crowding.crowded(now += kLater));  // it has slept meanwhile
-  said.say("7000 6500 9\n");
+  said.say("7000 10999 9\n");
   EXPECT_FALSE(crowding.crowded(now += kLater));
   EXPECT_FALSE(crowding.crowded(now += kLater));
 }
