@@ -196,7 +196,8 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
     beside_ = turn_taken_;
   }
   turn_taken_ = false;
-  if (fabric_.breakages() != 0) [[unlikely]] {
+  const std::uint64_t breakages = fabric_.breakages();
+  if (breakages != 0) [[unlikely]] {
     const std::uint64_t resumed_before = resumed_;
     hear_all();
     if (resumed_ != resumed_before) return;
@@ -239,12 +240,14 @@ void Engine::relax(std::uint32_t round, Guard& guard) noexcept {
   look_after_health(now);
   if (!policy_.yield && now - std::max(wait_began_ns_, gave_way_ns_) >= kGiveWay) give_way(guard);
   if (waited >= policy_.active_ns) {
-    sleep_long(waited, resumed, guard);
+    sleep_long(waited, resumed, breakages, guard);
   }
 }
 
-/// From here on every call sleeps, until something is reached or another thread has moved on.
-void Engine::sleep_long(std::uint64_t waited, std::uint64_t resumed, Guard& guard) noexcept {
+/// From here on every call sleeps, until something is reached, another thread has moved on, or more
+/// has broken than the `breakages` that were heard of.
+void Engine::sleep_long(std::uint64_t waited, std::uint64_t resumed, std::uint64_t breakages,
+                        Guard& guard) noexcept {
   // A host that may have requests open moves its data only when it is pumped: often at first.
   // Without a host there is nothing to see to but the time, and the peers' health.
   const bool pumped =
@@ -253,7 +256,6 @@ void Engine::sleep_long(std::uint64_t waited, std::uint64_t resumed, Guard& guar
   const std::uint64_t most = undisturbed ? kHealthInterval : policy_.slice_ns;
   const std::uint64_t slice =
       pumped ? std::clamp(waited / kPumpedShare, kPumpedSlice, most) : most;
-  const std::uint64_t breakages = fabric_.breakages();
   for (std::uint32_t i = 0; i < kRoundsPerClock && resumed == resumed_ && !any_reached() &&
                             breakages == fabric_.breakages();
        ++i) {

@@ -282,7 +282,8 @@ class Engine {
   }
   bool any_reached() noexcept;
   void sleep_at_once(Guard& guard) noexcept;
-  void sleep_long(std::uint64_t waited, std::uint64_t resumed, Guard& guard) noexcept;
+  void sleep_long(std::uint64_t waited, std::uint64_t resumed, std::uint64_t breakages,
+                  Guard& guard) noexcept;
   void give_way(Guard& guard) noexcept;
   void serve_host(std::uint32_t round, Guard& guard) noexcept;
   void note_awaited() noexcept;
