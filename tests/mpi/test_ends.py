@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
+import time
 
 import mpis
 import pytest
@@ -65,10 +67,24 @@ def test_finalize_in_a_handler_of_exit(program, libraries, mpi, apart):
 def test_who_waits_for_finalize_sleeps(program, libraries, mpi, settings):
     """The last rank may still need the processors: to check its result, to write it."""
     description = mpis.MPIS[mpi]
-    result = mpis.start(description, 3, [program(description, "ends.c"), "apart"], True, settings, 60)
+    result = mpis.start(description, 3, [program(description, "ends.c"), "apart", "0"], True, settings, 60)
     assert result.status == 0, result.text
     assert "FAILED" not in result.text, result.text
     assert len(re.findall("was at work for", result.text)) == 2, result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ALL)
+def test_the_reports_time_ends_when_rank_0_finalizes(program, libraries, mpi, tmp_path):
+    """Not when the last one has come, for whom none of its calls waits."""
+    description = mpis.MPIS[mpi]
+    report = tmp_path / "report.json"
+    begin = time.monotonic()
+    result = mpis.start(description, 3, [program(description, "ends.c"), "apart", "2"], True, {"TUTTI_REPORT_JSON": str(report)}, 60)
+    whole = time.monotonic() - begin
+    assert result.status == 0, result.text
+    seconds = json.loads(report.read_text())["seconds"]
+    assert 0 < seconds < whole - 1.9, result.text
 
 
 @pytest.mark.parametrize("library", ["libtutti-mpi-mpich.so", "libtutti-mpi-abi.so", "libtutti-mpi-openmpi.so"])

@@ -221,6 +221,7 @@ void remove_handlers() noexcept {
 // Undoes everything; the MPI still works. Runs inside MPI_Finalize, last of the attributes'
 // callbacks.
 void detach() {
+  const double run = state.report ? now() - state.began : 0;  // without waiting for the last rank
   note_finalize();
   remove_handlers();
   watch_revocations(false);
@@ -228,7 +229,7 @@ void detach() {
   forget_spaces();
   // The MPI's own collectives would poll for whoever comes late.
   if (state.job && (state.report || state.processors)) meet();
-  if (state.report) write_report();
+  if (state.report) write_report(run);
   if (state.job && state.rank == 0) state.job->keep_learnt();
   destroy_comms();
   destroy_types();

@@ -202,13 +202,13 @@ struct ProcessorTimes {
   }
 };
 
-// What the program would have done with these cores itself.
-std::string better_use(const Totals& totals, std::size_t processors) {
+// What the program would have done with these cores itself, in the `run` seconds that it took.
+std::string better_use(const Totals& totals, std::size_t processors, double run) {
   double offloaded = 0;
   for (const auto& [key, total] : totals) {
     if (key.second == "dcp") offloaded += total.counts.seconds;
   }
-  const double computed = std::max(0.0, now() - state.began - offloaded);
+  const double computed = std::max(0.0, run - offloaded);
   const auto more = static_cast<double>(processors);
   const double saved = computed * more / (static_cast<double>(state.size) + more);
   char line[320];
@@ -222,7 +222,8 @@ std::string better_use(const Totals& totals, std::size_t processors) {
   return line;
 }
 
-std::string processors_table(const Totals& totals, const std::vector<ProcessorCounts>& all) {
+std::string processors_table(const Totals& totals, const std::vector<ProcessorCounts>& all,
+                             double run) {
   std::string text;
   char line[320];
   for (const ProcessorCounts& one : all) {
@@ -237,7 +238,7 @@ std::string processors_table(const Totals& totals, const std::vector<ProcessorCo
         one.woken, times.waited, times.served, 100 * times.busy);
     text += line;
   }
-  return all.empty() ? text : text + better_use(totals, all.size());
+  return all.empty() ? text : text + better_use(totals, all.size(), run);
 }
 
 std::string processors_json(const std::vector<ProcessorCounts>& all) {
@@ -353,7 +354,7 @@ std::string table(const Gathered& all) {
   }
   if (totals.empty()) text += "no collective was called\n";
   return text + trials_table() + casts_table(all.casts) + wait_table(totals) +
-         processors_table(totals, all.processors) + report::text_of(all.summary);
+         processors_table(totals, all.processors, all.summary.run) + report::text_of(all.summary);
 }
 
 // The schema is described in docs/report.md.
@@ -496,8 +497,7 @@ void leave_note() noexcept {
   std::fclose(file);
 }
 
-void write_report() noexcept {
-  const double run = now() - state.began;
+void write_report(double run) noexcept {
   const std::vector<report::RankProfile> profiles = gather_profiles();
   Gathered all{gather(), gather_processors(), gather_casts(), {}};
   if (state.rank != 0) return;

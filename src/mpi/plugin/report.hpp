@@ -72,8 +72,8 @@ int pass(const char* call, Reason reason, NativeFunction&& call_native, std::siz
 /// prints at the end. On rank 0.
 void leave_note() noexcept;
 
-/// Gathers the counts of all ranks and writes the report where the settings say. Collective over
-/// the world, inside MPI_Finalize.
-void write_report() noexcept;
+/// Gathers the counts of all ranks and writes the report where the settings say; `run`: seconds from
+/// MPI_Init to MPI_Finalize on this rank. Collective over the world, inside MPI_Finalize.
+void write_report(double run) noexcept;
 
 }  // namespace tutti::mpi
