@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from rich.console import Console
 from tutti.bench import neighbours, own, peers, program
-from tutti.report import table
+from tutti.report import plot, table
 
 KEYS = {"bench", "op", "bytes", "np", "nodes", "mpi", "tutti", "us", "us_min", "us_max"}
 
@@ -102,6 +102,13 @@ def test_ratios_are_against_the_best_peer():
             row("bcast", 4, "mpich", True, 0.5), row("bcast", 4, "openmpi", True, 4.0)]
     assert table.ratios(rows, 2) == {("bcast", 4): {"mpich": 2.0, "openmpi": 0.25}}
     assert table.best_peer(table.cells(rows, 2)["bcast", 4]) == ("openmpi", 1.0)
+
+
+def test_the_plot_draws_the_fastest_of_several_settings():
+    rows = [{"bytes": size, "us": us, "us_min": us - 1, "us_max": us + 1, "mpi": "openmpi", "tutti": tutti}
+            for size, us, tutti in ((64, 5.0, False), (4, 3.0, False), (64, 4.0, False), (4, 9.0, False), (4, 1.0, True))]
+    assert plot._fastest(rows, ("openmpi", False)) == [(4, 3.0, 2.0, 4.0), (64, 4.0, 3.0, 5.0)]
+    assert plot._fastest(rows, ("openmpi", True)) == [(4, 1.0, 0.0, 2.0)]
 
 
 def test_of_several_settings_of_a_peer_the_fastest_count():
