@@ -104,7 +104,9 @@ def test_progress_is_judged_at_every_size(monkeypatch):
     for part in verdict.parts:
         sizes = [size for size in rendezvous.PROGRESS_SIZES for reading in part.readings if f"{size >> 10} KiB" in reading.under]
         assert len(sizes) == 2 * len(rendezvous.PROGRESS_SIZES)
+        assert [reading.holds for reading in part.readings if reading.under == "lab"] == [False]
     monkeypatch.setattr(rendezvous, "PROGRESS_SIZES", (262144, 1048576))
+    monkeypatch.setattr(lab, "figures", list)  # the simulation's alone
     assert evaluate(claim).holds_in == "all"
     for wrong in (0.4, 0.6):
         assert evaluate({**claim, "benefit": wrong}).holds_in == "none"
