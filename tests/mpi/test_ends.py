@@ -61,13 +61,15 @@ def test_finalize_in_a_handler_of_exit(program, libraries, mpi, apart):
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("settings", [{"TUTTI_DCP": "1"}, {"TUTTI_REPORT": "1"}, {"TUTTI_P2P": "1"}],
-                         ids=["dedicated", "report", "messages"])
+@pytest.mark.parametrize("settings", [{"TUTTI_DCP": "1"}, {"TUTTI_DCP": "1", "TUTTI_DCP_FROM_JOB": "1"}, {"TUTTI_REPORT": "1"},
+                                      {"TUTTI_P2P": "1"}],
+                         ids=["dedicated", "from job", "report", "messages"])
 @pytest.mark.parametrize("mpi", ALL)
 def test_who_waits_for_finalize_sleeps(program, libraries, mpi, settings):
     """The last rank may still need the processors: to check its result, to write it."""
     description = mpis.MPIS[mpi]
-    result = mpis.start(description, 3, [program(description, "ends.c"), "apart", "0"], True, settings, 60)
+    processes = 4 if "TUTTI_DCP_FROM_JOB" in settings else 3
+    result = mpis.start(description, processes, [program(description, "ends.c"), "apart", "0"], True, settings, 60)
     assert result.status == 0, result.text
     assert "FAILED" not in result.text, result.text
     assert len(re.findall("was at work for", result.text)) == 2, result.text

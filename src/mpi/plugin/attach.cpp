@@ -234,8 +234,9 @@ void detach() {
   destroy_comms();
   destroy_types();
   state.messages = nullptr;
-  // Others may still need the dedicated processors that this rank has started.
-  if (state.processors) meet();
+  // Others may still need the dedicated processors that this rank has started; those of the job
+  // serve until the last one leaves, while the MPI's own MPI_Finalize would poll.
+  if (state.processors || (state.job && split_off())) meet();
   state.job.reset();
   state.processors.reset();
   free_world_copies();
