@@ -38,6 +38,32 @@ Task gather_cma(Collective& c) {
                         });
 }
 
+// The root invites everybody to its buffer: where ranks share processors, all of these copy.
+Task gather_cma_write(Collective& c) {
+  co_await c.stream().turn();
+  const std::size_t own = static_cast<std::size_t>(c.rank()) * c.call.bytes;
+  if (c.rank() == c.call.root) {
+    Region region;
+    if (!c.stream().line_free(0)) co_await c.stream().wait_line(0);
+    co_await c.team.fabric().expose(c.call.recv, c.call.bytes * static_cast<std::size_t>(c.size()),
+                                    &region);
+    c.stream().post_key(0, region.key);
+    c.place(at(c.call.recv, own), c.call.send, c.call.bytes);
+    c.stream().drain(0);
+    co_await c.stream().wait_drained(0);
+    c.team.fabric().withdraw(region);
+  } else {
+    co_await c.stream().posted(0, c.call.root);
+    Remote remote;
+    co_await c.team.fabric().attach(c.team.job_rank(c.call.root),
+                                    c.stream().posted_key(0, c.call.root), &remote);
+    co_await write_now(c, remote, own, c.call.send, c.call.bytes);
+    c.stream().drain(0);
+  }
+  c.finish();
+  co_return Status::success();
+}
+
 namespace algorithm {
 
 const Algorithm gather_flat = {
@@ -66,6 +92,15 @@ const Algorithm gather_cma = {
     .items = with_parameters<one_item>,
     .source = "cross-memory attach",
     .former_name = "memory",
+};
+
+const Algorithm gather_cma_write = {
+    .coll = Coll::gather,
+    .name = "cma_write",
+    .run = with_parameters<tutti::gather_cma_write>,
+    .restriction_of = with_parameters<by_memory>,
+    .items = with_parameters<one_item>,
+    .source = "cross-memory attach, by those who have the data",
 };
 
 }  // namespace algorithm
