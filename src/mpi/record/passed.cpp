@@ -1,13 +1,13 @@
 // What a rank has passed to a collective: reading it, saying it, and comparing it.
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "mpi/record/roll.hpp"
 #include "select/select.hpp"
 
 namespace tutti::roll {
 namespace {
-
-constexpr std::uint8_t kHost = 255;  // the place of `mpi`, which every collective has
 
 /// Blocks of these differ from rank to rank by right.
 bool has_equal_bytes(const Passed& passed) {
@@ -16,6 +16,36 @@ bool has_equal_bytes(const Passed& passed) {
   return passed.bytes != TUTTI_NO_BYTES && !ends("toallv") && !ends("toallw") &&
          !ends("scatterv") && (!ends("gatherv") || ends("allgatherv"));
 }
+
+/// All algorithms by their addresses, each with its place.
+class Places {
+ public:
+  Places() noexcept {
+    for (const Algorithm* algorithm : algorithms()) {
+      if (count_ == kHost - 1) break;
+      all_[count_] = {algorithm, static_cast<std::uint8_t>(1 + count_)};
+      ++count_;
+    }
+    std::sort(all_.data(), all_.data() + count_, before);
+  }
+  std::uint8_t of(const Algorithm* algorithm) const noexcept {
+    const Place* const end = all_.data() + count_;
+    const Place* const found = std::lower_bound(all_.data(), end, Place{algorithm, 0}, before);
+    return found != end && found->algorithm == algorithm ? found->place : 0;
+  }
+
+ private:
+  struct Place {
+    const Algorithm* algorithm;
+    std::uint8_t place;
+  };
+  static bool before(const Place& a, const Place& b) noexcept {
+    return std::less<>{}(a.algorithm, b.algorithm);
+  }
+
+  std::array<Place, kHost> all_;
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -50,10 +80,8 @@ Passed read_past(const tutti_past& past, bool nonblocking) noexcept {
 std::uint8_t place_of(const Algorithm* algorithm) noexcept {
   if (algorithm == nullptr) return 0;
   if (algorithm->left_to_host()) return kHost;
-  const auto all = algorithms();
-  const auto found = std::ranges::find(all, algorithm);
-  const auto place = found - all.begin();
-  return found != all.end() && place < kHost - 1 ? static_cast<std::uint8_t>(1 + place) : 0;
+  static const Places places;
+  return places.of(algorithm);
 }
 
 std::string algorithm_of(const Passed& passed) {

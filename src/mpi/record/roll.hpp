@@ -121,8 +121,10 @@ Passed read_past(const tutti_past& past, bool nonblocking) noexcept;
 /// The same of its words, without its number and its place.
 Passed passed_of(std::uint64_t bytes, std::uint64_t what, bool nonblocking) noexcept;
 
+/// The place of `mpi`, which every collective has.
+inline constexpr std::uint8_t kHost = 255;
 /// An algorithm in a record: 1 + its place in the list of all of this version; 0: none that is
-/// known.
+/// known. Fast: asked in calls.
 std::uint8_t place_of(const Algorithm* algorithm) noexcept;
 /// Its name; empty where none is known.
 std::string algorithm_of(const Passed& passed);
