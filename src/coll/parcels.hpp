@@ -36,6 +36,12 @@ class Parcels {
   static Parcels even(Coll coll, int root, int rank, int size, const void* send, void* recv,
                       std::size_t bytes);
 
+  /// Back to none, with the memory for as many as there were.
+  void clear() noexcept {
+    sent_.clear();
+    received_.clear();
+    kept_ = kept_here_ = 0;
+  }
   // Throw std::bad_alloc. After the last of them: arrange().
   void send(int member, const void* data, std::size_t bytes) {
     if (bytes != 0)

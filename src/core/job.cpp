@@ -257,6 +257,13 @@ Status JobImpl::run_by(const Route& route, Team& team, const Call& call) noexcep
   return run_route(route, team, call, guard);
 }
 
+bool JobImpl::leaves(const Route& route, Team& team) noexcept {
+  const Algorithm* const chosen = route.choice->algorithm;
+  if (route.cell == nullptr) return chosen != nullptr && chosen->left_to_host();
+  Engine::Guard guard(engine_);
+  return team.online->leaves(*route.cell);
+}
+
 /// False where there is no memory for a cell.
 bool JobImpl::look_up(Team& team, const Call& call, Route* out) const noexcept {
   *out = {&Dispatcher::choice(team, call), nullptr};

@@ -111,6 +111,15 @@ class Online {
       return false;
     return look(cell);
   }
+  /// Counts a call of the cell where the host runs it and nothing else is to be decided. False
+  /// where that is not so: take() says more.
+  bool leaves(Cell& cell) noexcept {
+    if (cell.runner != Runner::host || cell.on_trial) return false;
+    if (cell.calls == kMostCalls) return true;
+    if (cell.next != 0 && cell.calls + 1 >= cell.next) return false;
+    ++cell.calls;
+    return true;
+  }
   /// Who runs the call that was taken; before that, the one that will be taken next. The time of
   /// one on trial goes to ended().
   Runner runner(const Cell& cell) const noexcept {

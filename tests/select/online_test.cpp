@@ -110,6 +110,37 @@ TEST(Online, WhatIsSetUpInTheFirstCallDecidesNothing) {
                   .ends_on_host);
 }
 
+/// Who runs each call of a kind that the host is faster at for a while; `asks`: leaves() first.
+std::vector<Runner> runners(bool asks, int* left) {
+  Online online(false);
+  std::vector<Runner> all;
+  for (int i = 0; i < 60'000; ++i) {
+    Online::Cell* const cell = find(online, kColl, kClass, 1000);
+    if (asks && online.leaves(*cell)) {
+      ++*left;
+      all.push_back(Runner::host);
+      continue;
+    }
+    online.take(*cell);
+    const Runner runner = online.runner(*cell);
+    all.push_back(runner);
+    if (!cell->on_trial) continue;
+    Verdict verdict;
+    if (online.ended((runner == Runner::host) == (i < 20'000) ? 4000 : 10'000))
+      online.conclude(online.block_time(), &verdict);
+  }
+  return all;
+}
+
+TEST(Online, LeavingToTheHostDecidesAsTakingDoes) {
+  int left = 0;
+  const std::vector<Runner> all = runners(true, &left);
+  EXPECT_EQ(all, runners(false, &left));
+  EXPECT_GT(left, 10'000);  // nearly all while it is faster
+  EXPECT_EQ(all.back(), Runner::chosen);
+  EXPECT_GT(std::count(all.begin(), all.end(), Runner::host), left);
+}
+
 /// How many calls of 10 us it takes until a second of 4 us runs them, whose first call takes 40.
 int calls_until_the_second_runs(bool known_to_set_up) {
   Online online(false);

@@ -47,7 +47,9 @@ int run_plan_attended(const char* call, Comm& comm, const Plan& plan) {
     return refuse(comm, comm.team, call, ready);
   Call the_call = plan.call;
   the_call.copied = plan.staging != nullptr;
-  Status status = state.job->run(*comm.team, the_call);
+  Route route;
+  Status status = state.job->run(*comm.team, the_call, &route);
+  if (route.choice != nullptr && has_parcels(the_call.coll)) comm.known.keep(the_call.coll, route);
   if (status.ok()) status = plan.finish();
   if (status.ok() && state.job->awaits_time(*comm.team))
     status = state.job->took(*comm.team, ns_since(begin));
@@ -66,7 +68,11 @@ int run_plan(const char* call, const Args& args, Comm& comm, const Plan& plan) {
   const Status status = state.job->run(*comm.team, plan.call, &route);
   if (route.choice != nullptr) {
     note_route(comm, route);
-    comm.known.keep(args, comm.rank, plan.call, route);
+    if constexpr (has_parcels(Args::kColl)) {
+      comm.known.keep(Args::kColl, route);
+    } else {
+      comm.known.keep(args, comm.rank, plan.call, route);
+    }
   }
   return status.ok() ? MPI_SUCCESS : end_badly(call, comm, status);
 }
@@ -82,6 +88,16 @@ template <class NativeFunction>
   const int code = pass(call, reason, call_native, what.bytes);
   const Status status = state.job->took(*comm.team, ns_since(begin));
   return status.ok() ? code : raise(comm, call, status);
+}
+
+// How a call with a known route has gone.
+template <class NativeFunction>
+int end_known(const char* call, Comm& comm, const Call& what, const Status& status,
+              NativeFunction&& call_native) {
+  if (status.ok()) [[likely]]
+    return MPI_SUCCESS;
+  const int code = end_badly(call, comm, status);
+  return code != kLeft ? code : run_left(call, comm, what, call_native);
 }
 
 template <class Args, class NativeFunction>
@@ -103,21 +119,39 @@ template <class Args, class NativeFunction>
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 
+// Of a collective of which each rank knows but its own counts. Where the MPI runs it nobody has to
+// read them.
+template <class Args, class NativeFunction>
+int run_listed(const char* call, Args args, Comm& comm, NativeFunction call_native) {
+  const KnownCall* const known = comm.known.find(Args::kColl);
+  if (known == nullptr) return run_unknown(call, args, call_native);
+  if (state.job->leaves(known->route(), *comm.team)) {
+    note_call(args, comm, TUTTI_NO_BYTES, what_left(Args::kColl));
+    return pass(call, Reason::built_in, call_native);
+  }
+  if (!read_plain(args, &comm)) return run_unknown(call, args, call_native);
+  Call the_call;
+  the_call.coll = Args::kColl;
+  if constexpr (requires { args.root; }) the_call.root = args.root;
+  the_call.parcels = comm.parcels.get();
+  note_call(args, comm, 0, known->what());
+  return end_known(call, comm, the_call, state.job->run_by(known->route(), *comm.team, the_call),
+                   call_native);
+}
+
 // By value: what is handed on by reference would have to be in memory, for known calls, too.
 template <class Args, class NativeFunction>
 int run_blocking(const char* call, Args args, NativeFunction call_native) {
   Comm* const comm = find_comm(args.comm);
   if (comm == nullptr || state.attends) [[unlikely]]
     return run_unknown(call, args, call_native);
+  if constexpr (has_parcels(Args::kColl)) return run_listed(call, args, *comm, call_native);
   Call the_call;
   const KnownCall* const known = comm->known.find(args, comm->rank, comm->size, &the_call);
   if (known == nullptr) return run_unknown(call, args, call_native);
   note_call(args, *comm, the_call.bytes, known->what());
-  const Status status = state.job->run_by(known->route(), *comm->team, the_call);
-  if (status.ok()) [[likely]]
-    return MPI_SUCCESS;
-  const int code = end_badly(call, *comm, status);
-  return code != kLeft ? code : run_left(call, *comm, the_call, call_native);
+  return end_known(call, *comm, the_call,
+                   state.job->run_by(known->route(), *comm->team, the_call), call_native);
 }
 
 void free_unstarted(Request* request) {

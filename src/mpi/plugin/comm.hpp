@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coll/parcels.hpp"
 #include "core/core.hpp"
 #include "mpi/plugin/handle_map.hpp"
 #include "mpi/plugin/known.hpp"
@@ -27,6 +28,8 @@ struct Comm {
   // serves them. Collectives of one communicator are never started by two threads at a time.
   Team* team = nullptr;
   KnownCalls known;  // of that
+  // Of those of which each rank knows but its own counts, by read_plain(): memory to be used again.
+  std::unique_ptr<Parcels> parcels;
   // Of its non-blocking and persistent collectives: MPIs keep these apart from the blocking ones,
   // and programs rely on that (mpi4py's MPI_Comm_iagree starts an MPI_Iallreduce before a barrier
   // on one rank and after it on another).

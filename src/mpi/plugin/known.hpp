@@ -23,6 +23,8 @@ inline std::uint64_t what_of(Coll coll, const Reduction* reduction) noexcept {
   return static_cast<std::uint64_t>(coll) | op << 8 | type << 16;
 }
 
+/// Of one that is left to the MPI.
+std::uint64_t what_left(Coll coll) noexcept;
 /// With the algorithm of a call that has been run.
 std::uint64_t with_algorithm(std::uint64_t what, const Route& route) noexcept;
 
@@ -46,6 +48,11 @@ class KnownCall {
   template <class Args>
   void keep(const Args& args, const SidesHere& here, const Call& call,
             const Route& its_route) noexcept;
+  /// Where only that is the same for all calls of a kind.
+  void keep(Coll coll, const Route& its_route) noexcept {
+    what_ = with_algorithm(what_of(coll, nullptr), its_route);
+    route_ = its_route;
+  }
   const Route& route() const noexcept { return route_; }
   /// Of all such calls, for the record.
   std::uint64_t what() const noexcept { return what_; }
@@ -77,11 +84,28 @@ class KnownCalls {
   template <class Args>
   void keep(const Args& args, int rank, const Call& call, const Route& route) noexcept;
 
+  /// Of a collective of which each rank knows but its own counts: all its calls have one route.
+  /// nullptr where none is kept.
+  const KnownCall* find(Coll coll) const noexcept {
+    const auto& known = of_[static_cast<std::size_t>(coll)];
+    return known ? &known->front() : nullptr;
+  }
+  void keep(Coll coll, const Route& route) noexcept {
+    if (std::array<KnownCall, kEach>* const known = room(coll)) known->front().keep(coll, route);
+  }
+
  private:
   static constexpr int kCountBits = 2;
   static constexpr std::size_t kEach = std::size_t{2} << kCountBits;
   template <class Args>
   static std::size_t place_of(const Args& args, const SidesHere& here) noexcept;
+
+  /// nullptr where there is no memory.
+  std::array<KnownCall, kEach>* room(Coll coll) noexcept {
+    auto& known = of_[static_cast<std::size_t>(coll)];
+    if (!known) known.reset(new (std::nothrow) std::array<KnownCall, kEach>);
+    return known.get();
+  }
 
   std::array<std::unique_ptr<std::array<KnownCall, kEach>>, kColls> of_;
 };
@@ -244,9 +268,8 @@ void KnownCalls::keep(const Args& args, int rank, const Call& call, const Route&
     if (may_have_spaces() || !needs_no_packing(args, here)) return;
     if constexpr (requires { args.op; })
       if (!is_predefined(args.op)) return;
-    auto& known = of_[static_cast<std::size_t>(Args::kColl)];
-    if (!known) known.reset(new (std::nothrow) std::array<KnownCall, kEach>);
-    if (known) (*known)[place_of(args, here)].keep(args, here, call, route);
+    if (std::array<KnownCall, kEach>* const known = room(Args::kColl))
+      (*known)[place_of(args, here)].keep(args, here, call, route);
   }
 }
 

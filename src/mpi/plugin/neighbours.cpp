@@ -50,6 +50,16 @@ bool read_distributed(MPI_Comm comm, Neighbours* out) {
   return true;
 }
 
+std::size_t most_alike(std::vector<int> members) {
+  std::sort(members.begin(), members.end());
+  std::size_t most = 0, run = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    run = i != 0 && members[i] == members[i - 1] ? run + 1 : 1;
+    most = std::max(most, run);
+  }
+  return most;
+}
+
 bool read(const Comm& comm, Neighbours* out) {
   int topology = MPI_UNDEFINED;
   if (native.Topo_test(comm.handle, &topology) != MPI_SUCCESS) return false;
@@ -66,6 +76,7 @@ const Neighbours* neighbours_of(const Comm& comm) {
     if (!read(comm, found.get())) return nullptr;
     for (std::vector<int>* side : {&found->sources, &found->destinations})
       std::replace(side->begin(), side->end(), MPI_PROC_NULL, -1);
+    found->most_alike = std::max(most_alike(found->sources), most_alike(found->destinations));
     comm.neighbours = std::move(found);
   }
   return comm.neighbours.get();

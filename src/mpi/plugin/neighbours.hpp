@@ -1,6 +1,7 @@
 // Who communicates with whom in the collectives between neighbours.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace tutti::mpi {
@@ -14,6 +15,7 @@ struct Neighbours {
   // A grid: what is sent in one direction is received from the other one, also where both lead to
   // one rank (MPI-4.1, section 8.6). Elsewhere the n-th block for a rank is the n-th one from it.
   bool grid = false;
+  std::size_t most_alike = 0;  // places of one list that one rank has
 
   /// Where the block lies in the receive buffer that comes n-th of those from one rank.
   int received_as(int n) const noexcept { return grid ? n ^ 1 : n; }

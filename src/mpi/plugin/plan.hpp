@@ -49,6 +49,21 @@ Reason plan_parcels(const Args& args, const Comm& comm, bool blocking, Plan* pla
 template <class Args>
 Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* plan);
 
+/// Parcels of a blocking call whose blocks the core takes as they are, in comm->parcels: dense
+/// predefined types, two buffers, lists without a fault. False where make_plan() is to look closer.
+template <class Args>
+bool read_plain_parcels(const Args& args, Comm* comm) noexcept;
+template <class Args>
+bool read_plain_neighbours(const Args& args, Comm* comm) noexcept;
+template <class Args>
+bool read_plain(const Args& args, Comm* comm) noexcept {
+  if constexpr (has_neighbours(Args::kColl)) {
+    return read_plain_neighbours(args, comm);
+  } else {
+    return read_plain_parcels(args, comm);
+  }
+}
+
 /// Fills `*plan`. The answer is the same on all ranks of a correct program: it depends only on the
 /// communicator, the operation, the class of the operator and the signature of the data. What else
 /// it may be (`arguments`) is for programs that MPI calls wrong on this rank, `no_memory` for calls

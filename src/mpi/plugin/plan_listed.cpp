@@ -1,6 +1,7 @@
 #include "mpi/plugin/plan_listed.hpp"
 
 #include <cstdint>
+#include <new>
 #include <span>
 
 namespace tutti::mpi {
@@ -110,6 +111,42 @@ Reason ListedSide::read_listed(int index, Data* out) const {
                        static_cast<std::uintptr_t>(displs_[index] * unit);
   TUTTI_PLAN_TRY(read_data(reinterpret_cast<const void*>(address), counts_[index], type, out));
   return displs_.wide() || is_buffer(elements_.buffer, *out) ? Reason::none : Reason::arguments;
+}
+
+bool ListedSide::is_plain() noexcept {
+  if (kind_ == Kind::none) return true;
+  // Null may be MPI_BOTTOM.
+  if (elements_.buffer == nullptr || elements_.buffer == MPI_IN_PLACE) return false;
+  if ((kind_ == Kind::all || kind_ == Kind::typed) && (counts_.null() || displs_.null()))
+    return false;
+  if (kind_ == Kind::typed) return types_ != nullptr;
+  plain_ = find_predefined_type(elements_.type);
+  return plain_ != nullptr && plain_->dense;
+}
+
+bool ListedSide::read_plain(int index, std::byte** data, std::size_t* bytes) const noexcept {
+  *bytes = 0;
+  if (kind_ == Kind::none || (kind_ == Kind::one && index != only_)) return true;
+  const bool listed = kind_ == Kind::all || kind_ == Kind::typed;
+  const long long count = listed ? counts_[index] : elements_.count;
+  if (count == 0) return true;
+  const TypeInfo* const type =
+      kind_ == Kind::typed ? find_predefined_type(types_[index]) : plain_;
+  if (count < 0 || type == nullptr || !type->dense ||
+      __builtin_mul_overflow(static_cast<std::size_t>(count), type->size, bytes))
+    return false;
+  std::ptrdiff_t offset = 0;
+  if (listed) offset = displs_[index] * (kind_ == Kind::typed ? 1 : type->extent);
+  if (kind_ == Kind::each) offset = static_cast<std::ptrdiff_t>(*bytes) * index;
+  *data = const_cast<std::byte*>(static_cast<const std::byte*>(elements_.buffer)) + offset;
+  return true;
+}
+
+Parcels* plain_parcels(Comm* comm) noexcept {
+  if (may_have_spaces()) return nullptr;
+  if (!comm->parcels) comm->parcels.reset(new (std::nothrow) Parcels(comm->rank, comm->size));
+  if (comm->parcels) comm->parcels->clear();
+  return comm->parcels.get();
 }
 
 Reason make_parcels(const ListedBlocks& blocks, const Comm& comm, Plan* plan) {

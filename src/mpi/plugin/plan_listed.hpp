@@ -44,6 +44,10 @@ class ListedSide {
   Reason check() const;
   /// A block; of those that there are none the count is 0, and nothing else is set.
   Reason read(int index, Data* out) const;
+  /// Whether read_plain() may be asked.
+  bool is_plain() noexcept;
+  /// The block if it is dense, of a predefined type and without a fault. False where it is not.
+  bool read_plain(int index, std::byte** data, std::size_t* bytes) const noexcept;
 
  private:
   enum class Kind : unsigned char { none, one, same, each, all, typed };
@@ -54,7 +58,12 @@ class ListedSide {
   Elements elements_{};
   CountList counts_{static_cast<const int*>(nullptr)}, displs_{static_cast<const int*>(nullptr)};
   const MPI_Datatype* types_ = nullptr;
+  const TypeInfo* plain_ = nullptr;  // of all blocks
 };
+
+/// Where read_plain() collects them, empty. nullptr: no memory, or memory that is not this
+/// machine's may be meant.
+Parcels* plain_parcels(Comm* comm) noexcept;
 
 /// Data for a member, or from one.
 struct Block {

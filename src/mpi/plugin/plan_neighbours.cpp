@@ -1,6 +1,7 @@
 // Plans of the collectives between neighbours: what they send and receive becomes parcels. Whether
 // tutti takes a call depends on the communicator and the collective alone.
 #include <algorithm>
+#include <new>
 
 #include "mpi/plugin/neighbours.hpp"
 #include "mpi/plugin/plan_listed.hpp"
@@ -62,6 +63,8 @@ template <class Args>
 Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   const Neighbours* const neighbours = neighbours_of(comm);
   if (neighbours == nullptr) return Reason::arguments;
+  // The core is asked all the same: it counts the calls that it leaves.
+  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   ListedBlocks blocks;
   blocks.one_sent =
       Args::kColl == Coll::neighbor_allgather || Args::kColl == Coll::neighbor_allgatherv;
@@ -70,15 +73,47 @@ Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* 
   TUTTI_PLAN_TRY(read_blocks(
       received_of(args), neighbours->sources, [&](int n) { return neighbours->received_as(n); },
       &blocks.received));
-  // The core is asked all the same: it counts the calls that it leaves.
-  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   return make_parcels(blocks, comm, plan);
 }
 
+template <class Args>
+bool read_plain_neighbours(const Args& args, Comm* comm) noexcept {
+  ListedSide sent = sent_of(args), received = received_of(args);
+  if (args.sendbuf == args.recvbuf || !sent.is_plain() || !received.is_plain()) return false;
+  Parcels* const parcels = plain_parcels(comm);
+  if (parcels == nullptr) return false;
+  try {
+    const Neighbours* const neighbours = neighbours_of(*comm);
+    if (neighbours == nullptr || neighbours->most_alike > Parcels::kMostEach) return false;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    for (int n = 0; n < static_cast<int>(neighbours->destinations.size()); ++n) {
+      if (!sent.read_plain(n, &data, &bytes)) return false;
+      const int to = neighbours->destinations[static_cast<std::size_t>(n)];
+      if (to >= 0) parcels->send(to, data, bytes);
+    }
+    for (int n = 0; n < static_cast<int>(neighbours->sources.size()); ++n) {
+      const int index = neighbours->received_as(n);
+      if (!received.read_plain(index, &data, &bytes)) return false;
+      const int from = neighbours->sources[static_cast<std::size_t>(index)];
+      if (from >= 0) parcels->receive(from, data, bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  parcels->arrange();
+  return true;
+}
+
 template Reason plan_neighbours(const Neighbor_allgatherArgs&, const Comm&, bool, Plan*);
+template bool read_plain_neighbours(const Neighbor_allgatherArgs&, Comm*) noexcept;
 template Reason plan_neighbours(const Neighbor_allgathervArgs&, const Comm&, bool, Plan*);
+template bool read_plain_neighbours(const Neighbor_allgathervArgs&, Comm*) noexcept;
 template Reason plan_neighbours(const Neighbor_alltoallArgs&, const Comm&, bool, Plan*);
+template bool read_plain_neighbours(const Neighbor_alltoallArgs&, Comm*) noexcept;
 template Reason plan_neighbours(const Neighbor_alltoallvArgs&, const Comm&, bool, Plan*);
+template bool read_plain_neighbours(const Neighbor_alltoallvArgs&, Comm*) noexcept;
 template Reason plan_neighbours(const Neighbor_alltoallwArgs&, const Comm&, bool, Plan*);
+template bool read_plain_neighbours(const Neighbor_alltoallwArgs&, Comm*) noexcept;
 
 }  // namespace tutti::mpi

@@ -1,5 +1,7 @@
 // Plans of the collectives of which each rank knows but its own counts: what it sends and receives
 // becomes parcels. Whether tutti takes a call depends on the communicator and the collective alone.
+#include <new>
+
 #include "mpi/plugin/plan_listed.hpp"
 #include "mpi/plugin/sides.hpp"
 
@@ -94,21 +96,54 @@ void settle(const ListedSides& sides, bool exchanges, ListedBlocks* blocks) {
 template <class Args>
 Reason plan_parcels(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   constexpr bool exchanges = requires { args.sdispls; };
+  // The core is asked all the same: it counts the calls that it leaves.
+  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   ListedSides sides;
   read_sides(args, comm.rank, &sides);
   ListedBlocks blocks;
   TUTTI_PLAN_TRY(read_blocks(sides, comm, &blocks));
   if (!sides.in_place && same_buffers(args, blocks.sent.front().data, blocks.received.front().data))
     return Reason::arguments;
-  // The core is asked all the same: it counts the calls that it leaves.
-  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   settle(sides, exchanges, &blocks);
   return make_parcels(blocks, comm, plan);
 }
 
+template <class Args>
+bool read_plain_parcels(const Args& args, Comm* comm) noexcept {
+  if constexpr (requires { args.root; })
+    if (args.root < 0 || args.root >= comm->size) return false;
+  ListedSides sides;
+  read_sides(args, comm->rank, &sides);
+  if (sides.in_place || args.sendbuf == args.recvbuf || !sides.sent.is_plain() ||
+      !sides.received.is_plain())
+    return false;
+  Parcels* const parcels = plain_parcels(comm);
+  if (parcels == nullptr) return false;
+  try {
+    for (int i = 0; i < comm->size; ++i) {
+      const int to = (comm->rank + i) % comm->size;
+      const int from = (comm->rank - i + comm->size) % comm->size;
+      std::byte* data = nullptr;
+      std::size_t bytes = 0;
+      if (!sides.sent.read_plain(to, &data, &bytes)) return false;
+      parcels->send(to, data, bytes);
+      if (!sides.received.read_plain(from, &data, &bytes)) return false;
+      parcels->receive(from, data, bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  parcels->arrange();
+  return true;
+}
+
 template Reason plan_parcels(const GathervArgs&, const Comm&, bool, Plan*);
+template bool read_plain_parcels(const GathervArgs&, Comm*) noexcept;
 template Reason plan_parcels(const ScattervArgs&, const Comm&, bool, Plan*);
+template bool read_plain_parcels(const ScattervArgs&, Comm*) noexcept;
 template Reason plan_parcels(const AlltoallvArgs&, const Comm&, bool, Plan*);
+template bool read_plain_parcels(const AlltoallvArgs&, Comm*) noexcept;
 template Reason plan_parcels(const AlltoallwArgs&, const Comm&, bool, Plan*);
+template bool read_plain_parcels(const AlltoallwArgs&, Comm*) noexcept;
 
 }  // namespace tutti::mpi

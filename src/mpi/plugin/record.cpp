@@ -153,6 +153,10 @@ void leave_record() noexcept {
   state.record = &no_record;
 }
 
+std::uint64_t what_left(Coll coll) noexcept {
+  return what_of(coll, nullptr) | std::uint64_t{roll::kHost} << 24;
+}
+
 std::uint64_t with_algorithm(std::uint64_t what, const Route& route) noexcept {
   if (route.choice == nullptr) return what;
   return what | std::uint64_t{roll::place_of(route.choice->algorithm)} << 24;
