@@ -360,7 +360,7 @@ Task exchange_parcels(Collective& c, Outgoing& out) noexcept {
 /// Awaits that what others read in place has been read.
 Task await_readers(Collective& c, Outgoing& out) noexcept {
   const std::span<const Parcel> sent = c.call.parcels->sent();
-  for (std::size_t i = 0; out.block != nullptr && i < sent.size(); ++i) {
+  for (std::size_t i = 0; i < sent.size(); ++i) {
     if (out.entries[i].way == Way::in_place)
       co_await told(c, out.block->read()[i], 1, sent[i].member);
   }
@@ -373,14 +373,18 @@ Task run_shared(Collective& c, std::size_t room, std::size_t least_in_place) noe
   co_await c.stream().turn();
   if (may_send(c)) {
     out.layout = lay_out(c, room, least_in_place);
-    co_await publish_table(c, window, out);
+    if (out.layout.in_cell && c.cells().free(kCell)) {
+      write_in_cell(c, out.layout);  // as few bytes nearly always
+    } else {
+      co_await publish_table(c, window, out);
+    }
   } else {
     out.layout.in_cell = true;
   }
   co_await c.call.parcels->each_own(
       [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
   co_await exchange_parcels(c, out);
-  co_await await_readers(c, out);
+  if (out.block != nullptr) co_await await_readers(c, out);
   c.finish();
   co_return Status::success();
 }
