@@ -110,28 +110,44 @@ Exposed region_of(std::span<const Parcel> sent, std::size_t least) noexcept {
   return region;
 }
 
-/// `room`: bytes of a block for data, 0: all there are.
-Layout lay_out(const Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
+/// Bytes of the parcels below `least`.
+std::size_t bytes_below(std::span<const Parcel> sent, std::size_t least) noexcept {
+  std::size_t sum = 0;
+  for (const Parcel& parcel : sent)
+    if (parcel.bytes < least && __builtin_add_overflow(sum, parcel.bytes, &sum)) return kNever;
+  return sum;
+}
+
+/// From how many bytes on parcels are read in place: fewer than `least` where a block has no `room`
+/// for the others, since the ring takes turns. A read is a system call.
+std::size_t least_in_place(std::span<const Parcel> sent, std::size_t room,
+                           std::size_t least) noexcept {
+  constexpr std::size_t kLeastRead = 4096;
+  if (least == kNever) return kNever;
+  std::size_t lower = least;
+  while (lower > kLeastRead && bytes_below(sent, lower) > room) lower /= 2;
+  if (region_of(sent, lower).is_dense()) return lower;
+  return region_of(sent, least).is_dense() ? least : kNever;
+}
+
+/// `room`: bytes of a block for data, 0: all there are. `least`: bytes of a parcel that is read in
+/// place in any case.
+Layout lay_out(const Collective& c, std::size_t room, std::size_t least) noexcept {
   const std::span<const Parcel> sent = c.call.parcels->sent();
-  if (!region_of(sent, least_in_place).is_dense()) least_in_place = kNever;
-  std::size_t copied = 0, largest = 0;
-  for (const Parcel& parcel : sent) {
-    largest = std::max(largest, parcel.bytes);
-    if (parcel.bytes >= least_in_place) continue;
-    if (__builtin_add_overflow(copied, parcel.bytes, &copied)) copied = kNever;
-  }
   Layout l;
-  l.least_in_place = least_in_place;
   const std::size_t table = sizeof(Head) + sent.size() * sizeof(Entry);
-  if (largest < least_in_place && table <= kCell && copied <= kCell - table) {
+  const std::size_t all = bytes_below(sent, kNever);
+  if (table <= kCell && all <= kCell - table && bytes_below(sent, least) == all) {
     l.in_cell = true;
     l.data = table;
-    l.most = copied;
+    l.most = all;
     return l;
   }
   l.data = lines(Block::front(sent.size()));
   const std::size_t whole = c.team.block_bytes() - l.data;
   room = room == 0 ? whole : std::clamp(room, std::min(kLeastRing, whole), whole);
+  l.least_in_place = least_in_place(sent, room, least);
+  const std::size_t copied = bytes_below(sent, l.least_in_place);
   const bool rings = copied > room;
   l.most = rings ? room / 2 / kCacheLine * kCacheLine : copied;
   l.ring = l.data + l.most;
