@@ -1,11 +1,14 @@
 #include "coll/stream.hpp"
 
+#include <sched.h>
+
 namespace tutti {
 namespace {
 
 constexpr std::uint64_t kBlockPatience = 1'000'000'000;     // ns without hope of memory
 constexpr std::uint64_t kBlockPause = 100'000;              // ns between attempts then
 constexpr std::uint64_t kLongestPatience = 60'000'000'000;  // ns in which nothing has come back
+constexpr std::uint64_t kLongestWrite = 1'000'000'000;      // ns; one that is stopped takes longer
 const Word kNever{0};
 
 }  // namespace
@@ -72,6 +75,31 @@ void Stream::post_key(std::uint64_t item, const Key& key) const noexcept {
   team_.may_be_read_by_all(first_ + item);
   line_of(item, team_.rank()).key = key;
   publish(item);
+}
+
+bool Stream::begin_write(int owner) const noexcept {
+  team_.own_board_->writes.store(1, std::memory_order_seq_cst);
+  if (team_.board(owner)->closed.load(std::memory_order_seq_cst) == 0) return true;
+  end_write();
+  return false;
+}
+
+void Stream::end_write() const noexcept {
+  team_.own_board_->writes.store(0, std::memory_order_release);
+}
+
+void Stream::close_memory() const noexcept {
+  team_.own_board_->closed.store(1, std::memory_order_seq_cst);
+  const std::uint64_t began = team_.fabric().now_ns();
+  for (int member = 0; member < team_.size(); ++member) {
+    while (team_.board(member)->writes.load(std::memory_order_seq_cst) != 0 &&
+           team_.fabric().now_ns() - began < kLongestWrite)
+      sched_yield();
+  }
+}
+
+Engine::Reached Stream::failure_of(int owner) const noexcept {
+  return team_.reached(kNever, 1, owner);
 }
 
 void Stream::publish(std::uint64_t item) const noexcept {

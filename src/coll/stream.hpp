@@ -86,6 +86,15 @@ class Stream {
   Task wait_drained(std::uint64_t item) const noexcept {
     return team_.wait_drained(first_ + item + 1);
   }
+  /// Around a write into the memory whose key `owner` has posted: it may come after the owner's
+  /// collective has failed, and the memory is the program's again. False: nobody may write there.
+  bool begin_write(int owner) const noexcept;
+  void end_write() const noexcept;
+  /// Lets nobody write into this rank's memory any more, and waits for those that are at it: what
+  /// they write is a copy away from its end, so not for long. After a failure.
+  void close_memory() const noexcept;
+  /// Fails as the team does, which `owner` has seen.
+  Engine::Reached failure_of(int owner) const noexcept;
 
  private:
   static Task wait_block(Team& team, Stream stream, std::uint64_t item, std::size_t bytes,

@@ -111,15 +111,13 @@ class Online {
       return false;
     return look(cell);
   }
-  /// Counts a call of the cell where the host runs it and nothing else is to be decided. False
-  /// where that is not so: take() says more.
-  bool leaves(Cell& cell) noexcept {
+  /// Whether the host runs the next call of the cell and nothing else is to be decided: then
+  /// count_left() counts it. False where take() says more.
+  static bool leaves(const Cell& cell) noexcept {
     if (cell.runner != Runner::host || cell.on_trial) return false;
-    if (cell.calls == kMostCalls) return true;
-    if (cell.next != 0 && cell.calls + 1 >= cell.next) return false;
-    ++cell.calls;
-    return true;
+    return cell.calls == kMostCalls || cell.next == 0 || cell.calls + 1 < cell.next;
   }
+  static void count_left(Cell& cell) noexcept { cell.calls += cell.calls != kMostCalls; }
   /// Who runs the call that was taken; before that, the one that will be taken next. The time of
   /// one on trial goes to ended().
   Runner runner(const Cell& cell) const noexcept {

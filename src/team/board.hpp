@@ -56,6 +56,8 @@ struct alignas(2 * kCacheLine) Board {
   // What the owner waits to see in the one `done` that it watches; 0: it watches several. Written
   // before it is counted there.
   Word wanted;
+  Word writes;  // 1 while the owner writes into memory that another member has posted by its key
+  Word closed;  // 1 from when nobody may write into the owner's
   StreamLine stream[kStreamLines];
 
   SmallCell& small_cell(const CellCounts& counts, std::uint64_t epoch) noexcept {

@@ -121,6 +121,38 @@ TEST_P(Death, OfARankInTheMiddleIsReportedInTime) {
 INSTANTIATE_TEST_SUITE_P(All, Death, ::testing::ValuesIn(test::combinations()),
                          [](const auto& combination) { return as_name(combination.param); });
 
+/// Rank 1 dies. The root's gather fails, and its buffer is its own again, before rank 2 looks at
+/// the invitation to write into it.
+TEST(Death, NobodyWritesIntoTheMemoryOfARootThatHasFailed) {
+  constexpr std::size_t kBytes = 100'000;
+  constexpr auto kMuch = std::chrono::milliseconds(700);
+  Settings settings;
+  settings.algorithm = "gather=cma_write";
+  settings.progress_thread = Switch::off;
+  settings.deadline_s = 30;
+  const auto statuses = test::run_processes(kRanks, settings, [&](Rank& r) {
+    ASSERT_TRUE(r.job.run(r.team, Call{}).ok());
+    const std::vector<char> sent(kBytes, 'x');
+    std::vector<char> all(kBytes * kRanks, '-');
+    Call call;
+    call.coll = Coll::gather;
+    call.send = sent.data();
+    call.recv = all.data();
+    call.bytes = kBytes;
+    Operation* operation = nullptr;
+    ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
+    if (r.rank == 1) raise(SIGKILL);
+    if (r.rank == 2) std::this_thread::sleep_for(kMuch);  // it computes
+    EXPECT_EQ(r.job.wait(*operation).code, Code::peer_lost);
+    r.job.release(operation);
+    if (r.rank != 0) return;
+    all.assign(all.size(), 'y');
+    std::this_thread::sleep_for(2 * kMuch);
+    EXPECT_EQ(all, std::vector<char>(all.size(), 'y'));
+  });
+  expect_only_the_victim_died(statuses, 1);
+}
+
 /// What a large node runs along its parts: trees of cells, and nested algorithms.
 std::vector<Combination> along_the_machine() {
   std::vector<Combination> all;

@@ -35,7 +35,7 @@ test::Combination algorithm(Random& random, Fits fits) {
 bool any(const Algorithm& one) { return std::string(one.name) != "dcp"; }
 bool casts(const Algorithm& one) { return one.casts; }
 bool takes_blocks(const Algorithm& one) { return one.items != nullptr && !one.casts && any(one); }
-bool attaches(const Algorithm& one) { return std::string(one.name) == "cma"; }
+bool attaches(const Algorithm& one) { return std::string(one.name).starts_with("cma"); }
 bool crosses_nodes(const Algorithm& one) {
   Shape shape;
   shape.coll = one.coll;
@@ -129,6 +129,7 @@ void cut(Case& c, Random& random) {
     c.expected = Outcome::lost;
     return;
   }
+  c.combination = algorithm(random, crosses_nodes);  // what the kernel has copied is not lost
   c.settings.deadline_s = 0.3;
   c.settings.fault = rule("drop", "put", pick(random, 1, 30), c.victim, ":count=0");
   c.expected = Outcome::late;

@@ -122,6 +122,26 @@ TEST(Choices, TheSecondIsWhatTheRulesHaveNext) {
   EXPECT_EQ(second(s, Rules{}), "") << "the order is fixed";
 }
 
+/// Everybody writes where ranks share processors and the block is worth a system call.
+TEST(Choices, LargeGathersAreWrittenByAllWhereProcessorsAreShared) {
+  Shape s = shape(Coll::gather, true, 8, 65536);
+  s.scarce = s.user_memory = true;
+  EXPECT_EQ(chosen(s, Rules{}), "cma_write:0");
+  s.bytes = 65535;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0");
+  s.bytes = 65536;
+  s.size = 7;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0");
+  s.size = 8;
+  s.scarce = false;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0");
+  s.scarce = true;
+  s.user_memory = false;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0");
+  s.user_memory = s.bypass = true;
+  EXPECT_EQ(chosen(s, Rules{}), "blocks:0") << "the network would have to know the memory";
+}
+
 /// What is divided along the machine is chosen where that divides the ranks, each of which has a
 /// processor of its own.
 TEST(Choices, LargeNodesGoAlongTheMachine) {

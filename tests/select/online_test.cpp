@@ -116,7 +116,8 @@ std::vector<Runner> runners(bool asks, int* left) {
   std::vector<Runner> all;
   for (int i = 0; i < 60'000; ++i) {
     Online::Cell* const cell = find(online, kColl, kClass, 1000);
-    if (asks && online.leaves(*cell)) {
+    if (asks && Online::leaves(*cell)) {
+      Online::count_left(*cell);
       ++*left;
       all.push_back(Runner::host);
       continue;

@@ -38,6 +38,20 @@ Task gather_cma(Collective& c) {
                         });
 }
 
+static Task write_to_root(Collective& c, std::size_t offset) {
+  Fabric& fabric = c.team.fabric();
+  Remote remote;
+  co_await fabric.attach(c.team.job_rank(c.call.root), c.stream().posted_key(0, c.call.root),
+                         &remote);
+  if (!c.stream().begin_write(c.call.root)) co_await c.stream().failure_of(c.call.root);
+  Completion written;
+  fabric.spend(Work::copy, c.call.bytes);
+  Status status = fabric.put(remote, offset, c.call.send, c.call.bytes, nullptr, &written);
+  if (status.ok()) co_await c.completed(written);
+  c.stream().end_write();
+  co_return status;
+}
+
 // The root invites everybody to its buffer: where ranks share processors, all of these copy.
 Task gather_cma_write(Collective& c) {
   co_await c.stream().turn();
@@ -50,14 +64,13 @@ Task gather_cma_write(Collective& c) {
     c.stream().post_key(0, region.key);
     c.place(at(c.call.recv, own), c.call.send, c.call.bytes);
     c.stream().drain(0);
-    co_await c.stream().wait_drained(0);
+    const Status all_written = co_await outcome(c.stream().wait_drained(0));
+    if (!all_written.ok()) c.stream().close_memory();
     c.team.fabric().withdraw(region);
+    if (!all_written.ok()) co_return all_written;
   } else {
     co_await c.stream().posted(0, c.call.root);
-    Remote remote;
-    co_await c.team.fabric().attach(c.team.job_rank(c.call.root),
-                                    c.stream().posted_key(0, c.call.root), &remote);
-    co_await write_now(c, remote, own, c.call.send, c.call.bytes);
+    co_await write_to_root(c, own);
     c.stream().drain(0);
   }
   c.finish();

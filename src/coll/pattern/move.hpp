@@ -22,13 +22,6 @@ inline Status read_now(Collective& c, const Remote& remote, std::size_t offset, 
   return c.team.fabric().get(remote, offset, destination, bytes, &completion);
 }
 
-/// put() into memory that this rank's own CPU writes: there when it returns.
-inline Status write_now(Collective& c, const Remote& remote, std::size_t offset, const void* source,
-                        std::size_t bytes) noexcept {
-  c.team.fabric().spend(Work::copy, bytes);
-  return c.team.fabric().put(remote, offset, source, bytes, nullptr, nullptr);
-}
-
 inline std::byte* at(void* base, std::size_t offset) noexcept {
   return static_cast<std::byte*>(base) + offset;
 }
