@@ -186,10 +186,11 @@ class Job {
   /// The same, without looking anything up. `route`: found by run() for such a call of the team.
   virtual Status run_by(const Route& route, Team& team, const Call& call) noexcept = 0;
 
-  /// Whether the host is to run such a call, because run() would leave it to it; then it is counted.
-  /// The same on all members, if all ask at the same calls. Never fails: where run() has more to
-  /// say, as in trials, this says no. `route`: as in run_by().
-  virtual bool leaves(const Route& route, Team& team) noexcept = 0;
+  /// Whether the host is to run such a call, because run() would leave it to it. The same on all
+  /// members; where run() has more to say, as in trials, this says no. `route`: as in run_by().
+  virtual bool leaves(const Route& route) noexcept = 0;
+  /// It has run it: one more of its kind, as run() would have counted it.
+  virtual void count_left(const Route& route) noexcept = 0;
 
   /// Whether the call that run() has just left to the host, or has just run for a host that copies
   /// (Call::copied), is on trial: then took() must be told how long all of it took, in nanoseconds,

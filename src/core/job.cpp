@@ -257,11 +257,17 @@ Status JobImpl::run_by(const Route& route, Team& team, const Call& call) noexcep
   return run_route(route, team, call, guard);
 }
 
-bool JobImpl::leaves(const Route& route, Team& team) noexcept {
+bool JobImpl::leaves(const Route& route) noexcept {
   const Algorithm* const chosen = route.choice->algorithm;
   if (route.cell == nullptr) return chosen != nullptr && chosen->left_to_host();
   Engine::Guard guard(engine_);
-  return team.online->leaves(*route.cell);
+  return Online::leaves(*route.cell);
+}
+
+void JobImpl::count_left(const Route& route) noexcept {
+  if (route.cell == nullptr) return;
+  Engine::Guard guard(engine_);
+  Online::count_left(*route.cell);
 }
 
 /// False where there is no memory for a cell.

@@ -51,7 +51,8 @@ class JobImpl final : public Job {
   Status run(Team& team, const Call& call) noexcept override;
   Status run(Team& team, const Call& call, Route* found) noexcept override;
   Status run_by(const Route& route, Team& team, const Call& call) noexcept override;
-  bool leaves(const Route& route, Team& team) noexcept override;
+  bool leaves(const Route& route) noexcept override;
+  void count_left(const Route& route) noexcept override;
   Status fail(Team& team, const Status& why) noexcept override;
   Status fail(Operation& operation, const Status& why) noexcept override;
   Status start(Team& team, const Call& call, Operation** out) noexcept override;

@@ -119,16 +119,31 @@ template <class Args, class NativeFunction>
   return pass(call, in_report(reason, args.comm), call_native, plan.call.bytes);
 }
 
-// Of a collective of which each rank knows but its own counts. Where the MPI runs it nobody has to
-// read them.
+template <class Args>
+[[gnu::cold, gnu::noinline]] bool is_wrong(const Args& args, const Comm& comm) noexcept {
+  Plan plan;
+  return plan_call(args, &comm, true, &plan) == Reason::arguments;
+}
+
+// Nobody has to read the lists of what the MPI runs. A call whose arguments are wrong on this rank
+// alone is made again, and must not count: the ranks would begin their next trial at different
+// calls.
+template <class Args, class NativeFunction>
+int run_listed_left(const char* call, const Args& args, Comm& comm, const Route& route,
+                    NativeFunction&& call_native) {
+  note_call(args, comm, TUTTI_NO_BYTES, what_left(Args::kColl));
+  const int code = pass(call, Reason::built_in, call_native);
+  if (code == MPI_SUCCESS || !is_wrong(args, comm)) state.job->count_left(route);
+  return code;
+}
+
+// Of a collective of which each rank knows but its own counts.
 template <class Args, class NativeFunction>
 int run_listed(const char* call, Args args, Comm& comm, NativeFunction call_native) {
   const KnownCall* const known = comm.known.find(Args::kColl);
   if (known == nullptr) return run_unknown(call, args, call_native);
-  if (state.job->leaves(known->route(), *comm.team)) {
-    note_call(args, comm, TUTTI_NO_BYTES, what_left(Args::kColl));
-    return pass(call, Reason::built_in, call_native);
-  }
+  if (state.job->leaves(known->route()))
+    return run_listed_left(call, args, comm, known->route(), call_native);
   if (!read_plain(args, &comm)) return run_unknown(call, args, call_native);
   Call the_call;
   the_call.coll = Args::kColl;

@@ -63,8 +63,6 @@ template <class Args>
 Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   const Neighbours* const neighbours = neighbours_of(comm);
   if (neighbours == nullptr) return Reason::arguments;
-  // The core is asked all the same: it counts the calls that it leaves.
-  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   ListedBlocks blocks;
   blocks.one_sent =
       Args::kColl == Coll::neighbor_allgather || Args::kColl == Coll::neighbor_allgatherv;
@@ -73,6 +71,8 @@ Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* 
   TUTTI_PLAN_TRY(read_blocks(
       received_of(args), neighbours->sources, [&](int n) { return neighbours->received_as(n); },
       &blocks.received));
+  // The core is asked all the same: it counts the calls that it leaves.
+  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   return make_parcels(blocks, comm, plan);
 }
 

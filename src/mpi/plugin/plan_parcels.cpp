@@ -96,14 +96,14 @@ void settle(const ListedSides& sides, bool exchanges, ListedBlocks* blocks) {
 template <class Args>
 Reason plan_parcels(const Args& args, const Comm& comm, bool blocking, Plan* plan) {
   constexpr bool exchanges = requires { args.sdispls; };
-  // The core is asked all the same: it counts the calls that it leaves.
-  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   ListedSides sides;
   read_sides(args, comm.rank, &sides);
   ListedBlocks blocks;
   TUTTI_PLAN_TRY(read_blocks(sides, comm, &blocks));
   if (!sides.in_place && same_buffers(args, blocks.sent.front().data, blocks.received.front().data))
     return Reason::arguments;
+  // The core is asked all the same: it counts the calls that it leaves.
+  if (left(*team_of(comm, blocking), plan->call) != Reason::none) return Reason::none;
   settle(sides, exchanges, &blocks);
   return make_parcels(blocks, comm, plan);
 }
