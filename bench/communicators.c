@@ -1,12 +1,12 @@
-/* What making communicators costs: `communicators [ALIVE]`. Rank 0 prints, in this order and the
- * slowest rank's: microseconds to make and to free a duplicate; microseconds to split, use for
+/* What making communicators costs: `communicators [ALIVE [MADE]]`. Rank 0 prints, in this order and the
+ * slowest rank's: microseconds to make and to free a duplicate, of MADE; microseconds to split, use for
  * eight collectives and free; KiB of each rank (its share of what is shared) for each of ALIVE
  * duplicates that are alive, made and then used for a blocking and a non-blocking collective. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { kMade = 10000, kBatch = 200, kSplit = 1000, kMostAlive = 4000 };
+enum { kMade = 10000, kBatch = 200, kSplitOf = 10, kMostAlive = 4000 };
 
 static double memory_kib(void) {
   char line[256];
@@ -18,10 +18,10 @@ static double memory_kib(void) {
   return kib;
 }
 
-static void make_and_free(double* make, double* release) {
+static void make_and_free(int count, double* make, double* release) {
   static MPI_Comm comms[kBatch];
   *make = *release = 0;
-  for (int i = 0; i < kMade / kBatch; i++) {
+  for (int i = 0; i < count / kBatch; i++) {
     const double begin = MPI_Wtime();
     for (int k = 0; k < kBatch; k++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[k]);
     const double made = MPI_Wtime();
@@ -29,15 +29,15 @@ static void make_and_free(double* make, double* release) {
     *make += made - begin;
     *release += MPI_Wtime() - made;
   }
-  *make *= 1e6 / kMade;
-  *release *= 1e6 / kMade;
+  *make *= 1e6 / count;
+  *release *= 1e6 / count;
 }
 
 /* As a grid of processes does: a communicator of its own for a few broadcasts and sums. */
-static double split_and_use(int rank) {
+static double split_and_use(int rank, int count) {
   double value[16] = {1}, sum[16];
   const double begin = MPI_Wtime();
-  for (int i = 0; i < kSplit; i++) {
+  for (int i = 0; i < count; i++) {
     MPI_Comm comm;
     MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm);
     for (int k = 0; k < 4; k++) {
@@ -46,7 +46,7 @@ static double split_and_use(int rank) {
     }
     MPI_Comm_free(&comm);
   }
-  return (MPI_Wtime() - begin) * 1e6 / kSplit;
+  return (MPI_Wtime() - begin) * 1e6 / count;
 }
 
 static void keep_alive(int alive, double* made, double* used) {
@@ -72,8 +72,10 @@ int main(int argc, char** argv) {
   double mine[5], slowest[5];
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  make_and_free(&mine[0], &mine[1]);
-  mine[2] = split_and_use(rank);
+  const int batches = (argc > 2 ? atoi(argv[2]) : kMade) / kBatch;
+  const int count = (batches < 1 ? 1 : batches) * kBatch;
+  make_and_free(count, &mine[0], &mine[1]);
+  mine[2] = split_and_use(rank, count / kSplitOf);
   const int alive = argc > 1 ? atoi(argv[1]) : 400;
   keep_alive(alive < kMostAlive ? alive : kMostAlive, &mine[3], &mine[4]);
   MPI_Reduce(mine, slowest, 5, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
