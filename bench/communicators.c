@@ -1,7 +1,8 @@
-/* What making communicators costs: `communicators [ALIVE [MADE]]`. Rank 0 prints, in this order and the
- * slowest rank's: microseconds to make and to free a duplicate, of MADE; microseconds to split, use for
- * eight collectives and free; KiB of each rank (its share of what is shared) for each of ALIVE
- * duplicates that are alive, made and then used for a blocking and a non-blocking collective. */
+/* What making communicators costs: `communicators [ALIVE [MADE]]`. Rank 0 prints, in this order and
+ * the slowest rank's: microseconds to make and to free a duplicate, of MADE; microseconds to split,
+ * use for eight collectives and free; KiB of each rank (its share of what is shared) for each of
+ * ALIVE duplicates that are alive, made and then used for a blocking and a non-blocking collective.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,10 @@
-"""What making communicators costs, alone and with tutti: `.venv/bin/python bench/communicators.py [--np 2,4] [--alive N] [--made N] [--json FILE]`.
+"""What making communicators costs, alone and with tutti:
+`.venv/bin/python bench/communicators.py [--np 2,4] [--alive N] [--made N] [--json FILE]`.
 
 Each MPI alone and with tutti, interleaved; medians over the rounds, the slowest rank's. Microseconds to make (`dup`) and to
-free a duplicate, 10,000 (`--made`) in batches of 200; to split, run eight collectives and free (`split`); KiB of each rank for each of
-N duplicates alive (400; Intel MPI by itself aborts with 500), only made (`made`) and used for a blocking and a non-blocking collective (`used`)."""
+free a duplicate, 10,000 (`--made`) in batches of 200; to split, run eight collectives and free (`split`); KiB of each rank for
+each of N duplicates alive (400; Intel MPI by itself aborts with 500), only made (`made`) and used for a blocking and a
+non-blocking collective (`used`)."""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ WHAT = ("dup", "free", "split", "made", "used")
 MODES = ("alone", "tutti")
 
 
-def measure(found: list[mpis.Mpi], sizes: list[int], rounds: int, folder: Path, *words_of: str) -> dict[tuple[str, int, str, str], list[float]]:
+def measure(found: list[mpis.Mpi], sizes: list[int], rounds: int, folder: Path,
+            *words_of: str) -> dict[tuple[str, int, str, str], list[float]]:
     """Samples by MPI, ranks, mode and what."""
     values: dict[tuple[str, int, str, str], list[float]] = {}
     for _ in range(rounds):
@@ -43,7 +46,8 @@ def main() -> None:
     given = parser.parse_args()
     found = [mpis.find(name) for name in given.mpi.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        values = measure(found, [int(word) for word in given.np.split(",")], given.rounds, Path(folder), str(given.alive), str(given.made))
+        values = measure(found, [int(word) for word in given.np.split(",")], given.rounds, Path(folder), str(given.alive),
+                         str(given.made))
     print(f"{'MPI':<9}{'ranks':>6} {'':<6}{'alone':>10}{'tutti':>10}{'ratio':>8}")
     rows = []
     for mpi, ranks, what in dict.fromkeys((key[0], key[1], key[3]) for key in values):

@@ -47,7 +47,8 @@ def test_results_are_right_while_trials_come_and_go(program, libraries, mpi, ran
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks,placement,settings", [(2, "", {}), (3, "", {}), (5, "", {"TUTTI_ALG": "alltoallv=blocks,gatherv=cma"}),
+@pytest.mark.parametrize("ranks,placement,settings", [(2, "", {}), (3, "", {}),
+                                                      (5, "", {"TUTTI_ALG": "alltoallv=blocks,gatherv=cma"}),
                                                       (2, "apart", SLOW), (4, "pairs", {})],
                          ids=["2", "3", "forced", "apart", "pairs"])
 @pytest.mark.parametrize("name", mpis.first("mpich", "openmpi", "impi"))
