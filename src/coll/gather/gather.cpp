@@ -1,4 +1,4 @@
-// Gather: only the root reads.
+// Gather: only the root reads, or everybody writes into its buffer.
 #include "coll/algorithms.hpp"
 #include "coll/pattern/published.hpp"
 #include "coll/restrictions.hpp"

@@ -61,8 +61,7 @@ class ListedSide {
   const TypeInfo* plain_ = nullptr;  // of all blocks
 };
 
-/// Where read_plain() collects them, empty. nullptr: no memory, or memory that is not this
-/// machine's may be meant.
+/// Where read_plain() collects them, empty. nullptr: no memory, or buffers may be a GPU's.
 Parcels* plain_parcels(Comm* comm) noexcept;
 
 /// Data for a member, or from one.
