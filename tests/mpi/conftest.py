@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import mpis  # noqa: E402
+from prte import launchers_folder  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")

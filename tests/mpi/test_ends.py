@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import mpis
 import pytest
@@ -97,3 +98,18 @@ def test_nothing_is_destroyed_at_exit(libraries, library):
     assert not re.findall(r"\b(?:__cxa_atexit|__cxa_thread_atexit\w*|atexit|on_exit)\b", symbols), symbols
     flags = subprocess.run(["readelf", "-d", str(libraries / library)], check=True, capture_output=True, text=True).stdout
     assert "NODELETE" in flags
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["openmpi", "openmpi-debian"])
+def test_a_killed_launcher_is_in_no_later_ones_way(launchers_folder, mpi):
+    """What it leaves behind stays in the folder of its test: a later one may have its number."""
+    description = mpis.MPIS[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    before = set(Path("/tmp").glob("ompi.*"))
+    result = mpis.run([*description.launcher, "-n", "1", "sh", "-c", "echo $PPID; exec sleep 60"], {}, 3)
+    launcher = re.search(r"\d+", result.text)
+    assert result.status is None and launcher, result.text
+    assert list(launchers_folder.glob(f"ompi.*{launcher[0]}")) or list(launchers_folder.glob(f"ompi.*/pid.{launcher[0]}"))
+    assert not [path for path in set(Path("/tmp").glob("ompi.*")) - before if launcher[0] in path.name]

@@ -14,6 +14,9 @@ import pytest
 from tutti.host import mpis
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from prte import launchers_folder  # noqa: E402, F401
+
 BANNERS = {
     "mpich": "HYDRA build details:\n    Version:                                 5.0.2\n",
     "impi": "Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20260626 (id: b44796a)\n",
