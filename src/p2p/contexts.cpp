@@ -15,8 +15,7 @@ Contexts::~Contexts() {
   }
 }
 
-Context& Contexts::of(const std::uint64_t id[2]) noexcept {
-  if (last_ != nullptr && last_->id[0] == id[0] && last_->id[1] == id[1]) return *last_;
+Context& Contexts::find_or_make(const std::uint64_t id[2]) noexcept {
   auto& place = contexts_[{id[0], id[1]}];
   if (!place) {
     place = std::make_unique<Context>();

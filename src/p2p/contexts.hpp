@@ -27,7 +27,10 @@ class Contexts {
   /// nullptr: the team has sent and received nothing here yet.
   static Context* known(const Team& team) noexcept { return team.context; }
   /// Of a packet, which may be of a team that this rank has not used yet.
-  Context& of(const std::uint64_t id[2]) noexcept;
+  Context& of(const std::uint64_t id[2]) noexcept {
+    const bool again = last_ != nullptr && last_->id[0] == id[0] && last_->id[1] == id[1];
+    return again ? *last_ : find_or_make(id);
+  }
   /// The same; nullptr: nothing is known of it.
   Context* find(const std::uint64_t id[2]) noexcept {
     const auto place = contexts_.find({id[0], id[1]});
@@ -53,6 +56,7 @@ class Contexts {
     }
   };
 
+  Context& find_or_make(const std::uint64_t id[2]) noexcept;
   Context& join(Team& team) noexcept;
   Task guard(Context& context) noexcept;
 

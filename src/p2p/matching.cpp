@@ -1,11 +1,6 @@
 #include "p2p/matching.hpp"
 
 namespace tutti::p2p {
-namespace {
-
-bool fits(int wanted, int tag) noexcept { return wanted == kAnyTag || wanted == tag; }
-
-}  // namespace
 
 Lane& Matcher::find_lane(int source) noexcept {
   last_lane_ = &lanes_[source];
@@ -13,12 +8,12 @@ Lane& Matcher::find_lane(int source) noexcept {
   return *last_lane_;
 }
 
-Transfer* Matcher::take_posted(int source, int tag) noexcept {
+Transfer* Matcher::search_posted(int source, int tag) noexcept {
   Lane& from = lane(source);
   Transfer* named = from.posted.first();
-  while (named != nullptr && !fits(named->tag, tag)) named = from.posted.next(*named);
+  while (named != nullptr && !takes(named->tag, tag)) named = from.posted.next(*named);
   Transfer* wild = from_any_.first();
-  while (wild != nullptr && !fits(wild->tag, tag)) wild = from_any_.next(*wild);
+  while (wild != nullptr && !takes(wild->tag, tag)) wild = from_any_.next(*wild);
   Transfer* const taken =
       named == nullptr || (wild != nullptr && wild->sequence < named->sequence) ? wild : named;
   if (taken != nullptr) remove(*taken);
@@ -28,32 +23,15 @@ Transfer* Matcher::take_posted(int source, int tag) noexcept {
 Arrival* Matcher::find(int source, int tag) noexcept {
   if (source == kAnySource) {
     Arrival* arrival = arrivals_.first();
-    while (arrival != nullptr && !fits(tag, arrival->header.tag))
+    while (arrival != nullptr && !takes(tag, arrival->header.tag))
       arrival = arrivals_.next(*arrival);
     return arrival;
   }
   Lane& from = lane(source);
   Arrival* arrival = from.arrivals.first();
-  while (arrival != nullptr && !fits(tag, arrival->header.tag))
+  while (arrival != nullptr && !takes(tag, arrival->header.tag))
     arrival = from.arrivals.next(*arrival);
   return arrival;
-}
-
-void Matcher::post(Transfer& receive) noexcept {
-  receive.sequence = next_sequence_++;
-  receive.posted = true;
-  if (receive.rank == kAnySource) {
-    receive.lane = nullptr;
-    from_any_.push_back(receive);
-  } else {
-    receive.lane = &lane(receive.rank);
-    receive.lane->posted.push_back(receive);
-  }
-}
-
-void Matcher::remove(Transfer& receive) noexcept {
-  (receive.lane != nullptr ? receive.lane->posted : from_any_).remove(receive);
-  receive.posted = false;
 }
 
 Arrival* Matcher::announced(const Peer& from, std::uint32_t transfer) noexcept {

@@ -22,22 +22,43 @@ struct Lane {
 class Matcher {
  public:
   /// Takes the receive that a message from `source` with `tag` goes to; nullptr: none yet.
-  Transfer* take_posted(int source, int tag) noexcept;
+  Transfer* take_posted(int source, int tag) noexcept {
+    Transfer* const first = lane(source).posted.first();
+    if (first == nullptr || !takes(first->tag, tag) || !from_any_.empty()) [[unlikely]]
+      return search_posted(source, tag);
+    remove(*first);
+    return first;
+  }
   /// The first message that a receive takes; it stays. nullptr: none yet.
   Arrival* find(int source, int tag) noexcept;
 
-  void post(Transfer& receive) noexcept;
+  void post(Transfer& receive) noexcept {
+    receive.sequence = next_sequence_++;
+    receive.posted = true;
+    receive.lane = receive.rank == kAnySource ? nullptr : &lane(receive.rank);
+    posted_with(receive).push_back(receive);
+  }
+  void remove(Transfer& receive) noexcept {
+    posted_with(receive).remove(receive);
+    receive.posted = false;
+  }
   void add(Arrival& arrival) noexcept;
-  void remove(Transfer& receive) noexcept;
   void remove(Arrival& arrival) noexcept;
   /// The message of which the peer speaks by this number of its own; nullptr: it is not here any
   /// more.
   Arrival* announced(const Peer& from, std::uint32_t transfer) noexcept;
   /// True when a receive waits that could be given a message from `source`.
   bool expects(int source) noexcept { return !lane(source).posted.empty() || !from_any_.empty(); }
+  /// True when a message from `source` waits for its receive.
+  bool keeps(int source) noexcept { return !lane(source).arrivals.empty(); }
   Arrival* first_arrival() noexcept { return arrivals_.first(); }
 
  private:
+  static bool takes(int wanted, int tag) noexcept { return wanted == kAnyTag || wanted == tag; }
+  List<Transfer, &Transfer::in_lane>& posted_with(const Transfer& receive) noexcept {
+    return receive.lane != nullptr ? receive.lane->posted : from_any_;
+  }
+  Transfer* search_posted(int source, int tag) noexcept;
   Lane& lane(int source) noexcept {
     return source == last_source_ && last_lane_ != nullptr ? *last_lane_ : find_lane(source);
   }

@@ -94,21 +94,11 @@ bool Messages::send_now(Team& team, const void* data, std::size_t bytes, int des
 
 /// A rank that finds each message in its place may never wait: what else is under way is looked
 /// after now and then.
-bool Messages::take_at_once(Team& team, void* buffer, std::size_t room, int source, int tag,
-                            Receipt* out) noexcept {
+void Messages::taken_at_once() noexcept {
   constexpr std::uint32_t kReceivesPerLook = 64;
-  if (!receives_.receive_now(team, buffer, room, source, tag, out)) return false;
-  if (++taken_at_once_ % kReceivesPerLook == 0) {
-    delivery_.poll(nullptr);
-    engine_.poll();
-  }
-  return true;
-}
-
-bool Messages::receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
-                           Receipt* out) noexcept {
-  Entry guard(engine_, backlog_);
-  return take_at_once(team, buffer, room, source, tag, out);
+  if (++taken_ % kReceivesPerLook != 0) return;
+  delivery_.poll(nullptr);
+  engine_.poll();
 }
 
 Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
@@ -119,7 +109,10 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
       cpu_pause();
   }
   Receipt at_once;
-  if (take_at_once(team, buffer, room, source, tag, &at_once)) return at_once;
+  if (receives_.receive_now(team, buffer, room, source, tag, &at_once)) {
+    taken_at_once();
+    return at_once;
+  }
   use();
   const Wish wish = Wish::receive(team, buffer, room, source, tag);
   if (const Status status = check(wish); !status.ok()) return {.status = status};
@@ -161,8 +154,7 @@ Status Messages::prepare(const Wish& wish, Transfer** out) noexcept {
   return transfers_.make(contexts_.of(wish.team), wish, out);
 }
 
-Status Messages::start(const Wish& wish, Transfer** out) noexcept {
-  Entry guard(engine_, backlog_);
+Status Messages::start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept {
   use();
   TUTTI_TRY(prepare(wish, out));
   begin_watched(**out, guard);
@@ -178,12 +170,14 @@ void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept 
 
 Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination,
                             int tag, SendMode mode, Transfer** out) noexcept {
-  return start(Wish::send(team, data, bytes, destination, tag, mode), out);
+  Entry guard(engine_, backlog_);
+  return start(Wish::send(team, data, bytes, destination, tag, mode), guard, out);
 }
 
 Status Messages::start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
                                Transfer** out) noexcept {
-  return start(Wish::receive(team, buffer, room, source, tag), out);
+  Entry guard(engine_, backlog_);
+  return start(Wish::receive(team, buffer, room, source, tag), guard, out);
 }
 
 Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination,
@@ -222,8 +216,7 @@ bool Messages::test(Transfer& transfer, Receipt* out) noexcept {
   return true;
 }
 
-void Messages::expect(Transfer& transfer) noexcept {
-  if (transfer.waited || transfer.bytes <= eager_.most(nullptr) || !transfer.active()) return;
+void Messages::expect_large(Transfer& transfer) noexcept {
   Entry guard(engine_, backlog_);
   transfer.waited = true;
   if (transfer.kind != Transfer::Kind::send) return;
@@ -231,19 +224,10 @@ void Messages::expect(Transfer& transfer) noexcept {
   if (transfer.active()) rendezvous_.wait_for(transfer);
 }
 
-Receipt Messages::wait(Transfer& transfer) noexcept {
-  if (transfer.active()) {
-    expect(transfer);
-    Entry guard(engine_, backlog_);
-    delivery_.wait_for(transfer, guard);
-  }
-  return transfer.outcome;
-}
-
-void Messages::release(Transfer* transfer) noexcept {
-  if (transfer == nullptr) return;
-  Engine::Guard guard(engine_);
-  transfers_.release(transfer);
+void Messages::wait_for(Transfer& transfer) noexcept {
+  expect(transfer);
+  Entry guard(engine_, backlog_);
+  delivery_.wait_for(transfer, guard);
 }
 
 void Messages::cancel(Transfer& transfer) noexcept {

@@ -72,12 +72,6 @@ class Messages {
   /// For standard and ready sends; without a transfer, so it costs less than start_send().
   bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
 
-  /// Receives a message that has come already, all of it, and that there is room for. False:
-  /// nothing was done, and receive() or start_receive() will say more. Without a transfer, so it
-  /// costs less than start_receive(). `*out` must be new.
-  bool receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
-                   Receipt* out) noexcept;
-
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
   // success. The outcome of a transfer that could not be carried out is in its receipt.
 
@@ -85,6 +79,18 @@ class Messages {
                     SendMode mode, Transfer** out) noexcept;
   Status start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
                        Transfer** out) noexcept;
+  /// The same. What has come already, all of it, and what there is room for is received at once,
+  /// without a transfer: `*out` is then nullptr, and `*at_once`, which must be new, the receipt.
+  Status receive_or_start(Team& team, void* buffer, std::size_t room, int source, int tag,
+                          Receipt* at_once, Transfer** out) noexcept {
+    Entry guard(engine_, backlog_);
+    transfers_.sweep();
+    *out = nullptr;
+    if (!receives_.receive_or_post(team, buffer, room, source, tag, at_once, out)) [[unlikely]]
+      return start(Wish::receive(team, buffer, room, source, tag), guard, out);
+    if (*out == nullptr) taken_at_once();
+    return Status::success();
+  }
   /// An inactive transfer, which restart() starts any number of times.
   Status prepare_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode, Transfer** out) noexcept;
@@ -94,13 +100,23 @@ class Messages {
   /// Progresses everything once. True when the transfer is over (or inactive); `*out` is then its
   /// receipt.
   bool test(Transfer& transfer, Receipt* out) noexcept;
-  Receipt wait(Transfer& transfer) noexcept;
+  Receipt wait(Transfer& transfer) noexcept {
+    if (transfer.active()) wait_for(transfer);
+    return transfer.outcome;
+  }
   /// For callers that will wait for several: this one is among them, and they will not leave before
   /// it is over, so both ends of a large message may take part in it.
-  void expect(Transfer& transfer) noexcept;
+  void expect(Transfer& transfer) noexcept {
+    if (!transfer.waited && transfer.bytes > eager_.most(nullptr) && transfer.active())
+      expect_large(transfer);
+  }
   /// Legal while the transfer is active: it is then completed without the host, whose buffer it
   /// still uses.
-  void release(Transfer* transfer) noexcept;
+  void release(Transfer* transfer) noexcept {
+    if (transfer == nullptr) return;
+    Engine::Guard guard(engine_);
+    transfers_.release(*transfer);
+  }
   /// Marks it for cancellation. It ends soon, in one way or the other; Receipt::cancelled says
   /// which.
   void cancel(Transfer& transfer) noexcept;
@@ -151,19 +167,20 @@ class Messages {
 
  private:
   void use() noexcept;
-  bool take_at_once(Team& team, void* buffer, std::size_t room, int source, int tag,
-                    Receipt* out) noexcept;
+  void taken_at_once() noexcept;
   Status check(const Wish& wish) const noexcept;
   Status prepare(const Wish& wish, Transfer** out) noexcept;
-  Status start(const Wish& wish, Transfer** out) noexcept;
+  Status start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept;
   void begin(Transfer& transfer, bool watched) noexcept;
+  void wait_for(Transfer& transfer) noexcept;
+  void expect_large(Transfer& transfer) noexcept;
   void begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept;
 
   Engine& engine_;
   Fabric& fabric_;
   Options options_;
   Counts counts_;
-  std::uint32_t taken_at_once_ = 0;
+  std::uint32_t taken_ = 0;  // at once
   Membership nobody_;  // of waits that depend on no rank
   Backlog backlog_;
   Transfers transfers_;

@@ -29,6 +29,30 @@ bool Receives::receive_now(Team& team, void* buffer, std::size_t room, int sourc
          receive_front(*peer, *context, buffer, room, source, tag, out);
 }
 
+/// Posting is all there is to do for a small message of a peer that has been talked to and of whose
+/// messages none is kept.
+bool Receives::receive_or_post(Team& team, void* buffer, std::size_t room, int source, int tag,
+                               Receipt* out, Transfer** posted) noexcept {
+  Context* const context = Contexts::known(team);
+  const bool named = context != nullptr && source >= 0 && source < team.size() && tag >= kAnyTag;
+  Peer* const peer = named ? peers_.known(team.job_rank(source)) : nullptr;
+  if (peer == nullptr || !peer->accepted() || !peer->lost.ok() || room > eager_.most(nullptr) ||
+      context->matcher.keeps(source))
+    return receive_now(team, buffer, room, source, tag, out);
+  if (peer->arrived() && !context->matcher.expects(source) &&
+      receive_front(*peer, *context, buffer, room, source, tag, out))
+    return true;
+  Transfer* receive = nullptr;
+  if (!transfers_.make(*context, Wish::receive(team, buffer, room, source, tag), &receive).ok())
+    return false;
+  transfers_.start(*receive);
+  receive->peer = peer;
+  peer->add_open(*receive);
+  context->matcher.post(*receive);
+  *posted = receive;
+  return true;
+}
+
 bool Receives::receive_kept(Arrival& arrival, void* buffer, std::size_t room,
                             Receipt* out) noexcept {
   const Header& header = arrival.header;

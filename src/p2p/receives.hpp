@@ -27,6 +27,10 @@ class Receives {
   /// new, says what has come.
   bool receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
                    Receipt* out) noexcept;
+  /// The same, or begins the receive, where its source and all else is usual too: `*posted` is set
+  /// then. False: nothing was done.
+  bool receive_or_post(Team& team, void* buffer, std::size_t room, int source, int tag,
+                       Receipt* out, Transfer** posted) noexcept;
   /// The peer whose next packet would be given to such a receive if it fits; nullptr: none.
   Peer* next_from(const Team& team, int source, int tag) const noexcept;
 

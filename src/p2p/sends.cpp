@@ -33,7 +33,7 @@ void Sends::send_copy(Transfer& send, bool watched) noexcept {
     background->buffer = background->copy;
     background->released = true;
     if (background->copy == nullptr) {
-      transfers_.give_back(background);
+      transfers_.give_back(*background);
       status = Status::error(Code::no_memory, "no memory for a buffered message");
     } else {
       copy_bytes(background->copy, send.buffer, send.bytes);

@@ -13,26 +13,11 @@ Transfers::~Transfers() {
   while (Transfer* transfer = kept_.pop_front()) destroy(transfer);
 }
 
-Status Transfers::make(Context& context, const Wish& wish, Transfer** out) noexcept {
-  if (Transfer* const kept = kept_.pop_front()) {
-    kept->want(context, wish);
-    *out = kept;
-    return Status::success();
-  }
+Status Transfers::make_new(Transfer** out) noexcept {
   void* memory = engine_.frames().allocate(sizeof(Transfer));
   if (memory == nullptr) return Status::error(Code::no_memory, "out of memory");
-  auto* transfer = new (memory) Transfer();
-  transfer->want(context, wish);
-  *out = transfer;
+  *out = new (memory) Transfer();
   return Status::success();
-}
-
-/// Most need nothing of what a large message needs, and are as new when they are over.
-void Transfers::give_back(Transfer* transfer) noexcept {
-  if (!transfer->plain || transfer->copy != nullptr) return destroy(transfer);
-  transfer->released = transfer->waited = transfer->sender_waits = false;
-  transfer->peer = nullptr;
-  kept_.push_front(*transfer);
 }
 
 void Transfers::destroy(Transfer* transfer) noexcept {
@@ -41,13 +26,8 @@ void Transfers::destroy(Transfer* transfer) noexcept {
   FramePool::release(transfer);
 }
 
-void Transfers::release(Transfer* transfer) noexcept {
-  transfer->released = true;
-  if (!transfer->active()) give_back(transfer);
-}
-
 void Transfers::destroy_garbage() noexcept {
-  for (Transfer* transfer : garbage_) give_back(transfer);
+  for (Transfer* transfer : garbage_) give_back(*transfer);
   garbage_.clear();
 }
 

@@ -23,12 +23,28 @@ class Transfers {
   Transfers& operator=(const Transfers&) = delete;
 
   /// An inactive one: one that was given back, or new from the engine's frame pool.
-  Status make(Context& context, const Wish& wish, Transfer** out) noexcept;
-  /// Keeps an inactive one for make().
-  void give_back(Transfer* transfer) noexcept;
+  Status make(Context& context, const Wish& wish, Transfer** out) noexcept {
+    Transfer* transfer = kept_.pop_front();
+    if (transfer == nullptr) TUTTI_TRY(make_new(&transfer));
+    transfer->want(context, wish);
+    *out = transfer;
+    return Status::success();
+  }
+  /// Keeps an inactive one for make(). Most need nothing of what a large message needs, and are as
+  /// new when they are over.
+  void give_back(Transfer& transfer) noexcept {
+    if (!transfer.plain || transfer.copy != nullptr) [[unlikely]]
+      return destroy(&transfer);
+    transfer.released = transfer.waited = transfer.sender_waits = false;
+    transfer.peer = nullptr;
+    kept_.push_front(transfer);
+  }
   static void destroy(Transfer* transfer) noexcept;
   /// The host has given it up: it goes once it is over.
-  void release(Transfer* transfer) noexcept;
+  void release(Transfer& transfer) noexcept {
+    transfer.released = true;
+    if (!transfer.active()) give_back(transfer);
+  }
   /// Destroys those that were given up and are over.
   void sweep() noexcept {
     if (!garbage_.empty()) destroy_garbage();
@@ -61,6 +77,7 @@ class Transfers {
   std::size_t unfinished() const noexcept { return unfinished_; }
 
  private:
+  Status make_new(Transfer** out) noexcept;
   void destroy_garbage() noexcept;
   void put_away(Transfer& transfer) noexcept;
 

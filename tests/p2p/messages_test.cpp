@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -322,28 +323,43 @@ void send_in_order(Rank& r, const std::vector<int>& tags) {
   barrier(r);
 }
 
+/// True when such a receive is over at once. If not, it is given up.
+bool at_once(Rank& r, void* place, std::size_t room, int source, int tag, Receipt* receipt) {
+  Transfer* transfer = nullptr;
+  const Status status =
+      r.job.messages().receive_or_start(r.team, place, room, source, tag, receipt, &transfer);
+  EXPECT_TRUE(status.ok());
+  if (transfer == nullptr) return true;
+  r.job.messages().cancel(*transfer);
+  *receipt = r.job.messages().wait(*transfer);
+  r.job.messages().release(transfer);
+  return false;
+}
+
 TEST(AtOnce, MessagesComeInTheirOrder) {
   test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
     Messages& messages = r.job.messages();
-    if (r.rank == 0) return send_in_order(r, {9, 1, 2, 1, 3});
+    if (r.rank == 0) return send_in_order(r, {9, 1, 2, 1, 5, 3});
     int place = -1;
     EXPECT_TRUE(messages.receive(r.team, &place, sizeof place, 0, 9).status.ok());
     barrier(r);
     // The last is received first: the others are here from now on.
     EXPECT_TRUE(messages.receive(r.team, &place, sizeof place, 0, 3).status.ok());
-    EXPECT_EQ(place, 4);
-    Receipt receipt;
-    EXPECT_FALSE(messages.receive_now(r.team, &place, sizeof place, 0, 4, &receipt));
-    EXPECT_FALSE(messages.receive_now(r.team, &place, 3, 0, 1, &receipt)) << "no room";
-    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, 0, 1, &receipt));
+    EXPECT_EQ(place, 5);
+    Receipt none, narrow, receipt;
+    EXPECT_FALSE(at_once(r, &place, sizeof place, 0, 4, &none));
+    EXPECT_TRUE(none.cancelled);
+    EXPECT_FALSE(at_once(r, &place, 3, 0, 5, &narrow));
+    EXPECT_EQ(narrow.status.code, Code::truncated);
+    ASSERT_TRUE(at_once(r, &place, sizeof place, 0, 1, &receipt));
     EXPECT_EQ(place, 1);
     EXPECT_EQ(receipt.source, 0);
     EXPECT_EQ(receipt.tag, 1);
     EXPECT_EQ(receipt.bytes, sizeof place);
-    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, kAnySource, kAnyTag, &receipt));
+    ASSERT_TRUE(at_once(r, &place, sizeof place, kAnySource, kAnyTag, &receipt));
     EXPECT_EQ(place, 2);
     EXPECT_EQ(receipt.tag, 2);
-    ASSERT_TRUE(messages.receive_now(r.team, &place, sizeof place, 0, kAnyTag, &receipt));
+    ASSERT_TRUE(at_once(r, &place, sizeof place, 0, kAnyTag, &receipt));
     EXPECT_EQ(place, 3);
     EXPECT_EQ(counts(r).held_bytes, 0U);
   });
@@ -365,10 +381,13 @@ TEST(AtOnce, AReceiveFromAnybodyIsNotPassedOver) {
     if (r.rank == 0) return send_in_order(r, {1, 1});
     barrier(r);
     Receipt receipt;
-    if (any->active()) {
-      EXPECT_FALSE(messages.receive_now(r.team, &second, sizeof second, 0, 1, &receipt));
+    Transfer* named = nullptr;
+    EXPECT_TRUE(
+        messages.receive_or_start(r.team, &second, sizeof second, 0, 1, &receipt, &named).ok());
+    if (named != nullptr) {
+      EXPECT_TRUE(messages.wait(*named).status.ok());
+      messages.release(named);
     }
-    EXPECT_TRUE(messages.receive(r.team, &second, sizeof second, 0, 1).status.ok());
     EXPECT_TRUE(messages.wait(*any).status.ok());
     EXPECT_EQ(first, 0);
     EXPECT_EQ(second, 1);
@@ -378,7 +397,9 @@ TEST(AtOnce, AReceiveFromAnybodyIsNotPassedOver) {
 
 // Rank 0 only takes what lies there already; what rank 2 waits for needs more.
 TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
-  test::run_threads(3, settings_of(Rendezvous::write), [](Rank& r) {
+  std::atomic<int> sent{0};
+  std::atomic<bool> begun{false};
+  test::run_threads(3, settings_of(Rendezvous::write), [&](Rank& r) {
     constexpr int kInARow = 128;
     Messages& messages = r.job.messages();
     std::vector<std::byte> large = pattern(std::size_t{1} << 20, r.rank);
@@ -386,13 +407,13 @@ TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
     if (r.rank == 0) {
       Transfer* slow = nullptr;
       ASSERT_TRUE(messages.receive(r.team, &over, sizeof over, 1, 0).status.ok());
+      ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 3).ok());  // a first send waits
       ASSERT_TRUE(messages.start_receive(r.team, large.data(), large.size(), 2, 1, &slow).ok());
-      while (over == 0) {
-        for (int i = 0; i < kInARow; ++i) {
-          Receipt receipt;
-          while (!messages.receive_now(r.team, &over, sizeof over, 1, 0, &receipt))
-            std::this_thread::yield();
-        }
+      begun = true;
+      for (int all = kInARow; over == 0; all += kInARow) {
+        while (sent < all) std::this_thread::yield();
+        for (int i = 0; i < kInARow; ++i)
+          ASSERT_TRUE(messages.receive(r.team, &over, sizeof over, 1, 0).status.ok());
         ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 3).ok());
       }
       EXPECT_TRUE(messages.wait(*slow).status.ok());
@@ -403,14 +424,16 @@ TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
       Transfer* stop = nullptr;
       ASSERT_TRUE(messages.start_receive(r.team, nullptr, 0, 2, 2, &stop).ok());
       ASSERT_TRUE(messages.send(r.team, &over, sizeof over, 0, 0).ok());
+      ASSERT_TRUE(messages.receive(r.team, nullptr, 0, 0, 3).status.ok());
       while (over == 0) {
         over = messages.test(*stop, &receipt) ? 1 : 0;
-        for (int i = 0; i < kInARow; ++i)
+        for (int i = 0; i < kInARow; ++i, ++sent)
           ASSERT_TRUE(messages.send(r.team, &over, sizeof over, 0, 0).ok());
         ASSERT_TRUE(messages.receive(r.team, nullptr, 0, 0, 3).status.ok());
       }
       messages.release(stop);
     } else {
+      while (!begun) std::this_thread::yield();
       ASSERT_TRUE(messages.send(r.team, large.data(), large.size(), 0, 1).ok());
       ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 2).ok());
     }

@@ -296,12 +296,13 @@ class Program {
     posted.room = w.room;
     posted.buffer.assign(w.room + kGuard, kUntouched);
     Team& team = *teams_[static_cast<std::size_t>(w.team)];
-    if (w.room % 4 != 0 && messages_.receive_now(team, posted.buffer.data(), w.room, w.source,
-                                                 w.tag, &posted.receipt)) {
-      posted.over = true;
-      return;
-    }
-    if (persistent) {
+    if (w.room % 2 != 0) {
+      EXPECT_TRUE(messages_
+                      .receive_or_start(team, posted.buffer.data(), w.room, w.source, w.tag,
+                                        &posted.receipt, &posted.transfer)
+                      .ok());
+      posted.over = posted.transfer == nullptr;
+    } else if (persistent) {
       EXPECT_TRUE(messages_
                       .prepare_receive(team, posted.buffer.data(), w.room, w.source, w.tag,
                                        &posted.transfer)

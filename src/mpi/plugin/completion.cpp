@@ -137,7 +137,10 @@ void relax(std::uint32_t* round) {
 
 void wait_for(Request& request) {
   if (!request.started || request.at_once) return;
-  if (request.transfer != nullptr) return wait_for_message(request);
+  if (request.transfer != nullptr) {
+    if (!is_complete(request)) wait_for_message(request);
+    return;
+  }
   note_wait(request);
   for (std::uint32_t round = 0; comparing() && !is_complete(request);) relax(&round);
   static_cast<void>(state.job->wait(*request.operation).ok());  // asked for again in finish()

@@ -36,17 +36,30 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
 
 namespace {
 
-/// True when the message has come already: the request is then over.
-bool receive_at_once(Request& request, const char* call, const Comm& comm, const End& end,
-                     const Data& data) noexcept {
+/// A receive into the user's memory as it is, whose message may have come already.
+int receive_in_place(Request* request, const char* call, Comm& comm, const End& end,
+                     const Data& data, MPI_Request* out) noexcept {
+  if (request == nullptr) return raise(comm, call, kNoMemory);
   const double begin = state.report ? now() : 0;
-  if (!state.messages->receive_now(*comm.team, data.user, data.bytes, source_of(end.peer),
-                                   tag_of(end.tag), &request.found))
-    return false;
-  request.at_once = request.started = true;
+  const Status status = state.messages->receive_or_start(*comm.team, data.user, data.bytes,
+                                                         source_of(end.peer), tag_of(end.tag),
+                                                         &request->found, &request->transfer);
+  if (!status.ok()) [[unlikely]] {
+    free_request(request);
+    return raise(comm, call, status);
+  }
+  request->started = true;
+  request->at_once = request->transfer == nullptr;
+  if (!request->at_once) {
+    dedicate(*request, call, comm, false);
+    request->receives = true;
+    request->peer = end.peer;
+    request->tag = end.tag;
+  }
   if (state.report) [[unlikely]]
-    count_taken(call, "eager", data.bytes, now() - begin);
-  return true;
+    count_taken(call, request->at_once ? "eager" : way_of(data.bytes), data.bytes, now() - begin);
+  *out = handle_of(*request);
+  return MPI_SUCCESS;
 }
 
 template <class NativeFunction>
@@ -59,11 +72,8 @@ int run_irecv(const char* call, bool persistent, const End& end, MPI_Comm handle
     return hand_out_idle(allocate_request(), call, *comm, out);
   if (reason != Reason::none) return pass_on(call, comm, in_report(reason, handle), call_native);
   Request* const request = allocate_request();
-  if (request != nullptr && !persistent && data.dense() &&
-      receive_at_once(*request, call, *comm, end, data)) {
-    *out = handle_of(*request);
-    return MPI_SUCCESS;
-  }
+  if (!persistent && data.dense() && state.settings.check != Check::calls)
+    return receive_in_place(request, call, *comm, end, data, out);
   return hand_out(request, call, *comm, persistent, data.bytes, out,
                   [&](Request& made) { return make_receive(made, end, data); });
 }

@@ -23,11 +23,6 @@ void dedicate(Request& request, const char* call, Comm& comm, bool persistent) n
   retain(&comm);
 }
 
-void expect_message(Request& request) noexcept {
-  state.messages->expect(*request.transfer);
-  if (request.sending != nullptr) state.messages->expect(*request.sending);
-}
-
 void wait_for_message(Request& request) noexcept {
   if (request.transfer->active()) note_message_wait(request, request.receives);
   if (request.sending != nullptr) state.messages->expect(*request.sending);
@@ -55,7 +50,7 @@ Status start_message(Request& request) noexcept {
 }
 
 void release_message(Request& request) noexcept {
-  if (request.transfer != nullptr && !request.transfer->active() && request.started)
+  if (request.started && request.transfer != nullptr && !request.transfer->active())
     static_cast<void>(settle_message(request).ok());  // freed without anybody waiting for it
   if (request.message != nullptr) state.messages->discard(request.message);
   state.messages->release(request.transfer);

@@ -3,13 +3,17 @@
 #pragma once
 
 #include "mpi/plugin/request.hpp"
+#include "mpi/plugin/state.hpp"
 
 namespace tutti::mpi {
 
 /// Waits until the message of a started request is over.
 void wait_for_message(Request& request) noexcept;
 /// The program will not go on before it is over; for calls that wait for several.
-void expect_message(Request& request) noexcept;
+inline void expect_message(Request& request) noexcept {
+  state.messages->expect(*request.transfer);
+  if (request.sending != nullptr) state.messages->expect(*request.sending);
+}
 /// Once it is over: data have come to the user's memory when this returns. The outcome.
 Status settle_message(Request& request) noexcept;
 /// Starts a persistent one.
