@@ -67,6 +67,9 @@ void Delivery::handle_envelope(Peer& peer, const Packet& packet) noexcept {
   Context& context = contexts_.of(header.context);
   fabric_.spend(Work::match, 0);
   Transfer* receive = context.matcher.take_posted(static_cast<int>(header.source), header.tag);
+  const bool small = header.kind == PacketKind::eager && header.payload == header.bytes;
+  if (receive != nullptr && small) [[likely]]
+    return eager_.receive_small(*receive, peer, packet);
   if (receive == nullptr) {
     ++counts_.unexpected;
     if (unexpected_.keep(context, peer, header, packet.payload) == nullptr) {

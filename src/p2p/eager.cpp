@@ -21,9 +21,14 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
   Peer* const peer = peers_.known(team.job_rank(destination));
   if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
   if (bytes > most(peer) || !peer->affords(bytes, options_.allowance)) return false;
-  if (!peer->clear_way() || !peer->room_for_message(bytes)) return false;
-  const Header header = envelope(contexts_.of(team), team, bytes, tag, PacketKind::eager);
-  if (const Status status = peer->write_message(header, data); !status.ok()) {
+  if (!peer->clear_way()) return false;
+  Header header = envelope(contexts_.of(team), team, bytes, tag, PacketKind::eager);
+  if (peer->suits_slot(bytes)) {
+    header.payload = static_cast<std::uint16_t>(bytes);
+    peer->write_in_slot(header, data);
+  } else if (!peer->room_for_message(bytes)) {
+    return false;
+  } else if (const Status status = peer->write_message(header, data); !status.ok()) {
     peers_.fail(*peer, status);
     return false;
   }

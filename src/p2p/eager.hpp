@@ -11,6 +11,7 @@
 #include "p2p/outbox.hpp"
 #include "p2p/peers.hpp"
 #include "p2p/transfers.hpp"
+#include "team/copy_small.hpp"
 
 namespace tutti::p2p {
 
@@ -53,6 +54,14 @@ class Eager {
 
   // ---- arriving
 
+  /// Gives a message that has just arrived, all of it, to the receive that takes it.
+  void receive_small(Transfer& receive, Peer& peer, const Packet& packet) noexcept {
+    receive.match(packet.header);
+    fabric_.spend(Work::copy, receive.wanted);
+    copy_small(receive.buffer, packet.payload, receive.wanted);
+    peer.deliver(packet.header.bytes);
+    transfers_.complete_received(receive);
+  }
   /// Gives a message that has just arrived, or its first part, to the receive that takes it.
   void receive(Transfer& receive, Peer& peer, const Header& header, const void* payload) noexcept;
   /// The next part of the message before. That message may have been given up meanwhile.

@@ -86,12 +86,6 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   return transfer.outcome.status;
 }
 
-bool Messages::send_now(Team& team, const void* data, std::size_t bytes, int destination,
-                        int tag) noexcept {
-  Entry guard(engine_, backlog_);
-  return eager_.send_now(team, data, bytes, destination, tag);
-}
-
 /// A rank that finds each message in its place may never wait: what else is under way is looked
 /// after now and then.
 void Messages::taken_at_once() noexcept {

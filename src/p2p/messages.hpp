@@ -70,7 +70,11 @@ class Messages {
   /// Sends a message that can leave at once: one small enough, to a rank that has room for it and
   /// has been talked to before. False: nothing was done, and send() or start_send() will say more.
   /// For standard and ready sends; without a transfer, so it costs less than start_send().
-  bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
+  bool send_now(Team& team, const void* data, std::size_t bytes, int destination,
+                int tag) noexcept {
+    Entry guard(engine_, backlog_);
+    return eager_.send_now(team, data, bytes, destination, tag);
+  }
 
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
   // success. The outcome of a transfer that could not be carried out is in its receipt.

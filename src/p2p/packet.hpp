@@ -85,6 +85,10 @@ constexpr std::size_t inbound_ring_for(std::size_t node_ranks, std::size_t wante
   while (bytes > kRingBytes && bytes * node_ranks > kAllRingBytes) bytes /= 2;
   return bytes;
 }
+// What the other side does not know yet of what has been taken. Together with what it has under way
+// there is always room left, so nobody waits for what will never be told.
+inline constexpr std::uint64_t kUnacknowledgedPackets = kSlots / 4;
+constexpr std::uint64_t unacknowledged_bytes(std::size_t ring) noexcept { return ring / 4; }
 constexpr std::size_t inbound_bytes(std::size_t ring) noexcept {
   return kSlots * kSlotBytes + ring;
 }

@@ -18,9 +18,6 @@ constexpr std::size_t kRing = kSlots * kSlotBytes;  // where the byte ring begin
 // Nothing of this wakes a progress thread by itself, so that it stays in order: wake() does, where
 // something begins that the thread is there for (RNDV-2006, section 3: selective interrupts).
 constexpr Event kEvent = Event::unsolicited;
-// What the other side does not know yet of what has been taken. Together with what it has under way
-// there is always room left, so nobody waits for what will never be told.
-constexpr std::uint64_t kUnacknowledgedPackets = kSlots / 4;
 /// Maps the pages of a ring at once: its memory is reserved, but a first lap would fault on each of
 /// them, at both ends. Only a matter of speed, so a kernel that cannot (before 5.14) is let be.
 void map_pages(std::byte* begin, std::size_t bytes) noexcept {
@@ -34,8 +31,6 @@ void map_pages(std::byte* begin, std::size_t bytes) noexcept {
   const auto end = reinterpret_cast<std::uintptr_t>(begin + bytes);
   static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, kPopulate));
 }
-
-constexpr std::uint64_t unacknowledged_bytes(std::size_t ring) noexcept { return ring / 4; }
 
 }  // namespace
 
@@ -147,6 +142,17 @@ Peer::Place Peer::compose(const Header& header, const void* payload) noexcept {
   return place;
 }
 
+void Peer::write_in_slot(const Header& header, const void* payload) noexcept {
+  std::byte* const flag = mirror + slot_flag(sent);
+  site.fabric.spend(Work::copy, header.payload);
+  copy_small(flag - sizeof(Header) - padded(header.payload), payload, header.payload);
+  std::memcpy(flag - sizeof(Header), &header, sizeof(Header));
+  slot_end[sent % kSlots] = ring_end;
+  site.fabric.signal(rank, *reinterpret_cast<Word*>(flag), Flag::make(sent, 0, false, true));
+  ++sent;
+  wake(false);
+}
+
 Status Peer::write(const Header& header, const void* payload, bool interrupts) noexcept {
   const Place place = compose(header, payload);
   if (mapped != nullptr) {
@@ -214,17 +220,8 @@ Status Peer::accept() noexcept {
   return status;
 }
 
-bool Peer::front(Packet* out) const noexcept {
-  const std::uint64_t value = flag().load(std::memory_order_relaxed);  // arrived() has acquired it
-  const std::byte* const in_slot = area + slot_flag(received) - sizeof(Header);
+bool Peer::front_in_ring(std::uint64_t value, Packet* out) const noexcept {
   const std::size_t lines = Flag::lines(value);
-  if (lines == 0) {
-    std::memcpy(&out->header, in_slot, sizeof out->header);
-    if (out->header.payload > kInlineBytes) return false;
-    out->payload = in_slot - padded(out->header.payload);
-    out->ring_read = ring_read;
-    return true;
-  }
   const std::size_t left_out = Flag::wrapped(value) ? ring - ring_read % ring : 0;
   const std::size_t place = (ring_read + left_out) % ring;
   if (lines * kCacheLine > ring - place) return false;
@@ -232,21 +229,8 @@ bool Peer::front(Packet* out) const noexcept {
   out->payload = area + kRing + place;
   out->ring_read = ring_read + left_out + lines * kCacheLine + (apart ? gap_of(ring) : 0);
   const std::byte* const last = out->payload + lines * kCacheLine - sizeof(Header);
-  std::memcpy(&out->header, apart ? in_slot : last, sizeof out->header);
+  std::memcpy(&out->header, apart ? header_of_slot() : last, sizeof out->header);
   return lines_of(out->header.payload, apart) == lines;
-}
-
-void Peer::pop(const Packet& front) noexcept {
-  ring_read = front.ring_read;
-  ++received;
-  if (received - received_acknowledged >= kUnacknowledgedPackets ||
-      ring_read - ring_acknowledged >= unacknowledged_bytes(ring))
-    send_credits();
-}
-
-void Peer::deliver(std::size_t payload) noexcept {
-  delivered += cost_of(payload);
-  if (delivered - delivered_acknowledged >= unacknowledged_bytes(kRingBytes)) send_credits();
 }
 
 void Peer::send_credits() noexcept {

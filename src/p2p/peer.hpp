@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "engine/engine.hpp"
@@ -80,6 +81,16 @@ struct Peer {
   }
   /// The same of an eager message of `bytes`, in one packet or a train of them.
   bool room_for_message(std::size_t bytes) noexcept;
+  /// True when a message lies in one slot and there is room for it, so that write_in_slot() may
+  /// write it.
+  bool suits_slot(std::size_t bytes) noexcept {
+    if (mapped == nullptr || bytes > kInlineBytes) return false;
+    if (sent - consumed < kSlots) [[likely]]
+      return true;
+    read_credit();
+    return sent - consumed < kSlots;
+  }
+  void write_in_slot(const Header& header, const void* payload) noexcept;
   /// Writes an eager message; there must be room for it.
   Status write_message(const Header& header, const void* data) noexcept;
   /// Writes it; there must be room. `interrupts`: wakes a progress thread too.
@@ -102,11 +113,29 @@ struct Peer {
     return flag().load(std::memory_order_acquire) >= Flag::least(received);
   }
   /// The packet that has arrived; it stays. False where what lies there is none.
-  bool front(Packet* out) const noexcept;
+  bool front(Packet* out) const noexcept {
+    const std::uint64_t value =
+        flag().load(std::memory_order_relaxed);  // arrived() has acquired it
+    if (Flag::lines(value) != 0) return front_in_ring(value, out);
+    std::memcpy(&out->header, header_of_slot(), sizeof out->header);
+    if (out->header.payload > kInlineBytes) return false;
+    out->payload = header_of_slot() - padded(out->header.payload);
+    out->ring_read = ring_read;
+    return true;
+  }
   /// Done with the front packet: its place may be reused.
-  void pop(const Packet& front) noexcept;
+  void pop(const Packet& front) noexcept {
+    ring_read = front.ring_read;
+    ++received;
+    if (received - received_acknowledged >= kUnacknowledgedPackets ||
+        ring_read - ring_acknowledged >= unacknowledged_bytes(ring))
+      send_credits();
+  }
   /// A receive has taken an eager message.
-  void deliver(std::size_t payload) noexcept;
+  void deliver(std::size_t payload) noexcept {
+    delivered += cost_of(payload);
+    if (delivered - delivered_acknowledged >= unacknowledged_bytes(kRingBytes)) send_credits();
+  }
   /// Tells the peer how far this side is, as far as it does not know yet.
   void send_credits() noexcept;
 
@@ -181,6 +210,10 @@ struct Peer {
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
   void read_credit() noexcept;
+  const std::byte* header_of_slot() const noexcept {
+    return area + slot_flag(received) - sizeof(Header);
+  }
+  bool front_in_ring(std::uint64_t value, Packet* out) const noexcept;
   /// Where the next packet goes, in the mirror, and the value of its flag. `begin` to `end`: what
   /// has to be put, where that is not mapped.
   struct Place {

@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "p2p/context.hpp"
-#include "p2p/peer.hpp"
 
 namespace tutti::p2p {
 
@@ -76,11 +74,7 @@ void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.id != 0 || transfer.exposed || transfer.running || transfer.pending) [[unlikely]]
     put_away(transfer);
   if (!status.ok()) transfer.outcome.status = status;
-  if (transfer.active()) --unfinished_;
-  const bool released = transfer.released;
-  transfer.ended.store(transfer.started, std::memory_order_release);
-  engine_.moved_on();
-  if (released) garbage_.push_back(&transfer);
+  end(transfer);
 }
 
 }  // namespace tutti::p2p

@@ -8,8 +8,10 @@
 
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "p2p/context.hpp"
 #include "p2p/ids.hpp"
 #include "p2p/options.hpp"
+#include "p2p/peer.hpp"
 #include "p2p/transfer.hpp"
 
 namespace tutti::p2p {
@@ -63,6 +65,14 @@ class Transfers {
   void run(Transfer& transfer, Task task) noexcept;
   /// It is over: whatever knows of it forgets it, and who waits for it goes on.
   void complete(Transfer& transfer, Status status) noexcept;
+  /// The same of a receive that was posted and has got its message, in one packet.
+  void complete_received(Transfer& receive) noexcept {
+    if (receive.pending) [[unlikely]]
+      return complete(receive, Status::success());
+    if (receive.open) receive.peer->remove_open(receive);
+    if (receive.wild) receive.context->remove_wild(receive);
+    end(receive);
+  }
   /// It is over, and nothing has been sent or received.
   void complete_cancelled(Transfer& transfer) noexcept {
     transfer.outcome.cancelled = true;
@@ -77,6 +87,14 @@ class Transfers {
   std::size_t unfinished() const noexcept { return unfinished_; }
 
  private:
+  void end(Transfer& transfer) noexcept {
+    if (transfer.active()) --unfinished_;
+    const bool released = transfer.released;
+    transfer.ended.store(transfer.started, std::memory_order_release);
+    engine_.moved_on();
+    if (released) [[unlikely]]
+      garbage_.push_back(&transfer);
+  }
   Status make_new(Transfer** out) noexcept;
   void destroy_garbage() noexcept;
   void put_away(Transfer& transfer) noexcept;

@@ -153,25 +153,7 @@ Freeing::~Freeing() {
   if (freed != nullptr) let_go(freed_handle, freed);
 }
 
-// Only threads of the program change it: where it promises that one at a time is in here, no locked
-// instruction is needed.
-void retain(Comm* comm) noexcept {
-  if (state.threads) {
-    comm->references.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    comm->references.store(comm->references.load(std::memory_order_relaxed) + 1,
-                           std::memory_order_relaxed);
-  }
-}
-
-void release(Comm* comm) noexcept {
-  if (state.threads) {
-    if (comm->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  } else {
-    const int left = comm->references.load(std::memory_order_relaxed) - 1;
-    comm->references.store(left, std::memory_order_relaxed);
-    if (left != 0) return;
-  }
+void destroy(Comm* comm) noexcept {
   close_teams(*comm);
   remove_row(*comm);
   delete comm;

@@ -13,6 +13,7 @@
 #include "mpi/plugin/known.hpp"
 #include "mpi/plugin/native.hpp"
 #include "mpi/plugin/neighbours.hpp"
+#include "mpi/plugin/state.hpp"
 #include "mpi/record/record.h"
 
 namespace tutti::mpi {
@@ -96,10 +97,28 @@ Status open_nonblocking(Comm& comm) noexcept;
 /// Gives its teams back.
 void close_teams(Comm& comm) noexcept;
 
-/// Takes a reference.
-void retain(Comm* comm) noexcept;
+/// Takes a reference. Only threads of the program change their number: where it promises that one
+/// at a time is in here, no locked instruction is needed.
+inline void retain(Comm* comm) noexcept {
+  if (state.threads) {
+    comm->references.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    comm->references.store(comm->references.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+  }
+}
+void destroy(Comm* comm) noexcept;
 /// Drops a reference; destroys the state with the last one.
-void release(Comm* comm) noexcept;
+inline void release(Comm* comm) noexcept {
+  if (state.threads) {
+    if (comm->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(comm);
+  } else {
+    const int left = comm->references.load(std::memory_order_relaxed) - 1;
+    comm->references.store(left, std::memory_order_relaxed);
+    if (left == 0) [[unlikely]]
+      destroy(comm);
+  }
+}
 
 /// The program revokes `comm` (MPIX_Comm_revoke): on this rank its collectives and messages are the
 /// MPI's from now on, which refuses them. What is under way goes on. Local. Thread-safe.

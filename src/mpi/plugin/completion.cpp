@@ -59,7 +59,7 @@ Finished finish(MPI_Request* handle, MPI_Status* status) {
     check_buffers(*request);
   if (request->at_once) {
     describe_at_once(*request, status);
-    free_request(request);
+    if (!request->sent) free_request(request);
     *handle = MPI_REQUEST_NULL;
     return result;
   }

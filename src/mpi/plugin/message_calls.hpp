@@ -115,7 +115,12 @@ int receive_blocking(const char* call, Comm* comm, const End& end, const Data& d
 // ---- non-blocking and persistent ones
 
 /// Makes a new request one of a message on `comm`.
-void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept;
+inline void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept {
+  request.comm = &comm;
+  request.call = call;
+  request.persistent = persistent;
+  retain(&comm);
+}
 /// Makes a new request (nullptr: no memory) one of a receive from MPI_PROC_NULL, which is over, and
 /// gives it to the program.
 int hand_out_idle(Request* request, const char* call, Comm& comm, MPI_Request* out);

@@ -37,8 +37,8 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
 namespace {
 
 /// A receive into the user's memory as it is, whose message may have come already.
-int receive_in_place(Request* request, const char* call, Comm& comm, const End& end,
-                     const Data& data, MPI_Request* out) noexcept {
+inline int receive_in_place(Request* request, const char* call, Comm& comm, const End& end,
+                            const Data& data, MPI_Request* out) noexcept {
   if (request == nullptr) return raise(comm, call, kNoMemory);
   const double begin = state.report ? now() : 0;
   const Status status = state.messages->receive_or_start(*comm.team, data.user, data.bytes,
@@ -52,7 +52,7 @@ int receive_in_place(Request* request, const char* call, Comm& comm, const End& 
   request->at_once = request->transfer == nullptr;
   if (!request->at_once) {
     dedicate(*request, call, comm, false);
-    request->receives = true;
+    request->receives = request->in_place = true;
     request->peer = end.peer;
     request->tag = end.tag;
   }

@@ -48,8 +48,8 @@ int run_send(const char* call, SendMode mode, const End& end, MPI_Comm handle,
 }
 
 /// The request of a message that needs none of its own; nullptr when it has not left at once.
-Request* send_at_once(const char* call, const Comm& comm, const End& end,
-                      const Data& data) noexcept {
+inline Request* send_at_once(const char* call, const Comm& comm, const End& end,
+                             const Data& data) noexcept {
   Request* const request = sent_request();
   if (request == nullptr) return nullptr;
   const double begin = state.report ? now() : 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "mpi/plugin/meeting.hpp"
 #include "mpi/plugin/message_calls.hpp"
@@ -16,13 +17,6 @@ int largest_tag = INT_MAX;
 
 // ---- requests
 
-void dedicate(Request& request, const char* call, Comm& comm, bool persistent) noexcept {
-  request.comm = &comm;
-  request.call = call;
-  request.persistent = persistent;
-  retain(&comm);
-}
-
 void wait_for_message(Request& request) noexcept {
   if (request.transfer->active()) note_message_wait(request, request.receives);
   if (request.sending != nullptr) state.messages->expect(*request.sending);
@@ -30,7 +24,7 @@ void wait_for_message(Request& request) noexcept {
   if (request.sending != nullptr) state.messages->wait(*request.sending);
 }
 
-Status settle_message(Request& request) noexcept {
+Status settle_packed(Request& request) noexcept {
   const Receipt& receipt = request.transfer->receipt();
   Status unpacks;
   if (request.receives && !request.settled && !receipt.cancelled)
@@ -50,6 +44,11 @@ Status start_message(Request& request) noexcept {
 }
 
 void release_message(Request& request) noexcept {
+  if (request.in_place) {
+    state.messages->release(std::exchange(request.transfer, nullptr));
+    request.receives = request.in_place = false;
+    return;
+  }
   if (request.started && request.transfer != nullptr && !request.transfer->active())
     static_cast<void>(settle_message(request).ok());  // freed without anybody waiting for it
   if (request.message != nullptr) state.messages->discard(request.message);
@@ -75,10 +74,11 @@ void describe_message(const Request& request, MPI_Status* status) noexcept {
 }
 
 void describe_at_once(const Request& request, MPI_Status* status) noexcept {
-  if (!request.sent) {
-    set_received(status, request.found);
-  } else if (status != MPI_STATUS_IGNORE) {
+  if (status == MPI_STATUS_IGNORE) return;
+  if (request.sent) {
     set_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, 0, false);
+  } else {
+    set_received(status, request.found);
   }
 }
 

@@ -15,7 +15,10 @@ inline void expect_message(Request& request) noexcept {
   if (request.sending != nullptr) state.messages->expect(*request.sending);
 }
 /// Once it is over: data have come to the user's memory when this returns. The outcome.
-Status settle_message(Request& request) noexcept;
+Status settle_packed(Request& request) noexcept;
+inline Status settle_message(Request& request) noexcept {
+  return request.in_place ? request.transfer->receipt().status : settle_packed(request);
+}
 /// Starts a persistent one.
 Status start_message(Request& request) noexcept;
 /// Gives up what a request has in the core.

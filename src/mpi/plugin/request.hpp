@@ -20,28 +20,31 @@ struct Pending;
 /// A non-blocking or persistent collective or message, or a message that a matched probe has taken
 /// (whose MPI_Message is a handle of the same kind). Owned by the program through its handle, and
 /// used by one thread at a time, as MPI demands.
-struct Request {
+///
+/// What every request needs comes first: programs have hundreds, and touch all of them in turn.
+struct alignas(kCacheLine) Request {
   Operation* operation = nullptr;     // of a collective
   p2p::Transfer* transfer = nullptr;  // of a message
   p2p::Transfer* sending = nullptr;   // of MPI_Isendrecv: the send; `transfer` is then the receive
   p2p::Arrival* message = nullptr;    // that a matched probe has taken
   Comm* comm = nullptr;
-  Plan plan;
-  Packed in, out;         // what is received and sent
+  Pending* pending = nullptr;  // owned: its buffers, while they are watched (TUTTI_CHECK=calls)
+  bool persistent = false;
+  bool started = false;   // between start and completion as the program has seen it
   bool receives = false;  // transfer is a receive
+  bool in_place = false;  // the only one, into the user's memory: `in` and `out` are not set
   bool nobody = false;    // the status says that it is one from MPI_PROC_NULL
   bool settled = false;   // what has been received, or the result, is in the user's memory
   bool at_once = false;   // a message that was over when its call returned; nothing else is set
   bool sent = false;      // at_once, and the one that stands for all that have been sent so
-  Receipt found;          // at_once: what has been received
-  const char* call = nullptr;  // "MPI_Iallreduce"
-  std::uint64_t number = 0;    // of a collective on the communicator, for the record
-  int peer = 0, tag = 0;       // of a message, as the program has named them
-  Pending* pending = nullptr;  // owned: its buffers, while they are watched (TUTTI_CHECK=calls)
-  bool persistent = false;
-  bool started = false;  // between start and completion as the program has seen it
   std::uint32_t index = 0;
   std::uint32_t next_free = 0;
+  const char* call = nullptr;  // "MPI_Iallreduce"
+  int peer = 0, tag = 0;       // of a message, as the program has named them
+  Receipt found;               // at_once: what has been received
+  std::uint64_t number = 0;    // of a collective on the communicator, for the record
+  Packed in, out;              // what is received and sent
+  Plan plan;
 };
 
 inline constexpr std::uint32_t kMostRequests = std::uint32_t{1} << 22;
