@@ -17,6 +17,7 @@ p2p::Options message_options(const Settings& settings) noexcept {
   p2p::Options options;
   options.eager = settings.eager;
   options.allowance = settings.unexpected;
+  options.tries = settings.choice != "static";
   switch (settings.rendezvous) {
     case Rendezvous::write:
       options.protocol = p2p::Protocol::write;

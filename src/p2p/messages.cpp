@@ -73,7 +73,10 @@ void Messages::begin(Transfer& transfer, bool watched) noexcept {
 Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode) noexcept {
   Entry guard(engine_, backlog_);
-  if (mode != SendMode::synchronous && eager_.send_now(team, data, bytes, destination, tag))
+  const bool by_kernel =
+      mode != SendMode::buffered && sends_.goes_by_kernel(team, bytes, destination);
+  if (!by_kernel && mode != SendMode::synchronous &&
+      eager_.send_now(team, data, bytes, destination, tag))
     return Status::success();
   use();
   const Wish wish = Wish::send(team, data, bytes, destination, tag, mode);
@@ -81,6 +84,7 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   Transfer transfer;
   transfer.want(contexts_.of(team), wish);
   transfer.waited = true;
+  transfer.by_kernel = by_kernel;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome.status;
@@ -105,6 +109,7 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   Receipt at_once;
   if (receives_.receive_now(team, buffer, room, source, tag, &at_once)) {
     taken_at_once();
+    if (Answers::suits(at_once.bytes)) note_large(team, at_once, false);
     return at_once;
   }
   use();
@@ -115,7 +120,16 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   transfer.waited = true;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
+  if (Answers::suits(transfer.outcome.bytes))
+    note_large(team, transfer.outcome, transfer.by_kernel);
   return transfer.outcome;
+}
+
+/// A blocking receive has got a message whose answer may go the same way.
+void Messages::note_large(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
+  if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
+  Peer* const peer = peers_.known(team.job_rank(receipt.source));
+  if (peer != nullptr) peer->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
 }
 
 Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,

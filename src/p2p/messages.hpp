@@ -172,6 +172,7 @@ class Messages {
  private:
   void use() noexcept;
   void taken_at_once() noexcept;
+  void note_large(const Team& team, const Receipt& receipt, bool by_kernel) noexcept;
   Status check(const Wish& wish) const noexcept;
   Status prepare(const Wish& wish, Transfer** out) noexcept;
   Status start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept;

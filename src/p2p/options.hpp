@@ -14,6 +14,7 @@ struct Options {
   std::uint64_t allowance = std::uint64_t{1}
                             << 20;  // cost of unexpected eager messages from one sender
   Protocol protocol = Protocol::read_interrupt;  // of larger ones
+  bool tries = false;  // who copies large ones that go back and forth (Answers)
 };
 
 /// What has happened so far, for reports and tests.

@@ -47,6 +47,8 @@ enum class Protocol : std::uint8_t {
 /// In the detail of a request to send, beside the protocol: its sender waits for it inside, and
 /// could copy along.
 inline constexpr std::uint8_t kSenderWaits = 0x80;
+/// Likewise: its receiver is to copy alone, and need not look whether the sender waits.
+inline constexpr std::uint8_t kByKernel = 0x40;
 
 struct Header {
   std::uint64_t context[2];  // the team's id
@@ -60,7 +62,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40);
 inline Protocol protocol_of(const Header& request_to_send) noexcept {
-  return static_cast<Protocol>(request_to_send.detail & ~kSenderWaits);
+  return static_cast<Protocol>(request_to_send.detail & ~(kSenderWaits | kByKernel));
 }
 
 /// Data of clear_to_send.

@@ -15,6 +15,7 @@
 
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "p2p/answers.hpp"
 #include "p2p/list.hpp"
 #include "p2p/packet.hpp"
 #include "p2p/transfer.hpp"
@@ -191,6 +192,7 @@ struct Peer {
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
+  Answers answers;                      // where it is mapped
   bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena

@@ -47,7 +47,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
     protocol = Protocol::pipelined;
   }
   auto detail = static_cast<std::uint8_t>(protocol);
-  if (send.waited) detail |= kSenderWaits;
+  if (send.waited) detail |= send.by_kernel ? kByKernel : kSenderWaits;
   Header header = envelope(send, PacketKind::request_to_send, detail);
   header.payload = send.exposed ? sizeof(Key) : 0;
   outbox_.post(peer, header, &send.region.key);
@@ -63,6 +63,7 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   const bool reads = protocol == Protocol::read || protocol == Protocol::read_interrupt;
   receive.sender = header.transfer;
   receive.sender_waits = (header.detail & kSenderWaits) != 0;
+  receive.by_kernel = (header.detail & kByKernel) != 0;
   if (reads && !(receive.sender_waits && may_both_copy(receive, peer)))
     return transfers_.run(receive, read(receive, peer, key));
   clear(receive, peer, header.transfer, protocol == Protocol::write);
@@ -72,7 +73,7 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
 /// user space; by cross-memory attach one would do it alone, in the kernel. That is for those who
 /// compute meanwhile. True where nothing is missing but the sender's wait.
 bool Rendezvous::may_both_copy(const Transfer& receive, const Peer& peer) const noexcept {
-  return receive.waited && have_processors(peer);
+  return receive.waited && !receive.by_kernel && have_processors(peer);
 }
 bool Rendezvous::have_processors(const Peer& peer) const noexcept {
   return options_.protocol == Protocol::read_interrupt && peer.mapped != nullptr &&
@@ -170,7 +171,8 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, Key key) noexcept {
   // Both may soon wait for it; where they compute, the progress thread reads. It is called for what
   // is large alone.
   const bool looked_after = receive.wanted > kPartAlone && engine_.background().attended();
-  if (have_processors(peer) && (receive.waited || looked_after)) co_await engine_.later();
+  if (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after))
+    co_await engine_.later();
   Remote source;
   Status status = receive.wanted == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion;

@@ -49,10 +49,11 @@ class Rendezvous {
   void sender_waits(Context* context, Peer& peer, const Header& header) noexcept;
 
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
+  /// Both ends may copy at the same time, through memory that they share.
+  bool have_processors(const Peer& peer) const noexcept;
 
  private:
   bool may_both_copy(const Transfer& receive, const Peer& peer) const noexcept;
-  bool have_processors(const Peer& peer) const noexcept;
   void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
              std::size_t begin = 0) noexcept;
   Task read(Transfer& receive, Peer& peer, Key key) noexcept;

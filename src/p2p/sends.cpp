@@ -6,6 +6,13 @@
 
 namespace tutti::p2p {
 
+bool Sends::answers_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept {
+  if (destination < 0 || destination >= team.size()) return false;
+  Peer* const peer = peers_.known(team.job_rank(destination));
+  if (peer == nullptr || !rendezvous_.have_processors(*peer)) return false;
+  return peer->answers.send(bytes, fabric_.rank() < peer->rank, fabric_.now_ns());
+}
+
 void Sends::begin(Transfer& send, bool watched) noexcept {
   transfers_.start(send);
   Peer* peer = nullptr;
@@ -15,7 +22,7 @@ void Sends::begin(Transfer& send, bool watched) noexcept {
   if (!peer->lost.ok()) return transfers_.complete(send, peer->lost);
   send.peer = peer;
   if (rank == fabric_.rank()) return send_to_self(send, *peer, watched);
-  const bool small = eager_.suits(send, *peer);
+  const bool small = !send.by_kernel && eager_.suits(send, *peer);
   if (small && peer->affords(send.bytes, options_.allowance)) return eager_.send(send, *peer);
   if (send.mode == SendMode::buffered) return send_copy(send, watched);
   if (small) ++counts_.deferred;

@@ -28,12 +28,17 @@ class Sends {
   Sends(const Sends&) = delete;
   Sends& operator=(const Sends&) = delete;
 
+  /// True when a message is for its receiver to copy, in the kernel. Its sender waits inside.
+  bool goes_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept {
+    return Answers::suits(bytes) && options_.tries && answers_by_kernel(team, bytes, destination);
+  }
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.
   void cancel(Transfer& send) noexcept;
 
  private:
+  bool answers_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept;
   void send_copy(Transfer& send, bool watched) noexcept;
   void send_to_self(Transfer& send, Peer& self, bool watched) noexcept;
   void cancel_to_self(Transfer& send) noexcept;

@@ -123,6 +123,7 @@ struct Transfer {
   bool plain = true;                // what it has done so far has left nothing behind in it
   bool waited = false;              // its caller waits inside until it is over
   bool sender_waits = false;        // of a receive: so does the caller of its send
+  bool by_kernel = false;           // its receiver is to copy alone
   std::byte* copy = nullptr;        // of a buffered send
   Receipt outcome;
   Word ended{0};              // times it has ended; awaited by tasks

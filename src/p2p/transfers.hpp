@@ -37,7 +37,7 @@ class Transfers {
   void give_back(Transfer& transfer) noexcept {
     if (!transfer.plain || transfer.copy != nullptr) [[unlikely]]
       return destroy(&transfer);
-    transfer.released = transfer.waited = transfer.sender_waits = false;
+    transfer.released = transfer.waited = transfer.sender_waits = transfer.by_kernel = false;
     transfer.peer = nullptr;
     kept_.push_front(transfer);
   }

@@ -440,6 +440,60 @@ TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
   });
 }
 
+/// Of ranks that have a processor each, and have talked to each other before.
+template <class Body>
+void run_answers(Body body) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.wait = WaitMode::spin;
+  test::run_threads(2, settings, [&body](Rank& r) {
+    char byte = 0;
+    const Receipt receipt =
+        r.job.messages().exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0);
+    ASSERT_TRUE(receipt.status.ok());
+    body(r);
+  });
+}
+
+// Both ways are tried, by the rank that measures, and answered alike.
+TEST(LargeAnswers, GoBothWays) {
+  run_answers([](Rank& r) {
+    Messages& messages = r.job.messages();
+    const std::size_t bytes = 100'000;
+    const auto before = counts(r);
+    constexpr int kTrips = 400;
+    for (int trip = 0; trip < kTrips; ++trip) {
+      const std::vector<std::byte> data = pattern(bytes, trip);
+      std::vector<std::byte> got(bytes);
+      if (r.rank == 0) {
+        ASSERT_TRUE(messages.send(r.team, data.data(), bytes, 1, trip).ok());
+      }
+      ASSERT_TRUE(messages.receive(r.team, got.data(), bytes, 1 - r.rank, trip).status.ok());
+      ASSERT_EQ(got, data);
+      if (r.rank == 1) {
+        ASSERT_TRUE(messages.send(r.team, got.data(), bytes, 0, trip).ok());
+      }
+    }
+    const std::uint64_t read = counts(r).read - before.read;
+    const std::uint64_t eager = counts(r).eager - before.eager;
+    EXPECT_GE(read, 8U);
+    EXPECT_GE(eager, 8U);
+    EXPECT_EQ(read + eager, std::uint64_t{kTrips});
+  });
+}
+
+TEST(LargeAnswers, NobodyWaitsWhereBothSendFirst) {
+  run_answers([](Rank& r) {
+    Messages& messages = r.job.messages();
+    const std::vector<std::byte> out = pattern(100'000, r.rank);
+    std::vector<std::byte> in(out.size());
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(messages.send(r.team, out.data(), out.size(), 1 - r.rank, i).ok());
+      ASSERT_TRUE(messages.receive(r.team, in.data(), in.size(), 1 - r.rank, i).status.ok());
+    }
+    EXPECT_EQ(in, pattern(in.size(), 1 - r.rank));
+  });
+}
+
 TEST(Modes, ExchangeGoesRoundARing) {
   test::run_threads(5, settings_of(Rendezvous::automatic), [](Rank& r) {
     Messages& messages = r.job.messages();

@@ -1,0 +1,100 @@
+// Large messages that go back and forth between two ranks of a node: who copies them.
+//
+// Both ends copy, through shared memory and at the same time, or the receiver alone, in the kernel
+// (RDMA Read of RNDV-2006). Which is faster depends on the processors, on where they are, and on
+// whether the program has rewritten what it sends. So of the two ranks the first tries both and
+// measures the round trips, and the other answers in the way it was asked.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tutti::p2p {
+
+/// Of one peer; under the engine's guard.
+class Answers {
+ public:
+  /// Of so many bytes; others go by both ends. Where more go at once no cache holds them, and one
+  /// end is not faster than two.
+  static constexpr std::size_t kLeast = (std::size_t{16} << 10) + 1, kMost = std::size_t{2} << 20;
+  static constexpr bool suits(std::size_t bytes) noexcept {
+    return bytes >= kLeast && bytes <= kMost;
+  }
+
+  /// A blocking send of a suitable size begins, `now_ns`. True: by the kernel. `first`: this rank
+  /// is the one that tries and measures.
+  bool send(std::size_t bytes, bool first, std::uint64_t now_ns) noexcept {
+    begun_ns_ = 0;
+    const bool asked = std::exchange(asked_, false);
+    const std::int64_t owed = owed_--;
+    if (!asked) return false;  // one after the other they overlap when both ends copy
+    if (owed > 0) return asked_by_kernel_;
+    // Ranks that both send before they receive owe nothing: one of them must not wait.
+    if (owed < 0 || !first) return false;
+    kind_ = kind_of(bytes);
+    by_kernel_ = kinds_[kind_].choose();
+    begun_ns_ = now_ns;
+    return by_kernel_;
+  }
+
+  /// A blocking receive of a suitable size is over.
+  void receive(std::size_t bytes, bool by_kernel, std::uint64_t now_ns) noexcept {
+    asked_ = true;
+    asked_by_kernel_ = by_kernel;
+    ++owed_;
+    if (begun_ns_ != 0 && kind_of(bytes) == kind_)
+      kinds_[kind_].note(by_kernel_, static_cast<float>(now_ns - begun_ns_));
+    begun_ns_ = 0;
+  }
+
+ private:
+  static std::size_t kind_of(std::size_t bytes) noexcept {
+    return static_cast<std::size_t>(std::bit_width(bytes - 1) - std::bit_width(kLeast - 1));
+  }
+
+  /// What is known of messages of about one size.
+  class Kind {
+   public:
+    bool choose() noexcept {
+      // Several in a row: the first ones find the caches as the other way has left them.
+      constexpr std::uint32_t kEnough = 8, kInARow = 4, kAgain = 256;
+      for (const bool way : {false, true}) {
+        if (ways_[way].trips < kEnough) return way;
+      }
+      // Two ends that copy leave the processor to others sooner.
+      constexpr float kWorth = 0.95F;
+      const bool better = ways_[true].ns < kWorth * ways_[false].ns;
+      return ++turn_ % kAgain < kInARow ? !better : better;
+    }
+    /// The fastest counts, and is forgotten slowly: processors and programs change.
+    void note(bool way, float ns) noexcept {
+      Way& of = ways_[way];
+      const float bound = std::min(ns, 2 * of.ns);
+      of.ns = of.trips++ == 0 || ns < of.ns ? ns : of.ns + (bound - of.ns) / 8;
+    }
+
+   private:
+    struct Way {
+      float ns = 0;
+      std::uint32_t trips = 0;
+    };
+    std::array<Way, 2> ways_;
+    std::uint32_t turn_ = 0;
+  };
+
+  static constexpr std::size_t kKinds =
+      std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
+  std::array<Kind, kKinds> kinds_;
+  bool asked_ = false;            // a message has come since the last one was sent
+  bool asked_by_kernel_ = false;  // how
+  std::int64_t owed_ = 0;         // received and not answered yet
+  bool by_kernel_ = false;        // how the last one went
+  std::size_t kind_ = 0;          // its size
+  std::uint64_t begun_ns_ = 0;    // when it began; 0: no answer is awaited
+};
+
+}  // namespace tutti::p2p

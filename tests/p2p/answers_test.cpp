@@ -1,0 +1,107 @@
+// Who copies large messages that go back and forth: two ranks on clocks of their own making.
+#include "p2p/answers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace tutti::p2p {
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{256} << 10;
+
+/// Two ranks that send each other messages of which each takes as long as its way.
+struct Pair {
+  Answers first, second;
+  std::uint64_t now = 1;
+  std::uint64_t both_ns = 100, kernel_ns = 100;
+  int by_kernel = 0;
+
+  void move(bool kernel) {
+    now += kernel ? kernel_ns : both_ns;
+    by_kernel += kernel ? 1 : 0;
+  }
+  void trip(std::size_t bytes = kBytes) {
+    const bool there = first.send(bytes, true, now);
+    move(there);
+    second.receive(bytes, there, now);
+    const bool back = second.send(bytes, false, now);
+    EXPECT_EQ(back, there) << "the other one answers as it was asked";
+    move(back);
+    first.receive(bytes, back, now);
+  }
+  /// Of so many messages, how many the kernel copies.
+  int count(int trips) {
+    by_kernel = 0;
+    for (int i = 0; i < trips; ++i) trip();
+    return by_kernel;
+  }
+};
+
+TEST(Answers, OneAfterTheOtherIsCopiedByBoth) {
+  Answers answers;
+  answers.receive(kBytes, true, 1);
+  EXPECT_TRUE(answers.send(kBytes, false, 2));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(answers.send(kBytes, false, 3));
+}
+
+TEST(Answers, TheFasterWayIsTaken) {
+  Pair kernel, both;
+  kernel.both_ns = 150;
+  both.kernel_ns = 150;
+  kernel.count(100), both.count(100);
+  EXPECT_GT(kernel.count(1000), 2 * 950);
+  EXPECT_LT(both.count(1000), 2 * 50);
+}
+
+TEST(Answers, ThereIsAWayBack) {
+  Pair pair;
+  pair.kernel_ns = 50;
+  pair.count(1000);
+  pair.kernel_ns = 200;
+  pair.count(2000);
+  EXPECT_LT(pair.count(1000), 2 * 50);
+  pair.kernel_ns = 50;
+  pair.count(2000);
+  EXPECT_GT(pair.count(1000), 2 * 950);
+}
+
+// MPI does not promise that it works, but it does wherever messages of this size leave at once.
+TEST(Answers, OfTwoThatBothSendFirstOneDoesNotWait) {
+  Answers first, second;
+  for (std::uint64_t now = 1; now < 2000; now += 10) {
+    const bool there = first.send(kBytes, true, now), back = second.send(kBytes, false, now);
+    EXPECT_FALSE(there && back);
+    first.receive(kBytes, back, now + 5);
+    second.receive(kBytes, there, now + 5);
+  }
+}
+
+TEST(Answers, EachSizeHasItsOwn) {
+  Pair pair;
+  for (int i = 0; i < 200; ++i) {
+    pair.kernel_ns = 50;
+    pair.trip();
+    pair.kernel_ns = 200;
+    pair.trip(Answers::kLeast);
+  }
+  pair.by_kernel = 0;
+  for (int i = 0; i < 20; ++i) pair.trip(Answers::kLeast);
+  EXPECT_LE(pair.by_kernel, 2 * 4);
+  pair.kernel_ns = 50;
+  EXPECT_GE(pair.count(20), 2 * 16);
+}
+
+TEST(Answers, OnlySomeSizes) {
+  EXPECT_FALSE(Answers::suits(Answers::kLeast - 1));
+  EXPECT_TRUE(Answers::suits(Answers::kLeast));
+  EXPECT_TRUE(Answers::suits(Answers::kMost));
+  EXPECT_FALSE(Answers::suits(Answers::kMost + 1));
+  Pair pair;
+  for (std::size_t bytes = Answers::kLeast; bytes <= Answers::kMost; bytes = bytes * 2 - 1)
+    for (int i = 0; i < 20; ++i) pair.trip(bytes);
+  pair.trip(Answers::kMost);
+}
+
+}  // namespace
+}  // namespace tutti::p2p
