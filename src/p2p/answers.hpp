@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 namespace tutti::p2p {
 
@@ -25,31 +24,30 @@ class Answers {
     return bytes >= kLeast && bytes <= kMost;
   }
 
-  /// A blocking send of a suitable size begins, `now_ns`. True: by the kernel. `first`: this rank
+  /// A blocking send of a suitable size is about to begin, and the last that this rank has done was
+  /// to receive such a message of the peer, by receive(). True: by the kernel. `first`: this rank
   /// is the one that tries and measures.
   bool send(std::size_t bytes, bool first, std::uint64_t now_ns) noexcept {
     begun_ns_ = 0;
-    const bool asked = std::exchange(asked_, false);
-    const std::int64_t owed = owed_--;
-    if (!asked) return false;  // one after the other they overlap when both ends copy
-    if (owed > 0) return asked_by_kernel_;
+    if (owed_ > 0) return asked_by_kernel_;
     // Ranks that both send before they receive owe nothing: one of them must not wait.
-    if (owed < 0 || !first) return false;
+    if (owed_ < 0 || !first) return false;
     kind_ = kind_of(bytes);
     by_kernel_ = kinds_[kind_].choose();
     begun_ns_ = now_ns;
     return by_kernel_;
   }
-
   /// A blocking receive of a suitable size is over.
   void receive(std::size_t bytes, bool by_kernel, std::uint64_t now_ns) noexcept {
-    asked_ = true;
     asked_by_kernel_ = by_kernel;
-    ++owed_;
     if (begun_ns_ != 0 && kind_of(bytes) == kind_)
       kinds_[kind_].note(by_kernel_, static_cast<float>(now_ns - begun_ns_));
     begun_ns_ = 0;
   }
+
+  /// A message to the peer begins, or one of its is matched: of all kinds and sizes.
+  void note_sent(std::size_t bytes) noexcept { owed_ -= suits(bytes) ? 1 : 0; }
+  void note_matched(std::size_t bytes) noexcept { owed_ += suits(bytes) ? 1 : 0; }
 
  private:
   static std::size_t kind_of(std::size_t bytes) noexcept {
@@ -89,9 +87,9 @@ class Answers {
   static constexpr std::size_t kKinds =
       std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
   std::array<Kind, kKinds> kinds_;
-  bool asked_ = false;            // a message has come since the last one was sent
-  bool asked_by_kernel_ = false;  // how
-  std::int64_t owed_ = 0;         // received and not answered yet
+  bool asked_by_kernel_ = false;  // how the last one came
+  // Matched less sent. Those of the two ranks together are never more than 0.
+  std::int64_t owed_ = 0;
   bool by_kernel_ = false;        // how the last one went
   std::size_t kind_ = 0;          // its size
   std::uint64_t begun_ns_ = 0;    // when it began; 0: no answer is awaited

@@ -32,6 +32,7 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
     peers_.fail(*peer, status);
     return false;
   }
+  peer->answers.note_sent(bytes);
   peer->charged += cost_of(bytes);
   ++counts_.eager;
   return true;
@@ -44,6 +45,7 @@ void Eager::send(Transfer& send, Peer& peer) noexcept {
       return transfers_.complete(send, status);
   }
   Header header = envelope(send, synchronous ? PacketKind::eager_synchronous : PacketKind::eager);
+  peer.answers.note_sent(send.bytes);
   peer.charged += cost_of(send.bytes);
   ++counts_.eager;
   if (synchronous) peer.add_open(send);
@@ -62,6 +64,7 @@ void Eager::send(Transfer& send, Peer& peer) noexcept {
 void Eager::receive(Transfer& receive, Peer& peer, const Header& header,
                     const void* payload) noexcept {
   receive.match(header);
+  peer.answers.note_matched(header.bytes);
   const std::size_t bytes = std::min<std::size_t>(receive.wanted, header.payload);
   fabric_.spend(Work::copy, bytes);
   copy_small(receive.buffer, payload, bytes);
@@ -94,6 +97,7 @@ void Eager::take_kept(Arrival* arrival, void* buffer) noexcept {
   fabric_.spend(Work::copy, header.bytes);
   copy_small(buffer, arrival->payload, header.bytes);
   Peer& peer = *arrival->from;
+  peer.answers.note_matched(header.bytes);
   FramePool::release(arrival);
   delivered(peer, header);
 }
@@ -104,6 +108,7 @@ void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
   Train& train = peer.train;
   counts_.held_bytes -= header.bytes;
   receive.match(header);
+  peer.answers.note_matched(header.bytes);
   const bool partial = train.arrival == arrival;
   const std::size_t there = std::min(receive.wanted, partial ? train.moved : header.bytes);
   fabric_.spend(Work::copy, there);

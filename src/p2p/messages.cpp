@@ -1,6 +1,7 @@
 #include "p2p/messages.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::p2p {
 namespace {
@@ -61,6 +62,7 @@ Status Messages::check(const Wish& wish) const noexcept {
 
 /// `watched`: nobody waits in here for it, so that the progress thread may have to.
 void Messages::begin(Transfer& transfer, bool watched) noexcept {
+  asked_by_ = nullptr;
   if (transfer.kind == Transfer::Kind::send) {
     sends_.begin(transfer, watched);
   } else {
@@ -73,8 +75,9 @@ void Messages::begin(Transfer& transfer, bool watched) noexcept {
 Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode) noexcept {
   Entry guard(engine_, backlog_);
-  const bool by_kernel =
-      mode != SendMode::buffered && sends_.goes_by_kernel(team, bytes, destination);
+  Peer* const asked_by = std::exchange(asked_by_, nullptr);
+  const bool by_kernel = asked_by != nullptr && mode != SendMode::buffered &&
+                         sends_.answers_by_kernel(*asked_by, team, bytes, destination);
   if (!by_kernel && mode != SendMode::synchronous &&
       eager_.send_now(team, data, bytes, destination, tag))
     return Status::success();
@@ -102,6 +105,7 @@ void Messages::taken_at_once() noexcept {
 Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
                           int tag) noexcept {
   Entry guard(engine_, backlog_);
+  asked_by_ = nullptr;
   if (const Peer* const peer = receives_.next_from(team, source, tag)) {
     for (std::uint32_t spins = engine_.policy().spins; spins != 0 && !peer->arrived(); --spins)
       cpu_pause();
@@ -125,17 +129,19 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   return transfer.outcome;
 }
 
-/// A blocking receive has got a message whose answer may go the same way.
+/// A blocking receive has got a message, whose answer may go the same way if it comes next: who has
+/// begun something else meanwhile may be one of many that all send first, and must not wait.
 void Messages::note_large(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
   if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
-  Peer* const peer = peers_.known(team.job_rank(receipt.source));
-  if (peer != nullptr) peer->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
+  asked_by_ = peers_.known(team.job_rank(receipt.source));
+  if (asked_by_ != nullptr) asked_by_->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
 }
 
 Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,
                            int send_tag, void* buffer, std::size_t room, int source,
                            int receive_tag) noexcept {
   Entry guard(engine_, backlog_);
+  asked_by_ = nullptr;
   use();
   const Wish out = Wish::send(team, data, bytes, destination, send_tag);
   const Wish in = Wish::receive(team, buffer, room, source, receive_tag);

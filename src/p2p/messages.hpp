@@ -73,6 +73,7 @@ class Messages {
   bool send_now(Team& team, const void* data, std::size_t bytes, int destination,
                 int tag) noexcept {
     Entry guard(engine_, backlog_);
+    asked_by_ = nullptr;
     return eager_.send_now(team, data, bytes, destination, tag);
   }
 
@@ -88,6 +89,7 @@ class Messages {
   Status receive_or_start(Team& team, void* buffer, std::size_t room, int source, int tag,
                           Receipt* at_once, Transfer** out) noexcept {
     Entry guard(engine_, backlog_);
+    asked_by_ = nullptr;
     transfers_.sweep();
     *out = nullptr;
     if (!receives_.receive_or_post(team, buffer, room, source, tag, at_once, out)) [[unlikely]]
@@ -186,6 +188,8 @@ class Messages {
   Options options_;
   Counts counts_;
   std::uint32_t taken_ = 0;  // at once
+  // Whose large message this rank has received last, if nothing was begun since.
+  Peer* asked_by_ = nullptr;
   Membership nobody_;  // of waits that depend on no rank
   Backlog backlog_;
   Transfers transfers_;

@@ -37,6 +37,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   if (const Status status = transfers_.ids().give(send); !status.ok())
     return transfers_.complete(send, status);
   peer.add_open(send);
+  peer.answers.note_sent(send.bytes);
   Protocol protocol = options_.protocol;
   if (protocol == Protocol::write) {
     ++counts_.write;
@@ -57,6 +58,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
 void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
                         const Key& key) noexcept {
   receive.match(header);
+  peer.answers.note_matched(header.bytes);
   Transfers::depend(receive, peer);
   if (!peer.lost.ok()) return transfers_.complete(receive, peer.lost);
   const Protocol protocol = protocol_of(header);

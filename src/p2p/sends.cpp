@@ -6,11 +6,12 @@
 
 namespace tutti::p2p {
 
-bool Sends::answers_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept {
-  if (destination < 0 || destination >= team.size()) return false;
-  Peer* const peer = peers_.known(team.job_rank(destination));
-  if (peer == nullptr || !rendezvous_.have_processors(*peer)) return false;
-  return peer->answers.send(bytes, fabric_.rank() < peer->rank, fabric_.now_ns());
+bool Sends::answers_by_kernel(Peer& asked_by, const Team& team, std::size_t bytes,
+                              int destination) noexcept {
+  if (!Answers::suits(bytes) || destination < 0 || destination >= team.size() ||
+      team.job_rank(destination) != asked_by.rank || !rendezvous_.have_processors(asked_by))
+    return false;
+  return asked_by.answers.send(bytes, fabric_.rank() < asked_by.rank, fabric_.now_ns());
 }
 
 void Sends::begin(Transfer& send, bool watched) noexcept {

@@ -28,17 +28,16 @@ class Sends {
   Sends(const Sends&) = delete;
   Sends& operator=(const Sends&) = delete;
 
-  /// True when a message is for its receiver to copy, in the kernel. Its sender waits inside.
-  bool goes_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept {
-    return Answers::suits(bytes) && options_.tries && answers_by_kernel(team, bytes, destination);
-  }
+  /// True when an answer to a large message of `asked_by`, which this rank has received last, is for
+  /// that to copy, in the kernel. Its sender waits inside.
+  bool answers_by_kernel(Peer& asked_by, const Team& team, std::size_t bytes,
+                         int destination) noexcept;
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.
   void cancel(Transfer& send) noexcept;
 
  private:
-  bool answers_by_kernel(const Team& team, std::size_t bytes, int destination) noexcept;
   void send_copy(Transfer& send, bool watched) noexcept;
   void send_to_self(Transfer& send, Peer& self, bool watched) noexcept;
   void cancel_to_self(Transfer& send) noexcept;

@@ -140,8 +140,8 @@ TEST(Death, NobodyWritesIntoTheMemoryOfARootThatHasFailed) {
     call.recv = all.data();
     call.bytes = kBytes;
     Operation* operation = nullptr;
-    ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
     if (r.rank == 1) raise(SIGKILL);
+    ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
     if (r.rank == 2) std::this_thread::sleep_for(kMuch);  // it computes
     EXPECT_EQ(r.job.wait(*operation).code, Code::peer_lost);
     r.job.release(operation);

@@ -481,6 +481,54 @@ TEST(LargeAnswers, GoBothWays) {
   });
 }
 
+// What is no answer leaves at once, whatever the ways of answers.
+TEST(LargeAnswers, OneAfterTheOtherLeavesAtOnce) {
+  run_answers([](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::vector<std::byte> data(50'000);
+    const auto send = [&] {
+      ASSERT_TRUE(messages.send(r.team, data.data(), data.size(), 1 - r.rank, 0).ok());
+    };
+    const auto receive = [&] {
+      const Receipt receipt =
+          messages.receive(r.team, data.data(), data.size(), 1 - r.rank, 0);
+      ASSERT_TRUE(receipt.status.ok());
+    };
+    for (int trip = 0; trip < 12; ++trip) {  // then the kernel is tried
+      if (r.rank == 0) send();
+      receive();
+      if (r.rank == 1) send();
+    }
+    const auto before = counts(r);
+    for (int i = 0; i < 10; ++i) r.rank == 0 ? send() : receive();
+    if (r.rank == 0) {
+      EXPECT_GE(counts(r).eager, before.eager + 9);
+    }
+  });
+}
+
+// Among more than two, too: each sends to all others before it receives.
+TEST(LargeAnswers, NobodyWaitsWhereAllSendFirst) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.wait = WaitMode::spin;
+  test::run_threads(3, settings, [](Rank& r) {
+    Messages& messages = r.job.messages();
+    std::vector<std::byte> data(50'000);
+    for (const std::size_t bytes : {std::size_t{1}, data.size()}) {
+      for (int i = 0; i < 30; ++i) {
+        for (int to = 0; to < r.size; ++to) {
+          if (to == r.rank) continue;
+          ASSERT_TRUE(messages.send(r.team, data.data(), bytes, to, i).ok());
+        }
+        for (int from = 0; from < r.size; ++from) {
+          if (from == r.rank) continue;
+          ASSERT_TRUE(messages.receive(r.team, data.data(), bytes, from, i).status.ok());
+        }
+      }
+    }
+  });
+}
+
 TEST(LargeAnswers, NobodyWaitsWhereBothSendFirst) {
   run_answers([](Rank& r) {
     Messages& messages = r.job.messages();
