@@ -40,7 +40,8 @@ class Answers {
   /// A blocking receive of a suitable size is over.
   void receive(std::size_t bytes, bool by_kernel, std::uint64_t now_ns) noexcept {
     asked_by_kernel_ = by_kernel;
-    if (begun_ns_ != 0 && kind_of(bytes) == kind_)
+    // Where more went, or came, in between, it was no round trip.
+    if (begun_ns_ != 0 && owed_ == 0 && kind_of(bytes) == kind_)
       kinds_[kind_].note(by_kernel_, static_cast<float>(now_ns - begun_ns_));
     begun_ns_ = 0;
   }

@@ -286,6 +286,7 @@ Receipt Messages::probe(Team& team, int source, int tag) noexcept {
 Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept {
   if (message == nullptr) return {.status = Status::error(Code::invalid_argument, "no message")};
   Entry guard(engine_, backlog_);
+  asked_by_ = nullptr;
   const Wish wish = receive_of(*message, buffer, room);
   Transfer transfer;
   transfer.want(contexts_.of(wish.team), wish);
@@ -300,6 +301,7 @@ Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t
   if (message == nullptr) return Status::error(Code::invalid_argument, "no message");
   Entry guard(engine_, backlog_);
   guard.escalate();
+  asked_by_ = nullptr;
   Transfer* transfer = nullptr;
   TUTTI_TRY(prepare(receive_of(*message, buffer, room), &transfer));
   receives_.begin_with(message, *transfer);

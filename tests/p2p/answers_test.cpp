@@ -85,6 +85,19 @@ TEST(Answers, OfTwoThatBothSendFirstOneDoesNotWait) {
   both_send_first(3, 2);
 }
 
+// Two there, two back: what is measured is no round trip, and the kernel is not tried.
+TEST(Answers, SeveralEachWayAreNoRoundTrip) {
+  Answers first, second;
+  for (std::uint64_t now = 1; now < 2000; now += 10) {
+    EXPECT_FALSE(first.send(kBytes, true, now));
+    for (int i = 0; i < 2; ++i) first.note_sent(kBytes), second.note_matched(kBytes);
+    for (int i = 0; i < 2; ++i) {
+      second.note_sent(kBytes), first.note_matched(kBytes);
+      first.receive(kBytes, false, now + 5);
+    }
+  }
+}
+
 TEST(Answers, EachSizeHasItsOwn) {
   Pair pair;
   for (int i = 0; i < 200; ++i) {
