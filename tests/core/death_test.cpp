@@ -141,6 +141,8 @@ TEST(Death, NobodyWritesIntoTheMemoryOfARootThatHasFailed) {
     call.bytes = kBytes;
     Operation* operation = nullptr;
     if (r.rank == 1) raise(SIGKILL);
+    // The others have begun, and found no invitation.
+    if (r.rank == 0) std::this_thread::sleep_for(kMuch / 3);
     ASSERT_TRUE(r.job.start(r.team, call, &operation).ok());
     if (r.rank == 2) std::this_thread::sleep_for(kMuch);  // it computes
     EXPECT_EQ(r.job.wait(*operation).code, Code::peer_lost);
