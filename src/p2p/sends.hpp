@@ -28,8 +28,8 @@ class Sends {
   Sends(const Sends&) = delete;
   Sends& operator=(const Sends&) = delete;
 
-  /// True when an answer to a large message of `asked_by`, which this rank has received last, is for
-  /// that to copy, in the kernel. Its sender waits inside.
+  /// True when an answer to a large message of `asked_by`, which this rank has received last, is
+  /// for that to copy, in the kernel. Its sender waits inside.
   bool answers_by_kernel(Peer& asked_by, const Team& team, std::size_t bytes,
                          int destination) noexcept;
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
