@@ -141,7 +141,6 @@ Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int 
                            int send_tag, void* buffer, std::size_t room, int source,
                            int receive_tag) noexcept {
   Entry guard(engine_, backlog_);
-  asked_by_ = nullptr;
   use();
   const Wish out = Wish::send(team, data, bytes, destination, send_tag);
   const Wish in = Wish::receive(team, buffer, room, source, receive_tag);

@@ -3,7 +3,6 @@
 #include <new>
 #include <utility>
 
-
 namespace tutti::p2p {
 
 Transfers::~Transfers() {

@@ -382,8 +382,10 @@ TEST(AtOnce, AReceiveFromAnybodyIsNotPassedOver) {
     barrier(r);
     Receipt receipt;
     Transfer* named = nullptr;
+    const bool waits = any->active();
     EXPECT_TRUE(
         messages.receive_or_start(r.team, &second, sizeof second, 0, 1, &receipt, &named).ok());
+    EXPECT_TRUE(!waits || named != nullptr);
     if (named != nullptr) {
       EXPECT_TRUE(messages.wait(*named).status.ok());
       messages.release(named);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,16 +13,11 @@ VARIABLES = ("PRTE_MCA_prte_tmpdir_base", "OMPI_MCA_orte_tmpdir_base")  # of Ope
 
 
 @pytest.fixture(autouse=True)
-def launchers_folder() -> Iterator[Path]:
+def launchers_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for each test. In /tmp the launcher names its own by process number alone and does not start where a
     killed one with the same number has left it ("The PMIx server's listener thread failed to start")."""
     folder = Path(tempfile.mkdtemp(prefix="prte-", dir="/tmp"))  # not pytest's: paths of sockets are short
-    before = {name: os.environ.get(name) for name in VARIABLES}
-    os.environ.update(dict.fromkeys(VARIABLES, str(folder)))
+    for name in VARIABLES:
+        monkeypatch.setenv(name, str(folder))
     yield folder
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
     shutil.rmtree(folder, ignore_errors=True)  # a launcher that was killed may still be at its own
