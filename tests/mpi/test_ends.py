@@ -52,12 +52,14 @@ def test_exit_without_finalize(program, libraries, mpi, how, apart):
 @pytest.mark.parametrize("apart", [False, True], ids=["node", "nodes"])
 @pytest.mark.parametrize("mpi", ALL)
 def test_finalize_in_a_handler_of_exit(program, libraries, mpi, apart):
-    """A handler that was registered before MPI_Init runs after tutti's own."""
+    """A handler that was registered before MPI_Init runs after tutti's own. (And after MPICH's own, which lets go of the
+    launcher: then Hydra now and then kills who ends last, with MPICH alone too, and gives signal 9 as the job's status.)"""
     description = mpis.MPIS[mpi]
     name = 'TUTTI_NODE=n${PMI_RANK:-$OMPI_COMM_WORLD_RANK}; export TUTTI_NODE;' if apart else ""
     command = ["sh", "-c", f'{name} exec "$0" late', program(description, "ends.c")]
     result = mpis.start(description, 2, command, True, {}, 60)
-    assert result.status == 0, result.text
+    right = {0} if mpi == "openmpi" else {0, signal.SIGKILL}
+    assert result.status in right, f"{result.status}: {result.text}"
     assert "ends: passed (0 failures)" in result.text
 
 
