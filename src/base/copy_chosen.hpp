@@ -6,20 +6,9 @@
 
 #include "base/copy.hpp"
 #include "base/store_choice.hpp"
-
-#if !defined(__x86_64__)
-#include <chrono>
-#endif
+#include "base/ticks.hpp"
 
 namespace tutti {
-
-inline std::uint64_t ticks() noexcept {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-#endif
-}
 
 /// `copy(stores, to, from, bytes)` makes it.
 template <class Copy>

@@ -57,4 +57,8 @@ void copy_to_shared(void* to, const void* from, std::size_t bytes) noexcept {
   copy_chosen(choice_for(bytes), to, from, bytes, copy_by);
 }
 
+void copy_to_shared(void* to, const void* from, std::size_t bytes, Stores stores) noexcept {
+  copy_by(stores, to, from, bytes);
+}
+
 }  // namespace tutti

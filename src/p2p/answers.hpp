@@ -6,11 +6,12 @@
 // measures the round trips, and the other answers in the way it was asked.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "p2p/two_ways.hpp"
 
 namespace tutti::p2p {
 
@@ -33,8 +34,9 @@ class Answers {
     // Ranks that both send before they receive owe nothing: one of them must not wait.
     if (owed_ < 0 || !first) return false;
     kind_ = kind_of(bytes);
+    // Two ends that copy leave the processor to others sooner.
     by_kernel_ = kinds_[kind_].choose();
-    begun_ns_ = now_ns;
+    begun_ns_ = kinds_[kind_].counts() ? now_ns : 0;
     return by_kernel_;
   }
   /// A blocking receive of a suitable size is over.
@@ -55,45 +57,15 @@ class Answers {
     return static_cast<std::size_t>(std::bit_width(bytes - 1) - std::bit_width(kLeast - 1));
   }
 
-  /// What is known of messages of about one size.
-  class Kind {
-   public:
-    bool choose() noexcept {
-      // Several in a row: the first ones find the caches as the other way has left them.
-      constexpr std::uint32_t kEnough = 8, kInARow = 4, kAgain = 256;
-      for (const bool way : {false, true}) {
-        if (ways_[way].trips < kEnough) return way;
-      }
-      // Two ends that copy leave the processor to others sooner.
-      constexpr float kWorth = 0.95F;
-      const bool better = ways_[true].ns < kWorth * ways_[false].ns;
-      return ++turn_ % kAgain < kInARow ? !better : better;
-    }
-    /// The fastest counts, and is forgotten slowly: processors and programs change.
-    void note(bool way, float ns) noexcept {
-      Way& of = ways_[way];
-      const float bound = std::min(ns, 2 * of.ns);
-      of.ns = of.trips++ == 0 || ns < of.ns ? ns : of.ns + (bound - of.ns) / 8;
-    }
-
-   private:
-    struct Way {
-      float ns = 0;
-      std::uint32_t trips = 0;
-    };
-    std::array<Way, 2> ways_;
-    std::uint32_t turn_ = 0;
-  };
-
   static constexpr std::size_t kKinds =
       std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
-  std::array<Kind, kKinds> kinds_;
+  std::array<TwoWays<8, 256>, kKinds> kinds_;
   bool asked_by_kernel_ = false;  // how the last one came
   // Matched less sent. Those of the two ranks together are never more than 0.
   std::int64_t owed_ = 0;
   bool by_kernel_ = false;        // how the last one went
   std::size_t kind_ = 0;          // its size
-  std::uint64_t begun_ns_ = 0;    // when it began; 0: no answer is awaited
+  std::uint64_t begun_ns_ = 0;    // when it began; 0: nothing is measured
 };
 
 }  // namespace tutti::p2p

@@ -15,8 +15,8 @@ bool Eager::suits(const Transfer& send, Peer& peer) const noexcept {
          (send.bytes <= most(&peer) && peer.clear_way() && peer.room_for_message(send.bytes));
 }
 
-bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destination,
-                     int tag) noexcept {
+bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                     std::optional<Stores> stores) noexcept {
   if (tag < 0 || destination < 0 || destination >= team.size()) return false;
   Peer* const peer = peers_.known(team.job_rank(destination));
   if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
@@ -28,7 +28,7 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
     peer->write_in_slot(header, data);
   } else if (!peer->room_for_message(bytes)) {
     return false;
-  } else if (const Status status = peer->write_message(header, data); !status.ok()) {
+  } else if (const Status status = peer->write_message(header, data, stores); !status.ok()) {
     peers_.fail(*peer, status);
     return false;
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "fabric/fabric.hpp"
 #include "p2p/contexts.hpp"
@@ -48,7 +49,8 @@ class Eager {
   bool suits(const Transfer& send, Peer& peer) const noexcept;
   /// What is not out of the ordinary in any way is written into the receiver's memory and
   /// forgotten. False: nothing was done.
-  bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag) noexcept;
+  bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+                std::optional<Stores> stores = {}) noexcept;
   /// One that suits, to a peer that affords it.
   void send(Transfer& send, Peer& peer) noexcept;
 

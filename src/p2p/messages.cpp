@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/ticks.hpp"
+
 namespace tutti::p2p {
 namespace {
 
@@ -76,10 +78,11 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
                       SendMode mode) noexcept {
   Entry guard(engine_, backlog_);
   Peer* const asked_by = std::exchange(asked_by_, nullptr);
-  const bool by_kernel = asked_by != nullptr && mode != SendMode::buffered &&
-                         sends_.answers_by_kernel(*asked_by, team, bytes, destination);
-  if (!by_kernel && mode != SendMode::synchronous &&
-      eager_.send_now(team, data, bytes, destination, tag))
+  Sends::Answer answer;
+  if (asked_by != nullptr && mode != SendMode::buffered)
+    answer = sends_.answer(*asked_by, asked_bytes_, team, bytes, destination);
+  if (!answer.by_kernel && mode != SendMode::synchronous &&
+      eager_.send_now(team, data, bytes, destination, tag, answer.stores))
     return Status::success();
   use();
   const Wish wish = Wish::send(team, data, bytes, destination, tag, mode);
@@ -87,7 +90,7 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   Transfer transfer;
   transfer.want(contexts_.of(team), wish);
   transfer.waited = true;
-  transfer.by_kernel = by_kernel;
+  transfer.by_kernel = answer.by_kernel;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome.status;
@@ -113,7 +116,7 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   Receipt at_once;
   if (receives_.receive_now(team, buffer, room, source, tag, &at_once)) {
     taken_at_once();
-    if (Answers::suits(at_once.bytes)) note_large(team, at_once, false);
+    note_question(team, at_once, false);
     return at_once;
   }
   use();
@@ -124,17 +127,24 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   transfer.waited = true;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
-  if (Answers::suits(transfer.outcome.bytes))
-    note_large(team, transfer.outcome, transfer.by_kernel);
+  note_question(team, transfer.outcome, transfer.by_kernel);
   return transfer.outcome;
 }
 
 /// A blocking receive has got a message, whose answer may go the same way if it comes next: who has
 /// begun something else meanwhile may be one of many that all send first, and must not wait.
-void Messages::note_large(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
+void Messages::note_question(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
+  const bool small = SmallAnswers::suits(receipt.bytes);
+  if (!small && !Answers::suits(receipt.bytes)) return;
   if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
   asked_by_ = peers_.known(team.job_rank(receipt.source));
-  if (asked_by_ != nullptr) asked_by_->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
+  asked_bytes_ = receipt.bytes;
+  if (asked_by_ == nullptr) return;
+  if (small) {
+    asked_by_->small_answers.receive(receipt.bytes, ticks());
+  } else {
+    asked_by_->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
+  }
 }
 
 Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,

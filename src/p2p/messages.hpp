@@ -174,7 +174,7 @@ class Messages {
  private:
   void use() noexcept;
   void taken_at_once() noexcept;
-  void note_large(const Team& team, const Receipt& receipt, bool by_kernel) noexcept;
+  void note_question(const Team& team, const Receipt& receipt, bool by_kernel) noexcept;
   Status check(const Wish& wish) const noexcept;
   Status prepare(const Wish& wish, Transfer** out) noexcept;
   Status start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept;
@@ -188,8 +188,9 @@ class Messages {
   Options options_;
   Counts counts_;
   std::uint32_t taken_ = 0;  // at once
-  // Whose large message this rank has received last, if nothing was begun since.
+  // Whose message this rank has received last, by a blocking receive, if nothing was begun since.
   Peer* asked_by_ = nullptr;
+  std::size_t asked_bytes_ = 0;  // of that message
   Membership nobody_;  // of waits that depend on no rank
   Backlog backlog_;
   Transfers transfers_;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/copy.hpp"
 #include "base/copy_shared.hpp"
@@ -83,13 +84,12 @@ bool Peer::fits(std::size_t payload, std::uint64_t packets) const noexcept {
   const std::size_t lines = lines_of(payload, header_in_slot());
   if (lines == 0) return true;
   const std::size_t bytes = lines * kCacheLine + gap();
-  const std::uint64_t freed = consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
   const std::size_t place = ring_end % ring_there;
   const std::size_t all = bytes * packets;
   // What is left out at the end of the ring; of several packets, that is less than one of them.
   const std::size_t skipped =
       place + all <= ring_there ? 0 : (packets == 1 ? ring_there - place : bytes);
-  return ring_end - freed + skipped + all <= ring_there;
+  return ring_end - freed() + skipped + all <= ring_there;
 }
 
 bool Peer::room(std::size_t payload) noexcept {
@@ -113,12 +113,28 @@ bool Peer::room_for_message(std::size_t bytes) noexcept {
   return fits(part, packets);
 }
 
-Peer::Place Peer::compose(const Header& header, const void* payload) noexcept {
+void Peer::shorten_lap(std::size_t bytes) noexcept {
+  constexpr std::size_t kShort = 4;  // of the ring
+  const std::size_t at = ring_end % ring_there;
+  if (at < ring_there / kShort) return;
+  const std::size_t part = part_of(bytes);
+  const std::size_t all =
+      (bytes + part - 1) / part * (lines_of(part, header_in_slot()) * kCacheLine + gap());
+  const auto is_free = [&] { return ring_end + (ring_there - at) + all - freed() <= ring_there; };
+  if (!is_free()) read_credit();
+  if (!is_free()) return;
+  ring_end += ring_there - at;
+  begins_again = true;
+}
+
+Peer::Place Peer::compose(const Header& header, const void* payload,
+                          std::optional<Stores> stores) noexcept {
   const std::size_t flag_at = slot_flag(sent);
   const std::size_t lines = lines_of(header.payload, header_in_slot());
   Place place{flag_at - sizeof(Header) - padded(header.payload), flag_at, flag_at, 0};
   bool wrapped = false;
   if (lines != 0) {
+    wrapped = std::exchange(begins_again, false);
     std::size_t at = ring_end % ring_there;
     if (at + lines * kCacheLine > ring_there) {
       ring_end += ring_there - at;
@@ -130,7 +146,9 @@ Peer::Place Peer::compose(const Header& header, const void* payload) noexcept {
     ring_end += lines * kCacheLine + gap();
   }
   site.fabric.spend(Work::copy, header.payload);
-  if (mapped != nullptr && header.payload > kSmallCopy) {
+  if (mapped != nullptr && stores && header.payload > kSmallCopy) {
+    copy_to_shared(mirror + place.begin, payload, header.payload, *stores);
+  } else if (mapped != nullptr && header.payload > kSmallCopy) {
     copy_to_shared(mirror + place.begin, payload, header.payload);
   } else {
     copy_small(mirror + place.begin, payload, header.payload);
@@ -153,8 +171,9 @@ void Peer::write_in_slot(const Header& header, const void* payload) noexcept {
   wake(false);
 }
 
-Status Peer::write(const Header& header, const void* payload, bool interrupts) noexcept {
-  const Place place = compose(header, payload);
+Status Peer::write(const Header& header, const void* payload, bool interrupts,
+                   std::optional<Stores> stores) noexcept {
+  const Place place = compose(header, payload, stores);
   if (mapped != nullptr) {
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     wake(interrupts);
@@ -169,11 +188,12 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts) n
   return Status::success();
 }
 
-Status Peer::write_message(const Header& header, const void* data) noexcept {
+Status Peer::write_message(const Header& header, const void* data,
+                           std::optional<Stores> stores) noexcept {
   const std::size_t part = part_of(header.bytes);
   Header packet = header;
   packet.payload = static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes));
-  if (header.bytes <= part) return write(packet, data, false);
+  if (header.bytes <= part) return write(packet, data, false, stores);
   for (std::size_t offset = 0; offset < header.bytes; offset += part) {
     if (offset != 0) {
       packet.kind = PacketKind::more;
@@ -181,7 +201,7 @@ Status Peer::write_message(const Header& header, const void* data) noexcept {
       packet.payload =
           static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes - offset));
     }
-    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset);
+    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset, stores);
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     // A sleeper is told of the first part, so that it works along, and of the last.
     if (offset == 0 || offset + part >= header.bytes) wake(false);

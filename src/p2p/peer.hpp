@@ -12,12 +12,15 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 
+#include "base/store_choice.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "p2p/answers.hpp"
 #include "p2p/list.hpp"
 #include "p2p/packet.hpp"
+#include "p2p/small_answers.hpp"
 #include "p2p/transfer.hpp"
 #include "team/arena_heap.hpp"
 
@@ -92,10 +95,15 @@ struct Peer {
     return sent - consumed < kSlots;
   }
   void write_in_slot(const Header& header, const void* payload) noexcept;
-  /// Writes an eager message; there must be room for it.
-  Status write_message(const Header& header, const void* data) noexcept;
+  /// Begins the ring again with the next message, of `bytes`, if a short lap is full and the
+  /// beginning is free: what goes back and forth stays in a part of the caches.
+  void shorten_lap(std::size_t bytes) noexcept;
+  /// Writes an eager message; there must be room for it. `stores`: where they are chosen already.
+  Status write_message(const Header& header, const void* data,
+                       std::optional<Stores> stores = {}) noexcept;
   /// Writes it; there must be room. `interrupts`: wakes a progress thread too.
-  Status write(const Header& header, const void* payload, bool interrupts) noexcept;
+  Status write(const Header& header, const void* payload, bool interrupts,
+               std::optional<Stores> stores = {}) noexcept;
   /// True when the peer has still room for an eager message that it does not expect.
   bool affords(std::size_t payload, std::uint64_t allowance) noexcept {
     const std::uint64_t taken =
@@ -189,10 +197,12 @@ struct Peer {
   std::uint64_t sent = 0;               // packets written
   std::size_t ring_there = kRingBytes;  // bytes of the ring there
   std::uint64_t ring_end = 0;  // bytes of the ring used so far, with those left out at its end
+  bool begins_again = false;   // the next packet in it lies at its beginning
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
   Answers answers;                      // where it is mapped
+  SmallAnswers small_answers;           // likewise
   bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena
@@ -211,6 +221,10 @@ struct Peer {
 
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
+  /// Bytes of the ring, with those left out at its end, that have been read as far as is known.
+  std::uint64_t freed() const noexcept {
+    return consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
+  }
   void read_credit() noexcept;
   const std::byte* header_of_slot() const noexcept {
     return area + slot_flag(received) - sizeof(Header);
@@ -224,7 +238,7 @@ struct Peer {
   };
   bool header_in_slot() const noexcept { return mapped != nullptr; }
   std::size_t gap() const noexcept { return mapped == nullptr ? 0 : gap_of(ring_there); }
-  Place compose(const Header& header, const void* payload) noexcept;
+  Place compose(const Header& header, const void* payload, std::optional<Stores> stores) noexcept;
   void wake(bool interrupts) noexcept;
   void put_credit(std::size_t word, std::uint64_t value) noexcept;
 };

@@ -3,15 +3,22 @@
 #include <new>
 
 #include "base/copy.hpp"
+#include "base/ticks.hpp"
 
 namespace tutti::p2p {
 
-bool Sends::answers_by_kernel(Peer& asked_by, const Team& team, std::size_t bytes,
-                              int destination) noexcept {
-  if (!Answers::suits(bytes) || destination < 0 || destination >= team.size() ||
+Sends::Answer Sends::answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
+                            int destination) noexcept {
+  if (destination < 0 || destination >= team.size() ||
       team.job_rank(destination) != asked_by.rank || !rendezvous_.have_processors(asked_by))
-    return false;
-  return asked_by.answers.send(bytes, fabric_.rank() < asked_by.rank, fabric_.now_ns());
+    return {};
+  const bool first = fabric_.rank() < asked_by.rank;
+  if (Answers::suits(bytes) && Answers::suits(asked))
+    return {.by_kernel = asked_by.answers.send(bytes, first, fabric_.now_ns()), .stores = {}};
+  if (!SmallAnswers::suits(bytes) || !SmallAnswers::suits(asked)) return {};
+  const bool streams = asked_by.small_answers.send(bytes, first, ticks());
+  if (streams) asked_by.shorten_lap(bytes);
+  return {.by_kernel = false, .stores = streams ? Stores::streaming : Stores::cached};
 }
 
 void Sends::begin(Transfer& send, bool watched) noexcept {

@@ -1,6 +1,10 @@
 // How sends begin: which way a message goes, and what becomes of one that is taken back.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+
+#include "base/store_choice.hpp"
 #include "engine/engine.hpp"
 #include "p2p/eager.hpp"
 #include "p2p/options.hpp"
@@ -28,10 +32,15 @@ class Sends {
   Sends(const Sends&) = delete;
   Sends& operator=(const Sends&) = delete;
 
-  /// True when an answer to a large message of `asked_by`, which this rank has received last, is
-  /// for that to copy, in the kernel. Its sender waits inside.
-  bool answers_by_kernel(Peer& asked_by, const Team& team, std::size_t bytes,
-                         int destination) noexcept;
+  /// How an answer goes, where that is not left to others.
+  struct Answer {
+    bool by_kernel = false;  // the receiver copies, in the kernel; its sender waits inside
+    std::optional<Stores> stores;
+  };
+  /// What this rank has received last were `asked` bytes of `asked_by`, of which it is told
+  /// whenever that sends nothing else.
+  Answer answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
+                int destination) noexcept;
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.

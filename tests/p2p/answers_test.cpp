@@ -1,9 +1,11 @@
-// Who copies large messages that go back and forth: two ranks on clocks of their own making.
+// How messages that go back and forth are sent: two ranks on clocks of their own making.
 #include "p2p/answers.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "p2p/small_answers.hpp"
 
 namespace tutti::p2p {
 namespace {
@@ -122,6 +124,82 @@ TEST(Answers, OnlySomeSizes) {
   for (std::size_t bytes = Answers::kLeast; bytes <= Answers::kMost; bytes = bytes * 2 - 1)
     for (int i = 0; i < 20; ++i) pair.trip(bytes);
   pair.trip(Answers::kMost);
+}
+
+/// Two ranks that send each other small messages, in nanoseconds of each way.
+struct SmallPair {
+  SmallAnswers first, second;
+  std::uint64_t now = 1;
+  std::uint64_t cached_ns = 100, streaming_ns = 100;
+  int streamed = 0, both_streamed = 0;
+
+  bool move(SmallAnswers& from, SmallAnswers& to, bool is_first, std::size_t bytes) {
+    const bool streams = from.send(bytes, is_first, now);
+    now += streams ? streaming_ns : cached_ns;
+    streamed += streams ? 1 : 0;
+    to.receive(bytes, now);
+    return streams;
+  }
+  void trip(std::size_t bytes) {
+    const bool there = move(first, second, true, bytes);
+    both_streamed += move(second, first, false, bytes) && there ? 1 : 0;
+  }
+  /// Of so many messages, how many streamed.
+  int count(int trips, std::size_t bytes = SmallAnswers::kMost) {
+    streamed = both_streamed = 0;
+    for (int i = 0; i < trips; ++i) trip(bytes);
+    return streamed;
+  }
+};
+
+TEST(SmallAnswers, BothRanksTakeTheFasterStores) {
+  SmallPair streaming, cached, alike;
+  streaming.cached_ns = 150;
+  cached.streaming_ns = 150;
+  for (SmallPair* pair : {&streaming, &cached, &alike}) pair->count(1100);
+  EXPECT_GT(streaming.count(30'000), 2 * 28'500);
+  EXPECT_LT(cached.count(30'000), 2 * 1500);
+  EXPECT_LT(alike.count(30'000), 2 * 1500);
+}
+
+TEST(SmallAnswers, ThereIsAWayBackForEachSize) {
+  SmallPair pair;
+  pair.streaming_ns = 50;
+  pair.count(1100, SmallAnswers::kLeast);
+  pair.streaming_ns = 200;
+  pair.count(1100);
+  EXPECT_EQ(pair.count(100), 0);
+  EXPECT_EQ(pair.count(100, SmallAnswers::kLeast), 2 * 100);
+  pair.count(20'000, SmallAnswers::kLeast);
+  EXPECT_EQ(pair.count(100, SmallAnswers::kLeast), 0);
+}
+
+// Each would measure what the other one tries.
+TEST(SmallAnswers, AfterTheFirstTrialRanksTakeTurns) {
+  SmallPair pair;
+  pair.streaming_ns = 200;
+  pair.count(1100);
+  EXPECT_GT(pair.count(60'000), 2 * 1000);
+  EXPECT_EQ(pair.both_streamed, 0);
+}
+
+TEST(SmallAnswers, OnlySomeSizes) {
+  EXPECT_FALSE(SmallAnswers::suits(SmallAnswers::kLeast - 1));
+  EXPECT_TRUE(SmallAnswers::suits(SmallAnswers::kLeast));
+  EXPECT_TRUE(SmallAnswers::suits(SmallAnswers::kMost));
+  EXPECT_FALSE(SmallAnswers::suits(SmallAnswers::kMost + 1));
+  EXPECT_TRUE(Answers::suits(SmallAnswers::kMost + 1));
+}
+
+// One trip in a trial that an interrupt made long decides nothing.
+TEST(SmallAnswers, AnInterruptDecidesNothing) {
+  SmallPair pair;
+  pair.streaming_ns = 90;
+  for (int i = 0; i < 1100; ++i) {
+    if (i == 800) pair.now += 1'000'000;
+    pair.trip(SmallAnswers::kMost);
+  }
+  EXPECT_EQ(pair.count(100), 2 * 100);
 }
 
 }  // namespace

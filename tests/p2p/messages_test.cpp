@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/job.hpp"
+#include "p2p/a_few_ranks.hpp"
 #include "p2p/messages.hpp"
 #include "support/local_jobs.hpp"
 
@@ -21,28 +22,13 @@ namespace {
 using p2p::Arrival;
 using p2p::Messages;
 using p2p::Transfer;
+using test::barrier;
+using test::counts;
+using test::pattern;
 using test::Rank;
+using test::settings_of;
 using Clock = std::chrono::steady_clock;
 
-std::vector<std::byte> pattern(std::size_t bytes, int salt) {
-  std::vector<std::byte> data(bytes);
-  for (std::size_t i = 0; i < bytes; ++i)
-    data[i] = static_cast<std::byte>(i * 31 + i / 251 + static_cast<std::size_t>(salt));
-  return data;
-}
-
-void barrier(Rank& r) { ASSERT_TRUE(r.job.run(r.team, Call{}).ok()); }
-
-Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
-  Settings settings;
-  settings.arena = std::size_t{128} << 20;
-  settings.deadline_s = 60;
-  settings.rendezvous = rendezvous;
-  settings.fault = fault;
-  return settings;
-}
-
-p2p::Counts counts(Rank& r) { return r.job.messages().counts(); }
 // ---- sizes and protocols
 // ---------------------------------------------------------------------------
 
@@ -439,108 +425,6 @@ TEST(AtOnce, WhatElseIsUnderWayMovesOn) {
       ASSERT_TRUE(messages.send(r.team, large.data(), large.size(), 0, 1).ok());
       ASSERT_TRUE(messages.send(r.team, nullptr, 0, 1, 2).ok());
     }
-  });
-}
-
-/// Of ranks that have a processor each, and have talked to each other before.
-template <class Body>
-void run_answers(Body body) {
-  Settings settings = settings_of(Rendezvous::automatic);
-  settings.wait = WaitMode::spin;
-  test::run_threads(2, settings, [&body](Rank& r) {
-    char byte = 0;
-    const Receipt receipt =
-        r.job.messages().exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0);
-    ASSERT_TRUE(receipt.status.ok());
-    body(r);
-  });
-}
-
-// Both ways are tried, by the rank that measures, and answered alike.
-TEST(LargeAnswers, GoBothWays) {
-  run_answers([](Rank& r) {
-    Messages& messages = r.job.messages();
-    const std::size_t bytes = 100'000;
-    const auto before = counts(r);
-    constexpr int kTrips = 400;
-    for (int trip = 0; trip < kTrips; ++trip) {
-      const std::vector<std::byte> data = pattern(bytes, trip);
-      std::vector<std::byte> got(bytes);
-      if (r.rank == 0) {
-        ASSERT_TRUE(messages.send(r.team, data.data(), bytes, 1, trip).ok());
-      }
-      ASSERT_TRUE(messages.receive(r.team, got.data(), bytes, 1 - r.rank, trip).status.ok());
-      ASSERT_EQ(got, data);
-      if (r.rank == 1) {
-        ASSERT_TRUE(messages.send(r.team, got.data(), bytes, 0, trip).ok());
-      }
-    }
-    const std::uint64_t read = counts(r).read - before.read;
-    const std::uint64_t eager = counts(r).eager - before.eager;
-    EXPECT_GE(read, 8U);
-    EXPECT_GE(eager, 8U);
-    EXPECT_EQ(read + eager, std::uint64_t{kTrips});
-  });
-}
-
-// What is no answer leaves at once, whatever the ways of answers.
-TEST(LargeAnswers, OneAfterTheOtherLeavesAtOnce) {
-  run_answers([](Rank& r) {
-    Messages& messages = r.job.messages();
-    std::vector<std::byte> data(50'000);
-    const auto send = [&] {
-      ASSERT_TRUE(messages.send(r.team, data.data(), data.size(), 1 - r.rank, 0).ok());
-    };
-    const auto receive = [&] {
-      const Receipt receipt =
-          messages.receive(r.team, data.data(), data.size(), 1 - r.rank, 0);
-      ASSERT_TRUE(receipt.status.ok());
-    };
-    for (int trip = 0; trip < 12; ++trip) {  // then the kernel is tried
-      if (r.rank == 0) send();
-      receive();
-      if (r.rank == 1) send();
-    }
-    const auto before = counts(r);
-    for (int i = 0; i < 10; ++i) r.rank == 0 ? send() : receive();
-    if (r.rank == 0) {
-      EXPECT_GE(counts(r).eager, before.eager + 9);
-    }
-  });
-}
-
-// Among more than two, too: each sends to all others before it receives.
-TEST(LargeAnswers, NobodyWaitsWhereAllSendFirst) {
-  Settings settings = settings_of(Rendezvous::automatic);
-  settings.wait = WaitMode::spin;
-  test::run_threads(3, settings, [](Rank& r) {
-    Messages& messages = r.job.messages();
-    std::vector<std::byte> data(50'000);
-    for (const std::size_t bytes : {std::size_t{1}, data.size()}) {
-      for (int i = 0; i < 30; ++i) {
-        for (int to = 0; to < r.size; ++to) {
-          if (to == r.rank) continue;
-          ASSERT_TRUE(messages.send(r.team, data.data(), bytes, to, i).ok());
-        }
-        for (int from = 0; from < r.size; ++from) {
-          if (from == r.rank) continue;
-          ASSERT_TRUE(messages.receive(r.team, data.data(), bytes, from, i).status.ok());
-        }
-      }
-    }
-  });
-}
-
-TEST(LargeAnswers, NobodyWaitsWhereBothSendFirst) {
-  run_answers([](Rank& r) {
-    Messages& messages = r.job.messages();
-    const std::vector<std::byte> out = pattern(100'000, r.rank);
-    std::vector<std::byte> in(out.size());
-    for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE(messages.send(r.team, out.data(), out.size(), 1 - r.rank, i).ok());
-      ASSERT_TRUE(messages.receive(r.team, in.data(), in.size(), 1 - r.rank, i).status.ok());
-    }
-    EXPECT_EQ(in, pattern(in.size(), 1 - r.rank));
   });
 }
 

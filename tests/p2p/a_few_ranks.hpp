@@ -1,0 +1,36 @@
+// What tests of messages between a few ranks have in common.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "core/job.hpp"
+#include "p2p/messages.hpp"
+#include "support/local_jobs.hpp"
+
+namespace tutti::test {
+
+/// So many bytes that differ by place and by `salt`.
+inline std::vector<std::byte> pattern(std::size_t bytes, int salt) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<std::byte>(i * 31 + i / 251 + static_cast<std::size_t>(salt));
+  return data;
+}
+
+inline void barrier(Rank& r) { ASSERT_TRUE(r.job.run(r.team, Call{}).ok()); }
+
+inline Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
+  Settings settings;
+  settings.arena = std::size_t{128} << 20;
+  settings.deadline_s = 60;
+  settings.rendezvous = rendezvous;
+  settings.fault = fault;
+  return settings;
+}
+
+inline p2p::Counts counts(Rank& r) { return r.job.messages().counts(); }
+
+}  // namespace tutti::test
