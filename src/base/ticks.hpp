@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// In no particular unit; never 0. May differ between processors.
+/// In no particular unit. May differ between processors.
 inline std::uint64_t ticks() noexcept {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();

@@ -34,7 +34,6 @@ class Answers {
     // Ranks that both send before they receive owe nothing: one of them must not wait.
     if (owed_ < 0 || !first) return false;
     kind_ = kind_of(bytes);
-    // Two ends that copy leave the processor to others sooner.
     by_kernel_ = kinds_[kind_].choose();
     begun_ns_ = kinds_[kind_].counts() ? now_ns : 0;
     return by_kernel_;
@@ -59,7 +58,8 @@ class Answers {
 
   static constexpr std::size_t kKinds =
       std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
-  std::array<TwoWays<8, 256>, kKinds> kinds_;
+  static constexpr TwoWays kKind{16, 8};  // both ends, or the kernel
+  std::array<TwoWays, kKinds> kinds_{kKind, kKind, kKind, kKind, kKind, kKind, kKind};
   bool asked_by_kernel_ = false;  // how the last one came
   // Matched less sent. Those of the two ranks together are never more than 0.
   std::int64_t owed_ = 0;

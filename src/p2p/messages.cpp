@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/ticks.hpp"
+#include "p2p/answers.hpp"
+#include "p2p/small_answers.hpp"
 
 namespace tutti::p2p {
 namespace {
@@ -78,19 +80,24 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
                       SendMode mode) noexcept {
   Entry guard(engine_, backlog_);
   Peer* const asked_by = std::exchange(asked_by_, nullptr);
-  Sends::Answer answer;
-  if (asked_by != nullptr && mode != SendMode::buffered)
-    answer = sends_.answer(*asked_by, asked_bytes_, team, bytes, destination);
-  if (!answer.by_kernel && mode != SendMode::synchronous &&
-      eager_.send_now(team, data, bytes, destination, tag, answer.stores))
+  const bool may_leave = mode != SendMode::synchronous;
+  Sends::Way way;
+  if (asked_by != nullptr && mode != SendMode::buffered) {
+    way = sends_.way_of_answer(*asked_by, asked_bytes_, team, bytes, destination, may_leave);
+  }
+  const std::uint64_t begun = way.stores ? ticks() : 0;
+  if (!way.by_kernel && may_leave &&
+      eager_.send_now(team, data, bytes, destination, tag, way.stores)) {
+    if (way.stores) asked_by->small_answers.note_written(begun, asked_by->sent);
     return Status::success();
+  }
   use();
   const Wish wish = Wish::send(team, data, bytes, destination, tag, mode);
   TUTTI_TRY(check(wish));
   Transfer transfer;
   transfer.want(contexts_.of(team), wish);
   transfer.waited = true;
-  transfer.by_kernel = answer.by_kernel;
+  transfer.by_kernel = way.by_kernel;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome.status;
@@ -131,17 +138,17 @@ Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source
   return transfer.outcome;
 }
 
-/// A blocking receive has got a message, whose answer may go the same way if it comes next: who has
-/// begun something else meanwhile may be one of many that all send first, and must not wait.
+/// A blocking receive has got a message, and what comes next may be its answer. Who has begun
+/// something else meanwhile may be one of many that all send first, and must not wait.
 void Messages::note_question(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
   const bool small = SmallAnswers::suits(receipt.bytes);
   if (!small && !Answers::suits(receipt.bytes)) return;
   if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
   asked_by_ = peers_.known(team.job_rank(receipt.source));
-  asked_bytes_ = receipt.bytes;
   if (asked_by_ == nullptr) return;
+  asked_bytes_ = receipt.bytes;
   if (small) {
-    asked_by_->small_answers.receive(receipt.bytes, ticks());
+    asked_by_->small_answers.receive(receipt.bytes, ticks(), asked_by_->sent);
   } else {
     asked_by_->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
   }

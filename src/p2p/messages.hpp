@@ -190,7 +190,7 @@ class Messages {
   std::uint32_t taken_ = 0;  // at once
   // Whose message this rank has received last, by a blocking receive, if nothing was begun since.
   Peer* asked_by_ = nullptr;
-  std::size_t asked_bytes_ = 0;  // of that message
+  std::size_t asked_bytes_ = 0;  // of that message, if there is one
   Membership nobody_;  // of waits that depend on no rank
   Backlog backlog_;
   Transfers transfers_;

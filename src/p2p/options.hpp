@@ -14,7 +14,7 @@ struct Options {
   std::uint64_t allowance = std::uint64_t{1}
                             << 20;  // cost of unexpected eager messages from one sender
   Protocol protocol = Protocol::read_interrupt;  // of larger ones
-  bool tries = false;  // who copies large ones that go back and forth (Answers)
+  bool tries = false;  // how those go back and forth on a node (Answers, SmallAnswers)
 };
 
 /// What has happened so far, for reports and tests.
@@ -26,6 +26,7 @@ struct Counts {
   std::uint64_t unexpected = 0;  // messages that came before their receives
   std::uint64_t deferred =
       0;  // eager ones that became rendezvous because the receiver had no room for them
+  std::uint64_t short_laps = 0;  // times that a ring was begun again before its end
   std::uint64_t queued = 0;    // packets that had to wait for their turn
   std::size_t held_bytes = 0;  // data of unexpected messages held at present
 };

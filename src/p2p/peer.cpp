@@ -113,18 +113,19 @@ bool Peer::room_for_message(std::size_t bytes) noexcept {
   return fits(part, packets);
 }
 
-void Peer::shorten_lap(std::size_t bytes) noexcept {
+bool Peer::shorten_lap(std::size_t bytes) noexcept {
   constexpr std::size_t kShort = 4;  // of the ring
   const std::size_t at = ring_end % ring_there;
-  if (at < ring_there / kShort) return;
+  if (at < ring_there / kShort) return false;
   const std::size_t part = part_of(bytes);
   const std::size_t all =
       (bytes + part - 1) / part * (lines_of(part, header_in_slot()) * kCacheLine + gap());
   const auto is_free = [&] { return ring_end + (ring_there - at) + all - freed() <= ring_there; };
   if (!is_free()) read_credit();
-  if (!is_free()) return;
+  if (!is_free()) return false;
   ring_end += ring_there - at;
   begins_again = true;
+  return true;
 }
 
 Peer::Place Peer::compose(const Header& header, const void* payload,

@@ -3,21 +3,21 @@
 #include <new>
 
 #include "base/copy.hpp"
-#include "base/ticks.hpp"
+#include "p2p/answers.hpp"
+#include "p2p/small_answers.hpp"
 
 namespace tutti::p2p {
 
-Sends::Answer Sends::answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
-                            int destination) noexcept {
+Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Team& team,
+                                std::size_t bytes, int destination, bool small) noexcept {
   if (destination < 0 || destination >= team.size() ||
       team.job_rank(destination) != asked_by.rank || !rendezvous_.have_processors(asked_by))
     return {};
   const bool first = fabric_.rank() < asked_by.rank;
   if (Answers::suits(bytes) && Answers::suits(asked))
     return {.by_kernel = asked_by.answers.send(bytes, first, fabric_.now_ns()), .stores = {}};
-  if (!SmallAnswers::suits(bytes) || !SmallAnswers::suits(asked)) return {};
-  const bool streams = asked_by.small_answers.send(bytes, first, ticks());
-  if (streams) asked_by.shorten_lap(bytes);
+  if (!small || !SmallAnswers::suits(bytes) || !SmallAnswers::suits(asked)) return {};
+  const bool streams = asked_by.small_answers.choose(bytes, first);
   return {.by_kernel = false, .stores = streams ? Stores::streaming : Stores::cached};
 }
 

@@ -32,15 +32,15 @@ class Sends {
   Sends(const Sends&) = delete;
   Sends& operator=(const Sends&) = delete;
 
-  /// How an answer goes, where that is not left to others.
-  struct Answer {
-    bool by_kernel = false;  // the receiver copies, in the kernel; its sender waits inside
-    std::optional<Stores> stores;
+  /// How a blocking send goes, where that is tried.
+  struct Way {
+    bool by_kernel = false;        // the receiver copies, in the kernel; the sender waits inside
+    std::optional<Stores> stores;  // by which it is written
   };
-  /// What this rank has received last were `asked` bytes of `asked_by`, of which it is told
-  /// whenever that sends nothing else.
-  Answer answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
-                int destination) noexcept;
+  /// Of an answer to `asked` bytes of `asked_by`, which this rank has received last. `small`: also
+  /// of a small one.
+  Way way_of_answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
+                    int destination, bool small) noexcept;
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.

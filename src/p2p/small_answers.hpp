@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "p2p/answers.hpp"
+#include "p2p/packet.hpp"
 #include "p2p/two_ways.hpp"
 
 namespace tutti::p2p {
@@ -20,6 +21,7 @@ namespace tutti::p2p {
 class SmallAnswers {
  public:
   static constexpr std::size_t kLeast = std::size_t{4} << 10, kMost = Answers::kLeast - 1;
+  static_assert(kMost <= kMostPayload);
   static constexpr bool suits(std::size_t bytes) noexcept {
     return bytes >= kLeast && bytes <= kMost;
   }
@@ -27,32 +29,41 @@ class SmallAnswers {
   /// A blocking send of a suitable size is about to begin, and the last that this rank has done was
   /// to receive such a message of the peer. True: by streaming stores. `first`: of the two, which
   /// must not try both at once.
-  bool send(std::size_t bytes, bool first, std::uint64_t now) noexcept {
+  bool choose(std::size_t bytes, bool first) noexcept {
     kind_ = kind_of(bytes);
     streams_ = kinds_[kind_].choose(!first);
-    begun_ = kinds_[kind_].counts() ? now : 0;
+    awaited_ = false;
     return streams_;
   }
-  /// A blocking receive of a suitable size is over.
-  void receive(std::size_t bytes, std::uint64_t now) noexcept {
-    if (begun_ != 0 && kind_of(bytes) == kind_)
+  /// It began at `now`, in ticks, and has been written that way; the peer has been sent so many
+  /// packets since it is known.
+  void note_written(std::uint64_t now, std::uint64_t packets) noexcept {
+    awaited_ = kinds_[kind_].counts();
+    begun_ = now;
+    packets_ = packets;
+  }
+  /// A blocking receive of a suitable size is over. It was a round trip where nothing else has been
+  /// sent.
+  void receive(std::size_t bytes, std::uint64_t now, std::uint64_t packets) noexcept {
+    if (awaited_ && packets == packets_ && kind_of(bytes) == kind_ && now > begun_)
       kinds_[kind_].note(streams_, static_cast<float>(now - begun_));
-    begun_ = 0;
+    awaited_ = false;
   }
 
  private:
   static constexpr std::size_t kind_of(std::size_t bytes) noexcept {
-    return static_cast<std::size_t>(std::bit_width(bytes - 1) - std::bit_width(kLeast - 1));
+    return static_cast<std::size_t>(std::bit_width(bytes) - std::bit_width(kLeast));
   }
-  // Until all of the ring is as these stores leave it: one lap of the smallest.
-  static constexpr std::uint32_t kInARow = 512;
-  static constexpr std::size_t kKinds =
-      std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
+  static constexpr std::size_t kKinds = std::bit_width(kMost) - std::bit_width(kLeast) + 1;
 
-  std::array<TwoWays<kInARow, 32 * kInARow>, kKinds> kinds_;
-  bool streams_ = false;     // how the last one went
-  std::size_t kind_ = 0;     // its size
-  std::uint64_t begun_ = 0;  // when it began, in ticks; 0: nothing is measured
+  // In a row so many that half of them fill a ring of 2 MiB: from then on its lines are as the way
+  // leaves them. From 4, from 8 and of 16 KiB.
+  std::array<TwoWays, kKinds> kinds_{TwoWays{1024, 256}, TwoWays{512, 128}, TwoWays{256, 64}};
+  bool streams_ = false;       // how the last one went
+  bool awaited_ = false;       // the peer's answer to it is to be measured
+  std::size_t kind_ = 0;       // its size
+  std::uint64_t begun_ = 0;    // when it began
+  std::uint64_t packets_ = 0;  // sent to the peer with it
 };
 
 }  // namespace tutti::p2p

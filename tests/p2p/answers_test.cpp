@@ -87,17 +87,27 @@ TEST(Answers, OfTwoThatBothSendFirstOneDoesNotWait) {
   both_send_first(3, 2);
 }
 
-// Two there, two back: what is measured is no round trip, and the kernel is not tried.
+/// Two messages there and two back, none of which is to be copied by the kernel.
+void two_each_way(Answers& first, Answers& second, std::uint64_t& now) {
+  EXPECT_FALSE(first.send(kBytes, true, now));
+  for (int i = 0; i < 2; ++i) first.note_sent(kBytes), second.note_matched(kBytes);
+  for (int i = 0; i < 2; ++i) {
+    second.note_sent(kBytes), first.note_matched(kBytes);
+    first.receive(kBytes, false, now += 5);
+  }
+}
+
+// What is measured is no round trip, and the kernel is not tried.
 TEST(Answers, SeveralEachWayAreNoRoundTrip) {
   Answers first, second;
-  for (std::uint64_t now = 1; now < 2000; now += 10) {
-    EXPECT_FALSE(first.send(kBytes, true, now));
-    for (int i = 0; i < 2; ++i) first.note_sent(kBytes), second.note_matched(kBytes);
-    for (int i = 0; i < 2; ++i) {
-      second.note_sent(kBytes), first.note_matched(kBytes);
-      first.receive(kBytes, false, now + 5);
-    }
-  }
+  for (std::uint64_t now = 1; now < 2000;) two_each_way(first, second, now);
+}
+
+// Nor after a few round trips: half a trial of the first way must have been measured.
+TEST(Answers, AFewRoundTripsDoNotBeginATrial) {
+  Pair pair;
+  for (int i = 0; i < 12; ++i) pair.trip();
+  for (int i = 0; i < 100; ++i) two_each_way(pair.first, pair.second, pair.now);
 }
 
 TEST(Answers, EachSizeHasItsOwn) {
@@ -129,18 +139,19 @@ TEST(Answers, OnlySomeSizes) {
 /// Two ranks that send each other small messages, in nanoseconds of each way.
 struct SmallPair {
   SmallAnswers first, second;
-  std::uint64_t now = 1;
+  std::uint64_t now = 1, packets = 0;
   std::uint64_t cached_ns = 100, streaming_ns = 100;
   int streamed = 0, both_streamed = 0;
 
   bool move(SmallAnswers& from, SmallAnswers& to, bool is_first, std::size_t bytes) {
-    const bool streams = from.send(bytes, is_first, now);
+    const bool streams = from.choose(bytes, is_first);
+    from.note_written(now, packets);
     now += streams ? streaming_ns : cached_ns;
     streamed += streams ? 1 : 0;
-    to.receive(bytes, now);
+    to.receive(bytes, now, packets);
     return streams;
   }
-  void trip(std::size_t bytes) {
+  void trip(std::size_t bytes = SmallAnswers::kMost) {
     const bool there = move(first, second, true, bytes);
     both_streamed += move(second, first, false, bytes) && there ? 1 : 0;
   }
@@ -151,26 +162,38 @@ struct SmallPair {
     return streamed;
   }
 };
+// Trips, and from one trial to the next, of the largest.
+constexpr int kFirstTrial = 512, kFrom = 8192;
 
 TEST(SmallAnswers, BothRanksTakeTheFasterStores) {
   SmallPair streaming, cached, alike;
   streaming.cached_ns = 150;
   cached.streaming_ns = 150;
-  for (SmallPair* pair : {&streaming, &cached, &alike}) pair->count(1100);
-  EXPECT_GT(streaming.count(30'000), 2 * 28'500);
-  EXPECT_LT(cached.count(30'000), 2 * 1500);
-  EXPECT_LT(alike.count(30'000), 2 * 1500);
+  for (SmallPair* pair : {&streaming, &cached, &alike}) pair->count(kFirstTrial);
+  EXPECT_GT(streaming.count(kFrom), 2 * 7'500);
+  EXPECT_LT(cached.count(kFrom), 2 * 500);
+  EXPECT_LT(alike.count(kFrom), 2 * 500);
+}
+
+// One rank alone shows half of what both together gain.
+TEST(SmallAnswers, WhatBothGainTogetherIsKept) {
+  SmallPair pair;
+  pair.cached_ns = 1000;
+  pair.streaming_ns = 920;
+  pair.count(kFirstTrial + 3 * kFrom);
+  EXPECT_GT(pair.count(kFrom), 2 * 7'500);
 }
 
 TEST(SmallAnswers, ThereIsAWayBackForEachSize) {
   SmallPair pair;
+  constexpr int kLonger = 4;  // trials of the least
   pair.streaming_ns = 50;
-  pair.count(1100, SmallAnswers::kLeast);
+  pair.count(kLonger * kFirstTrial, SmallAnswers::kLeast);
   pair.streaming_ns = 200;
-  pair.count(1100);
+  pair.count(kFirstTrial);
   EXPECT_EQ(pair.count(100), 0);
   EXPECT_EQ(pair.count(100, SmallAnswers::kLeast), 2 * 100);
-  pair.count(20'000, SmallAnswers::kLeast);
+  pair.count(kLonger * (kFrom + kFirstTrial), SmallAnswers::kLeast);
   EXPECT_EQ(pair.count(100, SmallAnswers::kLeast), 0);
 }
 
@@ -178,9 +201,38 @@ TEST(SmallAnswers, ThereIsAWayBackForEachSize) {
 TEST(SmallAnswers, AfterTheFirstTrialRanksTakeTurns) {
   SmallPair pair;
   pair.streaming_ns = 200;
-  pair.count(1100);
-  EXPECT_GT(pair.count(60'000), 2 * 1000);
+  pair.count(kFirstTrial);
+  EXPECT_GE(pair.count(2 * kFrom), 2 * 2 * 256);
   EXPECT_EQ(pair.both_streamed, 0);
+}
+
+TEST(SmallAnswers, AnInterruptDecidesNothing) {
+  for (int trip = 1; trip < kFirstTrial; trip += 15) {
+    SmallPair cached, streaming;
+    cached.streaming_ns = 110;
+    streaming.streaming_ns = 90;
+    for (SmallPair* pair : {&cached, &streaming}) {
+      pair->count(trip);
+      pair->now += 1'000'000;
+      pair->first.note_written(pair->now - 1'000'000, pair->packets);
+      pair->first.receive(SmallAnswers::kMost, pair->now, pair->packets);
+      pair->count(kFirstTrial - trip);
+    }
+    EXPECT_EQ(cached.count(100), 0) << trip;
+    EXPECT_EQ(streaming.count(100), 2 * 100) << trip;
+  }
+}
+
+// What is sent in between makes it longer, whatever the stores.
+TEST(SmallAnswers, OnlyRoundTripsAreMeasured) {
+  SmallAnswers answers;
+  std::uint64_t now = 1, packets = 0;
+  for (int i = 0; i < 2 * kFirstTrial; ++i) {
+    EXPECT_FALSE(answers.choose(SmallAnswers::kMost, true));
+    answers.note_written(now, ++packets);
+    now += 100;
+    answers.receive(SmallAnswers::kMost, now, ++packets);
+  }
 }
 
 TEST(SmallAnswers, OnlySomeSizes) {
@@ -189,17 +241,6 @@ TEST(SmallAnswers, OnlySomeSizes) {
   EXPECT_TRUE(SmallAnswers::suits(SmallAnswers::kMost));
   EXPECT_FALSE(SmallAnswers::suits(SmallAnswers::kMost + 1));
   EXPECT_TRUE(Answers::suits(SmallAnswers::kMost + 1));
-}
-
-// One trip in a trial that an interrupt made long decides nothing.
-TEST(SmallAnswers, AnInterruptDecidesNothing) {
-  SmallPair pair;
-  pair.streaming_ns = 90;
-  for (int i = 0; i < 1100; ++i) {
-    if (i == 800) pair.now += 1'000'000;
-    pair.trip(SmallAnswers::kMost);
-  }
-  EXPECT_EQ(pair.count(100), 2 * 100);
 }
 
 }  // namespace

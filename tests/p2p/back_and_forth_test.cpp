@@ -2,7 +2,9 @@
 // small_answers.hpp), and what looks like that and is not.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "p2p/a_few_ranks.hpp"
@@ -71,7 +73,7 @@ TEST(LargeAnswers, OneAfterTheOtherLeavesAtOnce) {
           messages.receive(r.team, data.data(), data.size(), 1 - r.rank, 0);
       ASSERT_TRUE(receipt.status.ok());
     };
-    for (int trip = 0; trip < 12; ++trip) {  // then the kernel is tried
+    for (int trip = 0; trip < 20; ++trip) {  // then the kernel is tried
       if (r.rank == 0) send();
       receive();
       if (r.rank == 1) send();
@@ -119,9 +121,10 @@ TEST(LargeAnswers, NobodyWaitsWhereBothSendFirst) {
   });
 }
 
-/// Rank 0 sends `count` messages of different sizes one after the other, and rank 1 takes them late.
+/// Rank 0 sends `count` messages of different sizes one after the other; rank 1 takes them late.
 void one_after_the_other(Rank& r, int count, int salt) {
   Messages& messages = r.job.messages();
+  if (r.rank == 1) std::this_thread::sleep_for(std::chrono::microseconds(300));
   for (int i = 0; i < count; ++i) {
     const std::size_t bytes = 3000 + static_cast<std::size_t>(i * 7919 % 60'000);
     const std::vector<std::byte> data = pattern(bytes, salt + i);
@@ -135,16 +138,47 @@ void one_after_the_other(Rank& r, int count, int salt) {
   }
 }
 
+/// The same without waiting for any of them, and an answer behind them.
+void answer_behind_others(Rank& r, int count) {
+  Messages& messages = r.job.messages();
+  const std::vector<std::byte> data = pattern(16'000, count);
+  std::vector<std::byte> got(data.size());
+  if (r.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    ASSERT_TRUE(messages.send(r.team, data.data(), data.size(), 0, 2).ok());
+    for (int i = 0; i <= count; ++i) {
+      ASSERT_TRUE(messages.receive(r.team, got.data(), got.size(), 0, 1).status.ok());
+      ASSERT_EQ(got, data);
+    }
+    return;
+  }
+  std::vector<Transfer*> sends(static_cast<std::size_t>(count));
+  for (Transfer*& send : sends) {
+    ASSERT_TRUE(
+        messages.start_send(r.team, data.data(), data.size(), 1, 1, SendMode::standard, &send)
+            .ok());
+  }
+  ASSERT_TRUE(messages.receive(r.team, got.data(), got.size(), 1, 2).status.ok());
+  const SendMode mode = count % 2 == 0 ? SendMode::synchronous : SendMode::standard;
+  ASSERT_TRUE(messages.send(r.team, got.data(), got.size(), 1, 1, mode).ok());
+  for (Transfer* send : sends) {
+    EXPECT_TRUE(messages.wait(*send).status.ok());
+    messages.release(send);
+  }
+}
+
 // Both kinds of stores are tried, one of them in short laps of the ring: nothing is written over
 // that has not been read, whatever else goes through the ring in between.
 TEST(SmallAnswers, NothingIsWrittenOverUnread) {
   run_answers([](Rank& r) {
     Messages& messages = r.job.messages();
-    constexpr int kTrips = 1100, kOften = 37;
-    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{7001}, std::size_t{16384}}) {
+    constexpr int kTrips = 2200, kOften = 37;
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{9001}, std::size_t{16384}}) {
       std::vector<std::byte> data = pattern(bytes, static_cast<int>(bytes)), got(bytes);
+      int short_laps = 0;
       for (int trip = 0; trip < kTrips; ++trip) {
         data[static_cast<std::size_t>(trip)] ^= std::byte{0xff};
+        const std::uint64_t laps = counts(r).short_laps;
         if (r.rank == 0) {
           ASSERT_TRUE(messages.send(r.team, data.data(), bytes, 1, 0).ok());
         }
@@ -153,8 +187,12 @@ TEST(SmallAnswers, NothingIsWrittenOverUnread) {
         if (r.rank == 1) {
           ASSERT_TRUE(messages.send(r.team, got.data(), bytes, 0, 0).ok());
         }
-        if (trip % kOften == 0) one_after_the_other(r, trip % 100, trip);
+        if (counts(r).short_laps != laps) ++short_laps;
+        if (trip % kOften != 0) continue;
+        one_after_the_other(r, trip % 100, trip);
+        answer_behind_others(r, trip % 100);
       }
+      EXPECT_GE(short_laps, 2) << bytes;
     }
   });
 }
