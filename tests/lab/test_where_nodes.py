@@ -33,8 +33,9 @@ DEFECTS = {
     "order": [r"rank 1: in MPI_Barrier no\. 1 on the second, called" + AT,
               r"ranks 0, 2, 3 \(3 of 4\): in MPI_Barrier no\. 1 on the first, called" + AT,
               r"-> in a circle: rank 0 waits for rank 1, which waits for rank 0$"],
-    # Open MPI's launcher may be faster than tutti.
-    "exits": [r"^tutti: .*rank 1 on node n1 is lost|^prterun has exited due to process rank 1 with PID \d+ on node n1 exiting"],
+    # Open MPI's launcher may be faster than tutti, and end the connection to another rank first.
+    "exits": [r"^tutti: .*rank 1 on node n1 is lost|^prterun has exited due to process rank 1 with PID \d+ on node n1 exiting"
+              r"|^\[n\d:\d+\] \*\*\* An error occurred in Socket closed$"],
     "messages": [r"rank 3: in MPI_Recv from 0 \(tag 5\) on MPI_COMM_WORLD, called" + AT,
                  r"-> in a circle: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 3, which waits for "
                  r"rank 0$"],
