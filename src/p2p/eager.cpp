@@ -28,12 +28,9 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
     peer->write_in_slot(header, data);
   } else if (!peer->room_for_message(bytes)) {
     return false;
-  } else {
-    if (stores == Stores::streaming && peer->shorten_lap(bytes)) ++counts_.short_laps;
-    if (const Status status = peer->write_message(header, data, stores); !status.ok()) {
-      peers_.fail(*peer, status);
-      return false;
-    }
+  } else if (const Status status = peer->write_message(header, data, stores); !status.ok()) {
+    peers_.fail(*peer, status);
+    return false;
   }
   peer->answers.note_sent(bytes);
   peer->charged += cost_of(bytes);

@@ -49,8 +49,7 @@ class Eager {
   /// True when the send is to go eagerly, if the peer affords it.
   bool suits(const Transfer& send, Peer& peer) const noexcept;
   /// What is not out of the ordinary in any way is written into the receiver's memory and
-  /// forgotten. `stores`: of an answer; streaming ones stay in a part of the ring. False: nothing
-  /// was done.
+  /// forgotten. `stores`: of an answer. False: nothing was done.
   bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag,
                 std::optional<Stores> stores = {}) noexcept;
   /// One that suits, to a peer that affords it.

@@ -26,7 +26,6 @@ struct Counts {
   std::uint64_t unexpected = 0;  // messages that came before their receives
   std::uint64_t deferred =
       0;  // eager ones that became rendezvous because the receiver had no room for them
-  std::uint64_t short_laps = 0;  // times that a ring was begun again before its end
   std::uint64_t queued = 0;    // packets that had to wait for their turn
   std::size_t held_bytes = 0;  // data of unexpected messages held at present
 };

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "base/copy.hpp"
 #include "base/copy_shared.hpp"
@@ -113,21 +112,6 @@ bool Peer::room_for_message(std::size_t bytes) noexcept {
   return fits(part, packets);
 }
 
-bool Peer::shorten_lap(std::size_t bytes) noexcept {
-  constexpr std::size_t kShort = 4;  // of the ring
-  const std::size_t at = ring_end % ring_there;
-  if (at < ring_there / kShort) return false;
-  const std::size_t part = part_of(bytes);
-  const std::size_t all =
-      (bytes + part - 1) / part * (lines_of(part, header_in_slot()) * kCacheLine + gap());
-  const auto is_free = [&] { return ring_end + (ring_there - at) + all - freed() <= ring_there; };
-  if (!is_free()) read_credit();
-  if (!is_free()) return false;
-  ring_end += ring_there - at;
-  begins_again = true;
-  return true;
-}
-
 Peer::Place Peer::compose(const Header& header, const void* payload,
                           std::optional<Stores> stores) noexcept {
   const std::size_t flag_at = slot_flag(sent);
@@ -135,7 +119,6 @@ Peer::Place Peer::compose(const Header& header, const void* payload,
   Place place{flag_at - sizeof(Header) - padded(header.payload), flag_at, flag_at, 0};
   bool wrapped = false;
   if (lines != 0) {
-    wrapped = std::exchange(begins_again, false);
     std::size_t at = ring_end % ring_there;
     if (at + lines * kCacheLine > ring_there) {
       ring_end += ring_there - at;

@@ -95,10 +95,6 @@ struct Peer {
     return sent - consumed < kSlots;
   }
   void write_in_slot(const Header& header, const void* payload) noexcept;
-  /// Begins the ring again with a message of `bytes`, if a short lap is full and the beginning is
-  /// free: what goes back and forth stays in a part of the caches. The message, for which there
-  /// must be room, is to be written at once: others may find none after what is skipped.
-  bool shorten_lap(std::size_t bytes) noexcept;
   /// Writes an eager message; there must be room for it. `stores`: where they are chosen already.
   Status write_message(const Header& header, const void* data,
                        std::optional<Stores> stores = {}) noexcept;
@@ -198,7 +194,6 @@ struct Peer {
   std::uint64_t sent = 0;               // packets written
   std::size_t ring_there = kRingBytes;  // bytes of the ring there
   std::uint64_t ring_end = 0;  // bytes of the ring used so far, with those left out at its end
-  bool begins_again = false;  // the next packet in it lies at its beginning; ring_end is there
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
   std::uint64_t charged = 0;            // cost of the eager messages sent
