@@ -83,12 +83,13 @@ bool Peer::fits(std::size_t payload, std::uint64_t packets) const noexcept {
   const std::size_t lines = lines_of(payload, header_in_slot());
   if (lines == 0) return true;
   const std::size_t bytes = lines * kCacheLine + gap();
+  const std::uint64_t freed = consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
   const std::size_t place = ring_end % ring_there;
   const std::size_t all = bytes * packets;
   // What is left out at the end of the ring; of several packets, that is less than one of them.
   const std::size_t skipped =
       place + all <= ring_there ? 0 : (packets == 1 ? ring_there - place : bytes);
-  return ring_end - freed() + skipped + all <= ring_there;
+  return ring_end - freed + skipped + all <= ring_there;
 }
 
 bool Peer::room(std::size_t payload) noexcept {

@@ -217,11 +217,6 @@ struct Peer {
 
  private:
   bool fits(std::size_t payload, std::uint64_t packets) const noexcept;
-  /// Bytes of the ring, with those left out at its end, that have been read as far as is known.
-  /// Where there is a free slot: the packet before the first unread one is remembered.
-  std::uint64_t freed() const noexcept {
-    return consumed == 0 ? 0 : slot_end[(consumed - 1) % kSlots];
-  }
   void read_credit() noexcept;
   const std::byte* header_of_slot() const noexcept {
     return area + slot_flag(received) - sizeof(Header);

@@ -141,22 +141,26 @@ void one_after_the_other(Rank& r, int count, int salt) {
 /// The same without waiting for any of them, and an answer behind them.
 void answer_behind_others(Rank& r, int count) {
   Messages& messages = r.job.messages();
-  const std::vector<std::byte> data = pattern(16'000, count);
-  std::vector<std::byte> got(data.size());
+  constexpr std::size_t kBytes = 16'000;
+  const std::vector<std::byte> question = pattern(kBytes, count);
+  std::vector<std::byte> got(kBytes);
   if (r.rank == 1) {
     std::this_thread::sleep_for(std::chrono::microseconds(300));
-    ASSERT_TRUE(messages.send(r.team, data.data(), data.size(), 0, 2).ok());
+    ASSERT_TRUE(messages.send(r.team, question.data(), kBytes, 0, 2).ok());
     for (int i = 0; i <= count; ++i) {
-      ASSERT_TRUE(messages.receive(r.team, got.data(), got.size(), 0, 1).status.ok());
-      ASSERT_EQ(got, data);
+      ASSERT_TRUE(messages.receive(r.team, got.data(), kBytes, 0, 1).status.ok());
+      ASSERT_EQ(got, i < count ? pattern(kBytes, count + 1 + i) : question);
     }
     return;
   }
   std::vector<Transfer*> sends(static_cast<std::size_t>(count));
-  for (Transfer*& send : sends) {
-    ASSERT_TRUE(
-        messages.start_send(r.team, data.data(), data.size(), 1, 1, SendMode::standard, &send)
-            .ok());
+  std::vector<std::vector<std::byte>> before;
+  for (int i = 0; i < count; ++i) before.push_back(pattern(kBytes, count + 1 + i));
+  for (std::size_t i = 0; i < sends.size(); ++i) {
+    ASSERT_TRUE(messages
+                    .start_send(r.team, before[i].data(), kBytes, 1, 1, SendMode::standard,
+                                &sends[i])
+                    .ok());
   }
   ASSERT_TRUE(messages.receive(r.team, got.data(), got.size(), 1, 2).status.ok());
   const SendMode mode = count % 2 == 0 ? SendMode::synchronous : SendMode::standard;
