@@ -38,16 +38,31 @@ bool detect_fast_strings() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && all(ebx, bit(9));
 }
 
+// Leaf 4 describes a cache for each sub-leaf: its kind (0: no more), its level, whether inclusive.
+bool detect_evicted_lines_kept() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0 || ebx != signature_INTEL_ebx ||
+      ecx != signature_INTEL_ecx || edx != signature_INTEL_edx)
+    return true;
+  for (unsigned cache = 0;
+       __get_cpuid_count(4, cache, &eax, &ebx, &ecx, &edx) != 0 && (eax & 0x1f) != 0; ++cache) {
+    if (((eax >> 5) & 7) == 3) return all(edx, bit(1));
+  }
+  return true;
+}
+
 #else
 
 Isa detect() { return Isa::baseline; }
 bool detect_fast_strings() { return false; }
+bool detect_evicted_lines_kept() { return true; }
 
 #endif
 
 }  // namespace
 
 bool has_fast_strings() noexcept { return detect_fast_strings(); }
+bool keeps_evicted_lines() noexcept { return detect_evicted_lines_kept(); }
 
 Isa widest_isa() noexcept {
   static const Isa isa = detect();

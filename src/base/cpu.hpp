@@ -21,4 +21,9 @@ const char* name(Isa isa) noexcept;
 /// Whether `rep movsb` is said to be fast (ERMS: Ivy Bridge, Zen 3 and later). Asks each time.
 bool has_fast_strings() noexcept;
 
+/// Whether a line that a core's own cache gives up unchanged stays in the shared cache. Not so on
+/// Intel's servers from Skylake on, whose last level is not inclusive; true where nothing is known.
+/// Asks each time.
+bool keeps_evicted_lines() noexcept;
+
 }  // namespace tutti

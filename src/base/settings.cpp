@@ -85,8 +85,9 @@ constexpr std::array kRows = {
     Row{"ARENA", &Settings::arena, Scope::equal,
         "address space that each rank reserves; it is used piece by piece", 16 * kMiB, kTiB},
     Row{"RING", &Settings::ring, Scope::equal,
-        "shared blocks of each rank, through which large messages pass; 0: twice the cache that a "
-        "core has for itself, from 1 to 4 MiB",
+        "shared blocks of each rank, through which large messages pass; 0: the cache that a core "
+        "has for itself, or twice that where the shared cache keeps what it gives up; from 1 to 4 "
+        "MiB",
         0, kGiB},
     Row{"BLOCK", &Settings::block, Scope::equal, "size of a shared block", 4 * kKiB, 16 * kMiB},
     Row{"FIXED_ORDER", &Settings::fixed_order, Scope::equal,

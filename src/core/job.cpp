@@ -58,6 +58,11 @@ Status read_policy(const Settings& settings, Policy* out) {
   return Status::success();
 }
 
+std::size_t ring_of(const Settings& settings, const Traits& traits) {
+  return settings.ring != 0 ? settings.ring
+                            : ring_bytes_for(traits.core_cache, traits.keeps_evicted);
+}
+
 }  // namespace
 
 JobImpl::JobImpl(const Settings& settings, Policy policy, std::unique_ptr<Fabric> fabric,
@@ -68,8 +73,7 @@ JobImpl::JobImpl(const Settings& settings, Policy policy, std::unique_ptr<Fabric
       engine_(*fabric_, wait, pump, threads),
       heap_(*fabric_, Directory::bytes()),
       messages_(engine_, heap_, message_options(settings)),
-      blocks_(heap_, settings.block,
-              settings.ring != 0 ? settings.ring : ring_bytes_for(fabric_->traits().core_cache)),
+      blocks_(heap_, settings.block, ring_of(settings, fabric_->traits())),
       resources_{
           engine_, heap_, directory_, blocks_, &dispatcher_, &teams_, settings.multicast_receives} {
 }

@@ -42,7 +42,8 @@ Status Peers::open() noexcept {
   site_.table = Table{offset, ranks};
   std::size_t near = 0;
   for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) near += fabric_.maps(rank) ? 1 : 0;
-  site_.ring = inbound_ring_for(near, ring_bytes_for(fabric_.traits().core_cache));
+  const Traits& traits = fabric_.traits();
+  site_.ring = inbound_ring_for(near, ring_bytes_for(traits.core_cache, traits.keeps_evicted));
   return Status::success();
 }
 

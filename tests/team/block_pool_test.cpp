@@ -12,12 +12,22 @@
 namespace tutti {
 namespace {
 
+constexpr std::size_t kKiB = 1024, kMiB = kKiB * kKiB;
+
 TEST(RingBytes, AreTwiceTheCoresCacheWithinBounds) {
-  EXPECT_EQ(ring_bytes_for(0), std::size_t{1} << 20);  // not known
-  EXPECT_EQ(ring_bytes_for(std::size_t{256} << 10), std::size_t{1} << 20);
-  EXPECT_EQ(ring_bytes_for(std::size_t{1} << 20), std::size_t{2} << 20);
-  EXPECT_EQ(ring_bytes_for(std::size_t{1280} << 10), std::size_t{4} << 20);  // Ice Lake
-  EXPECT_EQ(ring_bytes_for(std::size_t{64} << 20), std::size_t{4} << 20);
+  EXPECT_EQ(ring_bytes_for(0, true), kMiB);  // not known
+  EXPECT_EQ(ring_bytes_for(256 * kKiB, true), kMiB);
+  EXPECT_EQ(ring_bytes_for(kMiB, true), 2 * kMiB);  // Zen 4
+  EXPECT_EQ(ring_bytes_for(1280 * kKiB, true), 4 * kMiB);
+  EXPECT_EQ(ring_bytes_for(64 * kMiB, true), 4 * kMiB);
+}
+
+TEST(RingBytes, FitIntoTheCoresCacheWhereTheSharedOneDropsLines) {
+  EXPECT_EQ(ring_bytes_for(0, false), kMiB);
+  EXPECT_EQ(ring_bytes_for(kMiB, false), kMiB);           // Skylake, Cascade Lake
+  EXPECT_EQ(ring_bytes_for(1280 * kKiB, false), kMiB);    // Ice Lake
+  EXPECT_EQ(ring_bytes_for(2 * kMiB, false), 2 * kMiB);   // Sapphire Rapids
+  EXPECT_EQ(ring_bytes_for(64 * kMiB, false), 4 * kMiB);
 }
 
 class Pool : public testing::Test {

@@ -17,6 +17,7 @@
 
 #include "base/copy.hpp"
 #include "base/cores.hpp"
+#include "base/cpu.hpp"
 #include "base/log.hpp"
 #include "fabric/key.hpp"
 #include "topo/topo.hpp"
@@ -93,6 +94,7 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     traits_.core_cache = core_cache_bytes(set_of(allowed));
+  traits_.keeps_evicted = keeps_evicted_lines();
   sleepers_ = &segment_->header().sleepers;
   breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);
