@@ -58,7 +58,7 @@ class Answers {
 
   static constexpr std::size_t kKinds =
       std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
-  static constexpr TwoWays kKind{16, 8};  // both ends, or the kernel
+  static constexpr TwoWays kKind{16, 4, 0.95F, 0.95F};  // both ends, or the kernel
   std::array<TwoWays, kKinds> kinds_{kKind, kKind, kKind, kKind, kKind, kKind, kKind};
   bool asked_by_kernel_ = false;  // how the last one came
   // Matched less sent. Those of the two ranks together are never more than 0.

@@ -88,7 +88,8 @@ Status Messages::send(Team& team, const void* data, std::size_t bytes, int desti
   const std::uint64_t begun = way.stores ? ticks() : 0;
   if (!way.by_kernel && may_leave &&
       eager_.send_now(team, data, bytes, destination, tag, way.stores)) {
-    if (way.stores) asked_by->small_answers.note_written(begun, asked_by->sent);
+    if (way.stores)
+      asked_by->small_answers.note_written(begun, {asked_by->sent, asked_by->received});
     return Status::success();
   }
   use();
@@ -146,11 +147,13 @@ void Messages::note_question(const Team& team, const Receipt& receipt, bool by_k
   if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
   asked_by_ = peers_.known(team.job_rank(receipt.source));
   if (asked_by_ == nullptr) return;
+  Peer& peer = *asked_by_;
   asked_bytes_ = receipt.bytes;
   if (small) {
-    asked_by_->small_answers.receive(receipt.bytes, ticks(), asked_by_->sent);
+    const std::uint64_t before = peer.received - peer.packets_of(receipt.bytes);
+    peer.small_answers.receive(receipt.bytes, ticks(), {peer.sent, before});
   } else {
-    asked_by_->answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
+    peer.answers.receive(receipt.bytes, by_kernel, fabric_.now_ns());
   }
 }
 

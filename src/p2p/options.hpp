@@ -23,6 +23,7 @@ struct Counts {
   std::uint64_t write = 0;
   std::uint64_t read = 0;  // with and without interrupt
   std::uint64_t pipelined = 0;
+  std::uint64_t tried = 0;       // small answers whose stores a trial chose (SmallAnswers)
   std::uint64_t unexpected = 0;  // messages that came before their receives
   std::uint64_t deferred =
       0;  // eager ones that became rendezvous because the receiver had no room for them

@@ -107,7 +107,7 @@ void Peer::read_credit() noexcept {
 bool Peer::room_for_message(std::size_t bytes) noexcept {
   const std::size_t part = part_of(bytes);
   if (bytes <= part) return room(bytes);
-  const std::uint64_t packets = (bytes + part - 1) / part;
+  const std::uint64_t packets = packets_of(bytes);
   if (fits(part, packets)) return true;
   read_credit();
   return fits(part, packets);

@@ -83,7 +83,12 @@ struct Peer {
   std::size_t part_of(std::size_t bytes) const noexcept {
     return mapped == nullptr ? bytes : std::min(bytes, train_part(bytes));
   }
-  /// The same of an eager message of `bytes`, in one packet or a train of them.
+  /// Of which it takes so many.
+  std::uint64_t packets_of(std::size_t bytes) const noexcept {
+    const std::size_t part = part_of(bytes);
+    return bytes <= part ? 1 : (bytes + part - 1) / part;
+  }
+  /// True when there is room for an eager message, in one packet or a train of them.
   bool room_for_message(std::size_t bytes) noexcept;
   /// True when a message lies in one slot and there is room for it, so that write_in_slot() may
   /// write it.

@@ -17,8 +17,9 @@ Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Team& t
   if (Answers::suits(bytes) && Answers::suits(asked))
     return {.by_kernel = asked_by.answers.send(bytes, first, fabric_.now_ns()), .stores = {}};
   if (!small || !SmallAnswers::suits(bytes) || !SmallAnswers::suits(asked)) return {};
-  const bool streams = asked_by.small_answers.choose(bytes, first);
-  return {.by_kernel = false, .stores = streams ? Stores::streaming : Stores::cached};
+  const std::optional<Stores> stores = asked_by.small_answers.choose(bytes, first);
+  counts_.tried += stores ? 1 : 0;
+  return {.by_kernel = false, .stores = stores};
 }
 
 void Sends::begin(Transfer& send, bool watched) noexcept {

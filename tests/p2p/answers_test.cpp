@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "p2p/small_answers.hpp"
 
@@ -17,7 +18,7 @@ struct Pair {
   Answers first, second;
   std::uint64_t now = 1;
   std::uint64_t both_ns = 100, kernel_ns = 100;
-  int by_kernel = 0;
+  int by_kernel = 0;  // messages
 
   void move(bool kernel) {
     now += kernel ? kernel_ns : both_ns;
@@ -103,11 +104,27 @@ TEST(Answers, SeveralEachWayAreNoRoundTrip) {
   for (std::uint64_t now = 1; now < 2000;) two_each_way(first, second, now);
 }
 
-// Nor after a few round trips: half a trial of the first way must have been measured.
+// Nor after a few round trips: a quarter of a trial must have been measured, of its second half.
 TEST(Answers, AFewRoundTripsDoNotBeginATrial) {
   Pair pair;
-  for (int i = 0; i < 12; ++i) pair.trip();
+  for (int i = 0; i < 8 + 3; ++i) pair.trip();
   for (int i = 0; i < 100; ++i) two_each_way(pair.first, pair.second, pair.now);
+}
+
+// What comes in between now and then, such as a halo exchange every so many steps.
+TEST(Answers, WhatIsNotMeasuredNowAndThenDecidesNothing) {
+  Pair pair;
+  pair.both_ns = 150;
+  pair.by_kernel = 0;
+  for (int i = 1; i <= 5000; ++i) {
+    pair.trip();
+    if (i % 7 == 0) {
+      pair.first.send(kBytes, true, pair.now);
+      pair.first.note_sent(kBytes), pair.second.note_matched(kBytes);
+      pair.second.note_sent(kBytes), pair.first.note_matched(kBytes);
+    }
+  }
+  EXPECT_GT(pair.by_kernel, 2 * 4500);
 }
 
 TEST(Answers, EachSizeHasItsOwn) {
@@ -138,19 +155,26 @@ TEST(Answers, OnlySomeSizes) {
 
 /// Two ranks that send each other small messages, in nanoseconds of each way.
 struct SmallPair {
-  SmallAnswers first, second;
-  std::uint64_t now = 1, packets = 0;
+  struct Side {
+    SmallAnswers answers;
+    SmallAnswers::Packets packets{};
+  };
+  Side first, second;
+  std::uint64_t now = 1;
   std::uint64_t cached_ns = 100, streaming_ns = 100;
   std::uint64_t interrupt_ns = 0;  // of the next message
+  std::uint64_t saved_ns = 0;      // likewise
   int streamed = 0, both_streamed = 0;
 
-  bool move(SmallAnswers& from, SmallAnswers& to, bool is_first, std::size_t bytes) {
-    const bool streams = from.choose(bytes, is_first);
-    from.note_written(now, packets);
-    now += (streams ? streaming_ns : cached_ns) + interrupt_ns;
-    interrupt_ns = 0;
+  bool move(Side& from, Side& to, bool is_first, std::size_t bytes) {
+    const bool streams = from.answers.choose(bytes, is_first) == Stores::streaming;
+    ++from.packets.sent;
+    from.answers.note_written(now, from.packets);
+    now += (streams ? streaming_ns : cached_ns) + interrupt_ns - saved_ns;
+    interrupt_ns = saved_ns = 0;
     streamed += streams ? 1 : 0;
-    to.receive(bytes, now, packets);
+    to.answers.receive(bytes, now, to.packets);
+    ++to.packets.received;
     return streams;
   }
   void trip(std::size_t bytes = SmallAnswers::kMost) {
@@ -223,16 +247,54 @@ TEST(SmallAnswers, AnInterruptDecidesNothing) {
   }
 }
 
-// What is sent in between makes it longer, whatever the stores.
-TEST(SmallAnswers, OnlyRoundTripsAreMeasured) {
-  SmallAnswers answers;
-  std::uint64_t now = 1, packets = 0;
-  for (int i = 0; i < 2 * kFirstTrial; ++i) {
-    EXPECT_FALSE(answers.choose(SmallAnswers::kMost, true));
-    answers.note_written(now, ++packets);
-    now += 100;
-    answers.receive(SmallAnswers::kMost, now, ++packets);
+// One trip in which the peer did not have to be waited for: less than what such a trip can take.
+TEST(SmallAnswers, ASingleFastTripDecidesNothing) {
+  for (int trip = 0; trip < kFirstTrial; ++trip) {
+    SmallPair cached, streaming;
+    cached.streaming_ns = 110;
+    streaming.streaming_ns = 90;
+    for (SmallPair* pair : {&cached, &streaming}) {
+      pair->count(trip);
+      pair->saved_ns = 50;
+      pair->count(kFirstTrial - trip);
+    }
+    EXPECT_EQ(cached.count(100), 0) << trip;
+    EXPECT_EQ(streaming.count(100), 2 * 100) << trip;
   }
+}
+
+// What either sends in between makes it longer, whatever the stores. So nothing is known of them,
+// and after the trial the writer's own time decides as for other messages.
+void expect_nothing_known(std::uint64_t more_there, std::uint64_t more_back) {
+  SmallAnswers answers;
+  SmallAnswers::Packets packets{};
+  std::uint64_t now = 1;
+  for (int i = 0; i < 2 * kFirstTrial; ++i) {
+    const std::optional<Stores> stores = answers.choose(SmallAnswers::kMost, true);
+    EXPECT_EQ(stores, i < kFirstTrial / 2 ? std::optional(Stores::cached) : std::nullopt) << i;
+    ++packets.sent;
+    answers.note_written(now, packets);
+    packets.sent += more_there, packets.received += more_back;
+    answers.receive(SmallAnswers::kMost, now += 100, packets);
+    ++packets.received;
+  }
+}
+
+TEST(SmallAnswers, OnlyRoundTripsAreMeasured) {
+  expect_nothing_known(1, 0);
+  expect_nothing_known(0, 1);
+}
+
+// So it is with an answer of another size than the question.
+TEST(SmallAnswers, OfAnotherSizeAreNotMeasured) {
+  SmallAnswers answers;
+  std::optional<Stores> stores;
+  for (std::uint64_t i = 1; i < 2 * kFirstTrial; ++i) {
+    stores = answers.choose(SmallAnswers::kMost, true);
+    answers.note_written(i * 100, {i, i});
+    answers.receive(SmallAnswers::kLeast, i * 100 + 50, {i, i});
+  }
+  EXPECT_EQ(stores, std::nullopt);
 }
 
 TEST(SmallAnswers, OnlySomeSizes) {

@@ -2,6 +2,7 @@
 // small_answers.hpp), and what looks like that and is not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -169,6 +170,38 @@ void answer_behind_others(Rank& r, int count) {
     EXPECT_TRUE(messages.wait(*send).status.ok());
     messages.release(send);
   }
+}
+
+/// Rank 0 sends `there` bytes to rank 1, which answers with `back`, so many times.
+void go_back_and_forth(Rank& r, int trips, std::size_t there, std::size_t back) {
+  Messages& messages = r.job.messages();
+  const std::vector<std::byte> data(std::max(there, back));
+  std::vector<std::byte> got(data.size());
+  for (int trip = 0; trip < trips; ++trip) {
+    if (r.rank == 0) {
+      ASSERT_TRUE(messages.send(r.team, data.data(), there, 1, 0).ok());
+    }
+    ASSERT_TRUE(messages.receive(r.team, got.data(), got.size(), 1 - r.rank, 0).status.ok());
+    if (r.rank == 1) {
+      ASSERT_TRUE(messages.send(r.team, data.data(), back, 0, 0).ok());
+    }
+  }
+}
+
+// Of all suitable sizes, also those that go in several packets; and a trial that cannot measure
+// leaves the stores to their writer.
+TEST(SmallAnswers, AreMeasuredWhereTheyAreAsLargeAsTheQuestion) {
+  run_answers([](Rank& r) {
+    constexpr std::uint64_t kTrials = 2 * (1024 + 512 + 256);
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{9001}, std::size_t{16384}})
+      go_back_and_forth(r, 3000, bytes, bytes);
+    EXPECT_GE(counts(r).tried, 3U * 3000 - 3);
+    const std::uint64_t before = counts(r).tried;
+    go_back_and_forth(r, 3000, 4000, 16384);
+    EXPECT_LE(counts(r).tried - before, kTrials);
+    go_back_and_forth(r, 3000, 4096, 16384);
+    EXPECT_LE(counts(r).tried - before, kTrials);
+  });
 }
 
 // Both kinds of stores are tried: nothing is written over that has not been read, whatever else
