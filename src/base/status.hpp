@@ -5,7 +5,9 @@
 
 namespace tutti {
 
-enum class Code : std::uint8_t {
+/// As wide as what lies beside it in a Status: a copy of one with a gap would be put together in
+/// memory and read again at once, which waits for all stores before it.
+enum class Code : std::uint32_t {
   ok,
   peer_lost,         // a rank of the team died or cannot be reached; `peer` names it (job rank)
   timeout,           // a deadline passed; `peer` names the rank that is missing, or -1

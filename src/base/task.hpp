@@ -198,6 +198,9 @@ class [[nodiscard]] Task {
 
   bool done() const noexcept { return !handle_ || handle_.promise().ended || handle_.done(); }
   Status result() const noexcept { return handle_ ? handle_.promise().result() : frameless_; }
+  bool ok() const noexcept {
+    return handle_ ? handle_.promise().code == Code::ok : frameless_.ok();
+  }
   /// Runs from the start to the first wait. Once.
   void start() noexcept {
     if (handle_) handle_.resume();

@@ -65,6 +65,26 @@ class Cells {
     return team_.reached(team_.cell_of(*team_.board(member), epoch_, bytes).flag, flag(phase),
                          member);
   }
+  bool is_published(int member, std::size_t bytes) const noexcept {
+    const Word& word = team_.cell_of(*team_.board(member), epoch_, bytes).flag;
+    if (word.load(std::memory_order_acquire) < flag(Phase::whole)) return false;
+    team_.fabric().look(&word, sizeof word);
+    return true;
+  }
+  /// Awaits the small or the large cell of `member`, who publishes one of them; is_published() says
+  /// which.
+  Engine::Reached either_published(int member) const noexcept {
+    Board& board = *team_.board(member);
+    return team_.engine().reached_either(
+        board.small_cell(team_.cell_counts_, epoch_).flag,
+        board.cell(team_.cell_counts_, epoch_).flag, flag(Phase::whole), team_.membership(),
+        team_.job_rank(member));
+  }
+  bool either_soon_published(int member) const noexcept {
+    return team_.engine().soon_as([this, member] {
+      return is_published(member, 0) || is_published(member, Team::kCellCapacity);
+    });
+  }
   /// True when the cells of all members [first, last) but this rank's are there, now or soon
   /// (Engine::soon).
   bool soon_published(int first, int last, std::size_t bytes) const noexcept {

@@ -68,10 +68,10 @@ class Parcels {
   }
   /// How far it is to the receiver of a parcel, and from the sender of one.
   int distance_to(const Parcel& sent) const noexcept {
-    return (sent.member - rank_ + size_) % size_;
+    return apart(rank_, sent.member);
   }
   int distance_from(const Parcel& received) const noexcept {
-    return (rank_ - received.member + size_) % size_;
+    return apart(received.member, rank_);
   }
 
   /// The first parcel from another member, nullptr: there is none. Those that follow it may be of
@@ -98,6 +98,8 @@ class Parcels {
   void deliver_own() const noexcept;
 
  private:
+  int apart(int from, int to) const noexcept { return to >= from ? to - from : to - from + size_; }
+
   int rank_, size_;
   std::vector<Parcel> sent_, received_;
   std::size_t kept_ = 0, kept_here_ = 0;  // how many of them are this rank's own: the first ones

@@ -24,6 +24,9 @@ class Stream {
   Engine::Reached turn() const noexcept {
     return team_.engine().reached(team_.stream_turn_, first_, team_.membership());
   }
+  bool has_turn() const noexcept {
+    return team_.stream_turn_.load(std::memory_order_relaxed) >= first_;
+  }
   /// `bytes` (at most block_bytes()) of shared memory of the own arena for item `item`. False: not
   /// yet (or no memory at present): use wait_block().
   bool try_block(std::uint64_t item, std::size_t bytes, std::byte** block,

@@ -259,7 +259,9 @@ Status JobImpl::run(Team& team, const Call& call, Route* found) noexcept {
 
 Status JobImpl::run_by(const Route& route, Team& team, const Call& call) noexcept {
   Engine::Guard guard(engine_);
-  return run_route(route, team, call, guard);
+  if (const Status status = run_route(route, team, call, guard); !status.ok()) [[unlikely]]
+    return status;
+  return Status::success();
 }
 
 bool JobImpl::leaves(const Route& route) noexcept {

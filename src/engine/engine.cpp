@@ -454,8 +454,8 @@ std::int32_t Engine::only_awaited() const noexcept {
   for (const Waiter* waiter = waiters_.next; waiter != &waiters_; waiter = waiter->next) {
     if (static_cast<const Membership*>(waiter->owner)->belled) continue;
     const std::int32_t peer = waiter->peer;
-    const bool one_word = waiter->other == nullptr && waiter->span == 1;
-    if (!one_word || peer < 0 || peer == fabric_.rank() || !fabric_.maps(peer))
+    const bool of_peer = waiter->span == 1 && !timed(*waiter, clock_);
+    if (!of_peer || peer < 0 || peer == fabric_.rank() || !fabric_.maps(peer))
       return Fabric::kAnybody;
     only = only == Fabric::kAnybody || only == peer ? peer : Fabric::kNeighbours;
   }

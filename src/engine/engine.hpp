@@ -120,6 +120,9 @@ class Engine {
   Reached reached_either(const Word* first, std::uint32_t span, std::uint32_t stride,
                          std::uint64_t sum, const Word& other, std::uint64_t other_value,
                          Membership& members) noexcept;
+  /// As reached(), of either of two words of `peer`.
+  Reached reached_either(const Word& one, const Word& other, std::uint64_t value,
+                         Membership& members, std::int32_t peer) noexcept;
   /// As reached(), or until clock() has come to `deadline_ns`: who awaits it looks which it was.
   Reached reached_by(const Word& word, std::uint64_t value, std::uint64_t deadline_ns,
                      Membership& members, std::int32_t peer = -1) noexcept;
@@ -147,21 +150,28 @@ class Engine {
     spins_ = 0;
     tells_ = Tells::never;
     count_awake();  // most operations of a program that is awake end without a wait
-    return task.result();
+    // Known on the way on which it nearly always goes, the outcome stays in registers (Code).
+    return task.ok() ? Status::success() : task.result();
   }
 
   /// True when `word` has reached `value`, now or within the pauses that a blocking caller may
   /// spend. What a function asks before it makes a coroutine of itself.
   bool soon(const Word& word, std::uint64_t value) noexcept {
-    if (tells_ == Tells::at_first_look) tell_host();
-    if (word.load(std::memory_order_acquire) >= value) {
+    return soon_as([this, &word, value] {
+      if (word.load(std::memory_order_acquire) < value) return false;
       fabric_.look(&word, sizeof word);
       return true;
-    }
+    });
+  }
+  /// The same of any condition.
+  template <class Is>
+  bool soon_as(Is is) noexcept {
+    if (tells_ == Tells::at_first_look) tell_host();
+    if (is()) return true;
     if (tells_ == Tells::in_vain) tell_host();
     for (std::uint32_t i = spins_; i != 0; --i) {
       cpu_pause();
-      if (word.load(std::memory_order_acquire) >= value) return true;
+      if (is()) return true;
     }
     return false;
   }
@@ -516,6 +526,12 @@ inline Engine::Reached Engine::reached_either(const Word* first, std::uint32_t s
                                               const Word& other, std::uint64_t other_value,
                                               Membership& members) noexcept {
   return Reached(*this, *first, sum, members, -1, span, stride, &other, other_value);
+}
+
+inline Engine::Reached Engine::reached_either(const Word& one, const Word& other,
+                                              std::uint64_t value, Membership& members,
+                                              std::int32_t peer) noexcept {
+  return Reached(*this, one, value, members, peer, 1, 1, &other, value);
 }
 
 inline Engine::Reached Engine::reached_by(const Word& word, std::uint64_t value,

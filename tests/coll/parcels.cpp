@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/local_jobs.hpp"
@@ -123,6 +125,54 @@ TEST_P(SharedParcels, ArriveInTheirOrder) {
         first.expect_right();
         second.expect_right();
       }
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// How much there is between the root and a member in a call: around what fits into a small cell,
+/// with one parcel and with several, a large one and a block.
+std::size_t bytes_of(int call, int member) {
+  static constexpr std::size_t kBytes[] = {1,   8,   25,  26,  27,  52,  53,   54,   80,  107,
+                                           108, 109, 120, 200, 990, 992, 1000, 1104, 1112, 5000};
+  std::mt19937 random(static_cast<std::uint32_t>(call * 31 + member));
+  // Some stretches of calls are small throughout, so that many of them are ahead.
+  const std::size_t kinds = call / 100 % 2 == 0 ? 7 : std::size(kBytes);
+  return kBytes[random() % kinds];
+}
+
+/// Rank 0 is the root. Whoever only sends is far ahead of those that receive.
+void gather_or_scatter(Rank& r, Coll coll, int calls) {
+  const bool root = r.rank == 0, sends = (coll == Coll::scatterv) == root;
+  if (!sends) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (int call = 0; call < calls; ++call) {
+    Parcels parcels(r.rank, r.size);
+    std::vector<std::vector<std::byte>> data;
+    for (int member = 1; member < r.size; ++member) {
+      if (!root && member != r.rank) continue;
+      const std::size_t bytes = bytes_of(call, member);
+      data.emplace_back(bytes, sends ? value(7, call, member, 0, bytes) : std::byte{0xee});
+      if (sends) parcels.send(root ? member : 0, data.back().data(), bytes);
+      if (!sends) parcels.receive(root ? member : 0, data.back().data(), bytes);
+    }
+    parcels.arrange();
+    ASSERT_TRUE(r.job.run(r.team, call_of(coll, parcels)).ok());
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const int member = root ? static_cast<int>(i) + 1 : r.rank;
+      const std::size_t bytes = bytes_of(call, member);
+      ASSERT_EQ(data[i], std::vector<std::byte>(bytes, value(7, call, member, 0, bytes)))
+          << name(coll) << ", call " << call << ": " << bytes << " bytes of member " << member;
+    }
+  }
+}
+
+TEST_P(SharedParcels, OfManyCallsAhead) {
+  const std::string how = GetParam();
+  for (const int ranks : {2, 3, 5}) {
+    Settings settings;
+    settings.algorithm = "gatherv=" + how + ",scatterv=" + how;
+    test::run_threads(ranks, settings, [](Rank& r) {
+      for (const Coll coll : {Coll::gatherv, Coll::scatterv}) gather_or_scatter(r, coll, 600);
     });
     if (HasFatalFailure()) return;
   }

@@ -45,7 +45,7 @@ void Parcels::arrange() {
 const Parcel* Parcels::first_from(int member) const noexcept {
   const std::span<const Parcel> all = received();
   const auto found = std::lower_bound(
-      all.begin(), all.end(), (rank_ - member + size_) % size_,
+      all.begin(), all.end(), apart(member, rank_),
       [this](const Parcel& p, int distance) { return distance_from(p) < distance; });
   return found != all.end() && found->member == member ? &*found : nullptr;
 }

@@ -91,6 +91,27 @@ void settle(const ListedSides& sides, bool exchanges, ListedBlocks* blocks) {
   blocks->copies_sent = true;
 }
 
+/// Calls add(member, data, bytes) for the blocks of a side by distance, which grows with the rank
+/// or against it. False where one is not plain.
+template <class Add>
+bool each_plain(const ListedSide& side, const Comm& comm, bool rising, Add add) {
+  if (side.empty()) return true;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  const int only = side.only();
+  int member = only >= 0 ? only : comm.rank;
+  for (int i = 0; i < (only >= 0 ? 1 : comm.size); ++i) {
+    if (!side.read_plain(member, &data, &bytes)) return false;
+    add(member, data, bytes);
+    if (rising) {
+      member = member + 1 == comm.size ? 0 : member + 1;
+    } else {
+      member = member == 0 ? comm.size - 1 : member - 1;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class Args>
@@ -119,17 +140,16 @@ bool read_plain_parcels(const Args& args, Comm* comm) noexcept {
     return false;
   Parcels* const parcels = plain_parcels(comm);
   if (parcels == nullptr) return false;
+  const auto send = [&](int member, const std::byte* data, std::size_t bytes) {
+    parcels->send(member, data, bytes);
+  };
+  const auto receive = [&](int member, std::byte* data, std::size_t bytes) {
+    parcels->receive(member, data, bytes);
+  };
   try {
-    for (int i = 0; i < comm->size; ++i) {
-      const int to = (comm->rank + i) % comm->size;
-      const int from = (comm->rank - i + comm->size) % comm->size;
-      std::byte* data = nullptr;
-      std::size_t bytes = 0;
-      if (!sides.sent.read_plain(to, &data, &bytes)) return false;
-      parcels->send(to, data, bytes);
-      if (!sides.received.read_plain(from, &data, &bytes)) return false;
-      parcels->receive(from, data, bytes);
-    }
+    if (!each_plain(sides.sent, *comm, true, send) ||
+        !each_plain(sides.received, *comm, false, receive))
+      return false;
   } catch (const std::bad_alloc&) {
     return false;
   }
