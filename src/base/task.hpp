@@ -139,15 +139,16 @@ class [[nodiscard]] Task {
   struct promise_type {
     Handle continuation;
     // The result, field by field: with the flags in its gap a frame is 8 bytes shorter.
-    Code code = Code::internal;
+    std::uint8_t code = static_cast<std::uint8_t>(Code::internal);
     bool ended = false;  // by a failure: it stays where it is
     bool asked = false;  // the continuation wants to know of a failure
     std::int32_t peer = -1;
     const char* detail = "task has not finished";
 
-    Status result() const noexcept { return {code, peer, detail}; }
+    Status result() const noexcept { return {static_cast<Code>(code), peer, detail}; }
+    bool ok() const noexcept { return code == static_cast<std::uint8_t>(Code::ok); }
     void set_result(const Status& status) noexcept {
-      code = status.code;
+      code = static_cast<std::uint8_t>(status.code);
       peer = status.peer;
       detail = status.detail;
     }
@@ -198,9 +199,7 @@ class [[nodiscard]] Task {
 
   bool done() const noexcept { return !handle_ || handle_.promise().ended || handle_.done(); }
   Status result() const noexcept { return handle_ ? handle_.promise().result() : frameless_; }
-  bool ok() const noexcept {
-    return handle_ ? handle_.promise().code == Code::ok : frameless_.ok();
-  }
+  bool ok() const noexcept { return handle_ ? handle_.promise().ok() : frameless_.ok(); }
   /// Runs from the start to the first wait. Once.
   void start() noexcept {
     if (handle_) handle_.resume();
@@ -255,7 +254,7 @@ inline std::coroutine_handle<> Task::StatusAwaiter::await_suspend(Handle handle)
 inline std::coroutine_handle<> Task::FinalAwaiter::await_suspend(Handle handle) const noexcept {
   const promise_type& promise = handle.promise();
   if (!promise.continuation) return std::noop_coroutine();
-  if (promise.code == Code::ok || promise.asked) [[likely]]
+  if (promise.ok() || promise.asked) [[likely]]
     return promise.continuation;
   return fail(promise.continuation, promise.result());
 }

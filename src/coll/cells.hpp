@@ -14,7 +14,8 @@
 namespace tutti {
 
 /// The cells of one collective's epoch. A view: as long as team and ticket live. `bytes` is the
-/// size of the published message, the same for all publishers of an epoch.
+/// size of the published message, the same for all publishers of an epoch but where it says that
+/// either cell may be the published one.
 ///
 /// A cell is published for all members, or for the neighbours in a tree alone. Such a cell may be
 /// published twice in its epoch: first what has been folded below (`part`), then the result

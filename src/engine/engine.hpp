@@ -458,9 +458,7 @@ class Engine::Reached {
   }
 
   bool await_ready() noexcept {
-    if (waiter_.span != 1 || waiter_.other != nullptr  // not one word alone
-            ? waiter_.reached()
-            : engine_.soon(*waiter_.word, waiter_.value)) {
+    if (soon()) {
       if (!waiter_.counts) return true;
       waiter_.take_status();
     } else {
@@ -486,6 +484,12 @@ class Engine::Reached {
 
  private:
   void suspend(Task::Handle handle) noexcept { await_suspend(handle); }
+  /// Many words, or the time, are not spun for.
+  bool soon() noexcept {
+    if (waiter_.span != 1 || timed(waiter_, engine_.clock_)) return waiter_.reached();
+    if (waiter_.other == nullptr) return engine_.soon(*waiter_.word, waiter_.value);
+    return engine_.soon_as([this] { return waiter_.reached(); });
+  }
 
   Engine& engine_;
   Waiter waiter_;

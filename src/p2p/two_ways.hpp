@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 
 namespace tutti::p2p {
 
@@ -26,9 +25,11 @@ class TwoWays {
     const std::uint32_t trial = 2 * in_a_row_, again = 32 * in_a_row_;
     const std::uint32_t turn = turn_++;
     const std::uint32_t place = (later && turn >= trial ? turn + again / 2 : turn) % again;
-    trying_ = place < trial && (place < in_a_row_ || ways_[false].trips >= enough_);
     counts_ = place < trial && place % in_a_row_ >= in_a_row_ / 2;
-    if (place < trial) return place >= in_a_row_ && trying_;
+    if (place < trial) {
+      known_ = place < in_a_row_ || ways_[false].trips >= enough_;
+      return place >= in_a_row_ && known_;
+    }
     if (place == trial || turn == trial) compare(turn == trial);
     return better_;
   }
@@ -36,24 +37,25 @@ class TwoWays {
   bool counts() const noexcept { return counts_; }
   /// Whether the last one was part of a trial, or went as the last trial has shown. False: that
   /// trial has shown nothing.
-  bool known() const noexcept { return known_ || trying_; }
+  bool known() const noexcept { return known_; }
   /// What a round trip took that counts, in any unit.
   void note(bool way, float time) noexcept { ways_[way].add(time); }
 
  private:
-  static constexpr float kNever = std::numeric_limits<float>::max();
   struct Way {
-    float fastest = kNever, second = kNever, sum = 0;
+    float fastest = 0, second = 0, sum = 0;
     std::uint32_t trips = 0;
 
     /// One that took long may have been interrupted. The very fastest says less of what is usual
-    /// than the one after it.
+    /// than the one after it. No exception of floating-point numbers is raised: it would be the
+    /// program's.
     void add(float time) noexcept {
       constexpr float kLong = 1.25F;
-      second = std::min(second, std::max(fastest, time));
-      fastest = std::min(fastest, time);
-      const float before = std::min(sum, kLong * second * static_cast<float>(trips));
-      sum = before + std::min(time, kLong * second);
+      const float slower = std::max(fastest, time);
+      fastest = trips == 0 ? time : std::min(fastest, time);
+      second = trips < 2 ? slower : std::min(second, slower);
+      const float most = kLong * second;
+      sum = std::min(sum, most * static_cast<float>(trips)) + std::min(time, most);
       ++trips;
     }
     float mean() const noexcept { return sum / static_cast<float>(trips); }
@@ -72,7 +74,7 @@ class TwoWays {
   std::uint32_t in_a_row_, enough_;  // powers of two
   float worth_, later_worth_;
   std::uint32_t turn_ = 0;
-  bool better_ = false, counts_ = false, known_ = false, trying_ = false;
+  bool better_ = false, counts_ = false, known_ = false;
 };
 
 }  // namespace tutti::p2p

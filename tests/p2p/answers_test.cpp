@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstdint>
 #include <optional>
 
@@ -295,6 +296,14 @@ TEST(SmallAnswers, OfAnotherSizeAreNotMeasured) {
     answers.receive(SmallAnswers::kLeast, i * 100 + 50, {i, i});
   }
   EXPECT_EQ(stores, std::nullopt);
+}
+
+// A program may have asked to be told of them, by a signal.
+TEST(SmallAnswers, RaiseNoFloatingPointException) {
+  std::feclearexcept(FE_ALL_EXCEPT);
+  SmallPair().count(kFirstTrial + kFrom);
+  Pair().count(1000);
+  EXPECT_EQ(std::fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT), 0);
 }
 
 TEST(SmallAnswers, OnlySomeSizes) {

@@ -95,7 +95,6 @@ Task publish_table(Collective& c, Window& window, Outgoing& out) noexcept {
   std::byte* block = nullptr;
   if (l.table == Table::block && !c.stream().try_block(0, l.bytes, &block))
     co_await c.stream().wait_block(0, l.bytes, &block);
-  // Where a large cell is free, the small one of the same call is, too.
   const std::size_t cell = l.table == Table::cell ? kCell : SmallTable::kBytes;
   if (!c.cells().free(cell)) co_await c.cells().wait_free(cell);
   switch (l.table) {
@@ -154,17 +153,20 @@ Status keep_own(Collective& c) noexcept {
       [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
 }
 
-/// From where it first has to wait, or a table is in a block. `published`: the own one, if any.
+/// What run_shared() has done at once: published the own table, if any, and kept what is the own.
+enum class Done : std::uint8_t { nothing, publishing, keeping };
+
+/// From where it first has to wait, or a table is in a block.
 Task exchange_tables(Collective& c, std::size_t room, std::size_t least_in_place,
-                     bool published) noexcept {
+                     Done done) noexcept {
   Window window(c);
   Outgoing out;
   co_await c.stream().turn();
-  if (!published) {
+  if (done == Done::nothing) {
     out.layout = lay_out(c, room, least_in_place);
     co_await publish_table(c, window, out);
   }
-  co_await keep_own(c);
+  if (done != Done::keeping) co_await keep_own(c);
   co_await exchange_parcels(c, out);
   if (out.block != nullptr) co_await await_readers(c, out);
   c.finish();
@@ -174,7 +176,9 @@ Task exchange_tables(Collective& c, std::size_t room, std::size_t least_in_place
 /// What a cell takes whose sender has such a parcel for nobody else.
 std::size_t least_in_cell(std::size_t bytes) noexcept {
   const std::size_t small = SmallTable::least_for(bytes);
-  return small <= SmallTable::kBytes ? small : sizeof(Head) + sizeof(Entry) + bytes;
+  const std::size_t large = sizeof(Head) + sizeof(Entry) + bytes;
+  if (small <= SmallTable::kBytes) return small;
+  return large <= kCell ? large : sizeof(SmallTable);
 }
 
 /// Asks for the lines of the next cells where senders or receivers may run ahead.
@@ -227,14 +231,14 @@ bool publish_in_cell(Collective& c, std::size_t room, std::size_t least_in_place
 
 /// Makes a coroutine of itself only when it has to wait, or a table is in a block.
 Task run_shared(Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
-  bool published = !may_send(c);
-  if (!c.stream().has_turn()) return exchange_tables(c, room, least_in_place, published);
-  if (!published) published = publish_in_cell(c, room, least_in_place);
-  if (!published) return exchange_tables(c, room, least_in_place, false);
+  const bool turn = c.stream().has_turn();
+  const bool published = !may_send(c) || (turn && publish_in_cell(c, room, least_in_place));
+  if (!turn || !published)
+    return exchange_tables(c, room, least_in_place, published ? Done::publishing : Done::nothing);
   prefetch_tables(c);
   Status status = keep_own(c);
   if (status.ok() && !receive_from_cells(c, &status))
-    return exchange_tables(c, room, least_in_place, true);
+    return exchange_tables(c, room, least_in_place, Done::keeping);
   if (status.ok()) c.finish();
   return Task::completed(status);
 }

@@ -168,13 +168,13 @@ Status NodesFabric::conclude(Bootstrap& bootstrap, const Status& mine,
                              Doorbells* doorbells) noexcept {
   struct Answer {
     Code code;
-    bool complete;
+    std::uint32_t complete;
   };
-  const Answer answer{mine.code, doorbells->complete};
+  const Answer answer{mine.code, doorbells->complete ? 1U : 0U};
   std::vector<Answer> answers(static_cast<std::size_t>(bootstrap.size()));
   TUTTI_TRY(bootstrap.allgather(&answer, answers.data(), sizeof answer));
   for (const std::int32_t peer : neighbours)
-    doorbells->complete = doorbells->complete && answers[static_cast<std::size_t>(peer)].complete;
+    if (answers[static_cast<std::size_t>(peer)].complete == 0) doorbells->complete = false;
   std::vector<Code> codes;
   for (const Answer& one : answers) codes.push_back(one.code);
   return agreed(codes, mine);

@@ -124,7 +124,7 @@ int cores_of(const std::vector<Introduction>& all, const std::vector<std::int32_
 
 /// What a rank finds out about a proposal of who is on a node with whom.
 struct Trial {
-  std::uint8_t reaches;  // its leader
+  std::uint32_t reaches;  // its leader
   Code cma;
 };
 
