@@ -60,7 +60,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[mpis.Mpi, str
             compiler = {".c": owner.compiler, ".f90": owner.fortran, ".F90": owner.fortran}[source.suffix]
             if compiler is None:
                 pytest.skip(f"{mpi.name}: no Fortran compiler of this MPI")
-            command = [str(compiler), "-O1", "-o", str(output), str(source), "-pthread"]
+            command = [str(compiler), "-O1", "-o", str(output), str(source), "-pthread", "-lm"]
             if source.stem.endswith("mpif"):  # mpif.h has no interfaces, and gfortran compares the calls
                 command.append("-fallow-argument-mismatch")
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -39,6 +39,13 @@ def test_collectives(program, libraries, mpi, ranks):
         assert f"MPI_I{name.lower()}" in calls
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("settings", [{"TUTTI_P2P": "1"}, {"TUTTI_FIXED_ORDER": "exact"}], ids=["messages", "exact"])
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi", "impi"))
+def test_no_floating_point_exception_is_raised(program, libraries, mpi, settings):
+    check(program, libraries, mpi, 2, "traps.c", [], True, settings)
+
+
 NEIGHBOURS = ("neighbor_allgather", "neighbor_allgatherv", "neighbor_alltoall", "neighbor_alltoallv", "neighbor_alltoallw")
 LISTED = ("gatherv", "scatterv", "alltoallv", "alltoallw", *NEIGHBOURS)
 BLOCKS = {"TUTTI_ALG": ",".join(f"{name}=blocks" for name in LISTED)}
