@@ -66,6 +66,7 @@ class Cells {
     return team_.reached(team_.cell_of(*team_.board(member), epoch_, bytes).flag, flag(phase),
                          member);
   }
+  /// True when the cell of `member` is there now.
   bool is_published(int member, std::size_t bytes) const noexcept {
     const Word& word = team_.cell_of(*team_.board(member), epoch_, bytes).flag;
     if (word.load(std::memory_order_acquire) < flag(Phase::whole)) return false;
@@ -81,9 +82,11 @@ class Cells {
         board.cell(team_.cell_counts_, epoch_).flag, flag(Phase::whole), team_.membership(),
         team_.job_rank(member));
   }
+  /// True when one of the two is there, now or soon (Engine::soon).
   bool either_soon_published(int member) const noexcept {
+    constexpr std::size_t kSmall = kSmallCellBytes - sizeof(Word), kLarge = Team::kCellCapacity;
     return team_.engine().soon_as([this, member] {
-      return is_published(member, 0) || is_published(member, Team::kCellCapacity);
+      return is_published(member, kSmall) || is_published(member, kLarge);
     });
   }
   /// True when the cells of all members [first, last) but this rank's are there, now or soon

@@ -89,24 +89,25 @@ Task exchange_chunks(Collective& c, Outgoing& out, const Parcel* sent, const Inc
   co_return Status::success();
 }
 
-/// Writes this rank's table, waiting for its cell and for memory.
+/// The cell in which a table is, or which says where its block is.
+std::size_t cell_of(const Layout& l) noexcept {
+  return l.table == Table::cell ? kCell : SmallTable::kBytes;
+}
+
+/// Publishes a table that goes into a cell, which must be free.
+void publish_in_cell(Collective& c, const Layout& l) noexcept {
+  l.table == Table::cell ? write_in_cell(c, l) : SmallTable::publish(c);
+}
+
+/// Publishes this rank's table, waiting for its cell and for memory.
 Task publish_table(Collective& c, Window& window, Outgoing& out) noexcept {
   const Layout& l = out.layout;
   std::byte* block = nullptr;
   if (l.table == Table::block && !c.stream().try_block(0, l.bytes, &block))
     co_await c.stream().wait_block(0, l.bytes, &block);
-  const std::size_t cell = l.table == Table::cell ? kCell : SmallTable::kBytes;
-  if (!c.cells().free(cell)) co_await c.cells().wait_free(cell);
-  switch (l.table) {
-    case Table::small_cell:
-      SmallTable::publish(c);
-      break;
-    case Table::cell:
-      write_in_cell(c, l);
-      break;
-    case Table::block:
-      co_await write_in_block(c, block, &window, &out);
-  }
+  if (!c.cells().free(cell_of(l))) co_await c.cells().wait_free(cell_of(l));
+  if (l.table == Table::block) co_return write_in_block(c, block, &window, &out);
+  publish_in_cell(c, l);
   co_return Status::success();
 }
 
@@ -157,15 +158,12 @@ Status keep_own(Collective& c) noexcept {
 enum class Done : std::uint8_t { nothing, publishing, keeping };
 
 /// From where it first has to wait, or a table is in a block.
-Task exchange_tables(Collective& c, std::size_t room, std::size_t least_in_place,
-                     Done done) noexcept {
+Task exchange_tables(Collective& c, Layout own, Done done) noexcept {
   Window window(c);
   Outgoing out;
+  out.layout = own;
   co_await c.stream().turn();
-  if (done == Done::nothing) {
-    out.layout = lay_out(c, room, least_in_place);
-    co_await publish_table(c, window, out);
-  }
+  if (done == Done::nothing) co_await publish_table(c, window, out);
   if (done != Done::keeping) co_await keep_own(c);
   co_await exchange_parcels(c, out);
   if (out.block != nullptr) co_await await_readers(c, out);
@@ -216,29 +214,18 @@ bool receive_from_cells(Collective& c, Status* status) noexcept {
   return true;
 }
 
-/// Publishes a table that goes into a cell, if that is free. False: not so.
-bool publish_in_cell(Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
-  if (SmallTable::suits(c, least_in_place)) {
-    if (!c.cells().free(SmallTable::kBytes)) return false;
-    SmallTable::publish(c);
-    return true;
-  }
-  const Layout layout = lay_out(c, room, least_in_place);
-  if (layout.table != Table::cell || !c.cells().free(kCell)) return false;
-  write_in_cell(c, layout);
-  return true;
-}
-
 /// Makes a coroutine of itself only when it has to wait, or a table is in a block.
 Task run_shared(Collective& c, std::size_t room, std::size_t least_in_place) noexcept {
-  const bool turn = c.stream().has_turn();
-  const bool published = !may_send(c) || (turn && publish_in_cell(c, room, least_in_place));
-  if (!turn || !published)
-    return exchange_tables(c, room, least_in_place, published ? Done::publishing : Done::nothing);
+  const bool publishes = may_send(c);
+  const Layout own = publishes ? lay_out(c, room, least_in_place) : Layout{};
+  if (!c.stream().has_turn() ||
+      (publishes && (own.table == Table::block || !c.cells().free(cell_of(own)))))
+    return exchange_tables(c, own, publishes ? Done::nothing : Done::publishing);
+  if (publishes) publish_in_cell(c, own);
   prefetch_tables(c);
   Status status = keep_own(c);
   if (status.ok() && !receive_from_cells(c, &status))
-    return exchange_tables(c, room, least_in_place, Done::keeping);
+    return exchange_tables(c, own, Done::keeping);
   if (status.ok()) c.finish();
   return Task::completed(status);
 }

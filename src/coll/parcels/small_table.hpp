@@ -11,7 +11,7 @@
 #include "coll/collective.hpp"
 #include "coll/parcels.hpp"
 
-namespace tutti {
+namespace tutti::tables {
 
 class SmallTable {
  public:
@@ -67,7 +67,9 @@ class SmallTable {
   static const SmallTable& of(Collective& c, int member) noexcept {
     return *reinterpret_cast<const SmallTable*>(c.cells().data(member, sizeof(SmallTable)));
   }
+  /// With the data, in this cell; else in block().
   bool is_here() const noexcept { return where_ < kInBlock; }
+  /// Its offset in the arena of the sender.
   std::size_t block() const noexcept { return where_ - kInBlock; }
   /// Where it is here: the parcel number `which` at that distance.
   Found find(int distance, std::size_t which) const noexcept {
@@ -92,4 +94,4 @@ class SmallTable {
   std::uint64_t where_;  // how many entries follow; from kInBlock on: where else
 };
 
-}  // namespace tutti
+}  // namespace tutti::tables
