@@ -95,6 +95,19 @@ def test_neighbours(program, libraries, mpi, ranks, settings):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("source", ["collectives.c", "vectors.c", "neighbours.c", "halo.c", "exchanges.c"])
+@pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi", "impi"))
+def test_without_a_report(program, libraries, mpi, source):
+    """As users run it. A report looks at every call anew; without one a call that is like an earlier one goes a shorter way."""
+    arguments = {"collectives.c": ["20011"], "vectors.c": [str(random.randrange(1, 10**6)), "60"],
+                 "neighbours.c": [str(random.randrange(1, 10**6)), "60"]}.get(source, [])
+    served = ["served"] if arguments else []
+    settings = {"TUTTI_CHOICE": "static"}
+    result = mpis.start(mpis.ANY[mpi], 3, [program(mpis.ANY[mpi], source), *arguments, *served], True, settings)
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_neighbours_without_tutti(program, libraries, mpi):
     check(program, libraries, mpi, 4, "neighbours.c", [str(random.randrange(1, 10**6)), "60"], False)
