@@ -152,10 +152,18 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
         printed, said = process.communicate(timeout=limit_s)
         return Result(process.returncode, printed + said)
     except subprocess.TimeoutExpired:
-        return Result(None, end(process))
+        seen = whereabouts(process.pid)
+        return Result(None, end(process) + seen)
     except BaseException:  # the test's own limit: what the job has said says why
         print(end(process))
         raise
+
+
+def whereabouts(launcher: int) -> str:
+    """Of the ranks of a job that does not end: what `tutti where` says."""
+    command = [sys.executable, "-m", "tutti", "where", str(launcher)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return f"\ntutti where:\n{said.stdout}{said.stderr}"
 
 
 def end(process: subprocess.Popen) -> str:

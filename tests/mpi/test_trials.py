@@ -216,6 +216,7 @@ def test_a_place_that_cannot_be_written(program, libraries, tmp_path):
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(300)  # beyond that of the jobs, which says where a rank stands
 def test_two_jobs_keep_at_once(program, libraries, tmp_path):
     path = tmp_path / "kept.choices"
     with ThreadPoolExecutor() as pool:
