@@ -42,7 +42,7 @@ class Parcels {
     received_.clear();
     kept_ = kept_here_ = 0;
   }
-  // Throw std::bad_alloc. After the last of them: arrange().
+  // Throw std::bad_alloc. After the last of them: arrange(), or arrange_added().
   void send(int member, const void* data, std::size_t bytes) {
     if (bytes != 0)
       sent_.push_back({member, bytes, const_cast<std::byte*>(static_cast<const std::byte*>(data))});
@@ -52,6 +52,11 @@ class Parcels {
   }
   /// Puts them in order.
   void arrange();
+  /// The same where they have been added in order.
+  void arrange_added() noexcept {
+    kept_ = own_of(sent_);
+    kept_here_ = own_of(received_);
+  }
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
@@ -99,6 +104,13 @@ class Parcels {
 
  private:
   int apart(int from, int to) const noexcept { return to >= from ? to - from : to - from + size_; }
+
+  /// How many at the front are for this rank.
+  std::size_t own_of(const std::vector<Parcel>& parcels) const noexcept {
+    std::size_t own = 0;
+    while (own < parcels.size() && parcels[own].member == rank_) ++own;
+    return own;
+  }
 
   int rank_, size_;
   std::vector<Parcel> sent_, received_;

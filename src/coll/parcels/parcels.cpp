@@ -6,15 +6,12 @@
 namespace tutti {
 namespace {
 
-/// By distance, and those of one distance in the order in which they came; how many are at none.
+/// By distance, and those of one distance in the order in which they came.
 template <class Distance>
-std::size_t sort(std::vector<Parcel>* parcels, Distance distance) {
+void sort(std::vector<Parcel>* parcels, Distance distance) {
   const auto nearer = [&](const Parcel& a, const Parcel& b) { return distance(a) < distance(b); };
   if (!std::is_sorted(parcels->begin(), parcels->end(), nearer))
     std::stable_sort(parcels->begin(), parcels->end(), nearer);
-  std::size_t own = 0;
-  while (own < parcels->size() && distance((*parcels)[own]) == 0) ++own;
-  return own;
 }
 
 }  // namespace
@@ -38,8 +35,9 @@ Parcels Parcels::even(Coll coll, int root, int rank, int size, const void* send,
 }
 
 void Parcels::arrange() {
-  kept_ = sort(&sent_, [this](const Parcel& p) { return distance_to(p); });
-  kept_here_ = sort(&received_, [this](const Parcel& p) { return distance_from(p); });
+  sort(&sent_, [this](const Parcel& p) { return distance_to(p); });
+  sort(&received_, [this](const Parcel& p) { return distance_from(p); });
+  arrange_added();
 }
 
 const Parcel* Parcels::first_from(int member) const noexcept {

@@ -113,7 +113,7 @@ Reason ListedSide::read_listed(int index, Data* out) const {
   return displs_.wide() || is_buffer(elements_.buffer, *out) ? Reason::none : Reason::arguments;
 }
 
-bool ListedSide::is_plain() noexcept {
+bool ListedSide::may_be_plain() noexcept {
   if (kind_ == Kind::none) return true;
   // Null may be MPI_BOTTOM.
   if (elements_.buffer == nullptr || elements_.buffer == MPI_IN_PLACE) return false;
@@ -122,24 +122,6 @@ bool ListedSide::is_plain() noexcept {
   if (kind_ == Kind::typed) return types_ != nullptr;
   plain_ = find_predefined_type(elements_.type);
   return plain_ != nullptr && plain_->dense;
-}
-
-bool ListedSide::read_plain(int index, std::byte** data, std::size_t* bytes) const noexcept {
-  *bytes = 0;
-  if (kind_ == Kind::none || (kind_ == Kind::one && index != only_)) return true;
-  const bool listed = kind_ == Kind::all || kind_ == Kind::typed;
-  const long long count = listed ? counts_[index] : elements_.count;
-  if (count == 0) return true;
-  const TypeInfo* const type =
-      kind_ == Kind::typed ? find_predefined_type(types_[index]) : plain_;
-  if (count < 0 || type == nullptr || !type->dense ||
-      __builtin_mul_overflow(static_cast<std::size_t>(count), type->size, bytes))
-    return false;
-  std::ptrdiff_t offset = 0;
-  if (listed) offset = displs_[index] * (kind_ == Kind::typed ? 1 : type->extent);
-  if (kind_ == Kind::each) offset = static_cast<std::ptrdiff_t>(*bytes) * index;
-  *data = const_cast<std::byte*>(static_cast<const std::byte*>(elements_.buffer)) + offset;
-  return true;
 }
 
 Parcels* plain_parcels(Comm* comm) noexcept {

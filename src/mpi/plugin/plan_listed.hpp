@@ -2,6 +2,7 @@
 // of both sides, and how they become parcels.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "mpi/plugin/plan.hpp"
@@ -47,10 +48,12 @@ class ListedSide {
   Reason check() const;
   /// A block; of those that there are none the count is 0, and nothing else is set.
   Reason read(int index, Data* out) const;
-  /// Whether read_plain() may be asked.
-  bool is_plain() noexcept;
-  /// The block if it is dense, of a predefined type and without a fault. False where it is not.
-  bool read_plain(int index, std::byte** data, std::size_t* bytes) const noexcept;
+  /// Whether its blocks may be plain: dense, of predefined types and without a fault.
+  bool may_be_plain() noexcept;
+  /// Calls use(read), where read(index, &data, &bytes) gives a block, or is false where it is not
+  /// plain. May be asked where may_be_plain() has said so. What `use` gives; true without blocks.
+  template <class Use>
+  bool with_plain(Use use) const noexcept;
 
  private:
   enum class Kind : unsigned char { none, one, same, each, all, typed };
@@ -64,7 +67,58 @@ class ListedSide {
   const TypeInfo* plain_ = nullptr;  // of all blocks
 };
 
-/// Where read_plain() collects them, empty. nullptr: no memory, or buffers may be a GPU's.
+/// A block of `count` elements, `offset` bytes into the buffer. False where it is not plain. Of no
+/// elements the offset and the type may be anything.
+inline bool read_plain(const void* buffer, long long count, const TypeInfo* type,
+                       std::size_t offset, std::byte** data, std::size_t* bytes) noexcept {
+  *data = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(buffer) + offset);
+  *bytes = 0;
+  return count == 0 ||
+         (count > 0 && type != nullptr && type->dense &&
+          !__builtin_mul_overflow(static_cast<std::size_t>(count), type->size, bytes));
+}
+
+template <class Use>
+[[gnu::always_inline]] inline bool ListedSide::with_plain(Use use) const noexcept {
+  const void* const buffer = elements_.buffer;
+  const TypeInfo* const type = plain_;
+  const MPI_Datatype* const types = types_;
+  const long long count = elements_.count;
+  switch (kind_) {
+    case Kind::none:
+      return true;
+    case Kind::one:
+    case Kind::same:
+      return use([=](int /*index*/, std::byte** data, std::size_t* bytes) {
+        return read_plain(buffer, count, type, 0, data, bytes);
+      });
+    case Kind::each: {
+      const std::size_t step = static_cast<std::size_t>(count) * type->size;
+      return use([=](int index, std::byte** data, std::size_t* bytes) {
+        const std::size_t offset = static_cast<std::size_t>(index) * step;
+        return read_plain(buffer, count, type, offset, data, bytes);
+      });
+    }
+    case Kind::all:
+      return CountList::with(counts_, displs_, [&](const auto* counts, const auto* displs) {
+        return use([=](int index, std::byte** data, std::size_t* bytes) {
+          const std::size_t offset = static_cast<std::size_t>(displs[index]) * type->size;
+          return read_plain(buffer, counts[index], type, offset, data, bytes);
+        });
+      });
+    case Kind::typed:
+      break;
+  }
+  return CountList::with(counts_, displs_, [&](const auto* counts, const auto* displs) {
+    return use([=](int index, std::byte** data, std::size_t* bytes) {
+      const TypeInfo* const its = counts[index] == 0 ? nullptr : find_predefined_type(types[index]);
+      const auto offset = static_cast<std::size_t>(displs[index]);
+      return read_plain(buffer, counts[index], its, offset, data, bytes);
+    });
+  });
+}
+
+/// Where plain blocks become parcels, empty. nullptr: no memory, or buffers may be a GPU's.
 Parcels* plain_parcels(Comm* comm) noexcept;
 
 /// Data for a member, or from one.

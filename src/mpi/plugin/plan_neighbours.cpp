@@ -57,6 +57,23 @@ Reason read_blocks(const ListedSide& side, const std::vector<int>& members, Inde
   return Reason::none;
 }
 
+/// Calls add(member, data, bytes) for those, in the same order. False where one is not plain.
+template <class IndexOf, class Add>
+bool each_plain(const ListedSide& side, const std::vector<int>& members, IndexOf index_of,
+                Add add) {
+  return side.with_plain([&](auto read) {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    for (int n = 0; n < static_cast<int>(members.size()); ++n) {
+      const int index = index_of(n);
+      if (!read(index, &data, &bytes)) return false;
+      const int member = members[static_cast<std::size_t>(index)];
+      if (member >= 0) add(member, data, bytes);
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 template <class Args>
@@ -79,25 +96,24 @@ Reason plan_neighbours(const Args& args, const Comm& comm, bool blocking, Plan* 
 template <class Args>
 bool read_plain_neighbours(const Args& args, Comm* comm) noexcept {
   ListedSide sent = sent_of(args), received = received_of(args);
-  if (args.sendbuf == args.recvbuf || !sent.is_plain() || !received.is_plain()) return false;
+  if (args.sendbuf == args.recvbuf || !sent.may_be_plain() || !received.may_be_plain())
+    return false;
   Parcels* const parcels = plain_parcels(comm);
   if (parcels == nullptr) return false;
   try {
     const Neighbours* const neighbours = neighbours_of(*comm);
     if (neighbours == nullptr || neighbours->most_alike > Parcels::kMostEach) return false;
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
-    for (int n = 0; n < static_cast<int>(neighbours->destinations.size()); ++n) {
-      if (!sent.read_plain(n, &data, &bytes)) return false;
-      const int to = neighbours->destinations[static_cast<std::size_t>(n)];
-      if (to >= 0) parcels->send(to, data, bytes);
-    }
-    for (int n = 0; n < static_cast<int>(neighbours->sources.size()); ++n) {
-      const int index = neighbours->received_as(n);
-      if (!received.read_plain(index, &data, &bytes)) return false;
-      const int from = neighbours->sources[static_cast<std::size_t>(index)];
-      if (from >= 0) parcels->receive(from, data, bytes);
-    }
+    const auto same = [](int n) { return n; };
+    const auto received_as = [&](int n) { return neighbours->received_as(n); };
+    const auto send = [&](int to, const std::byte* data, std::size_t bytes) {
+      parcels->send(to, data, bytes);
+    };
+    const auto receive = [&](int from, std::byte* data, std::size_t bytes) {
+      parcels->receive(from, data, bytes);
+    };
+    if (!each_plain(sent, neighbours->destinations, same, send) ||
+        !each_plain(received, neighbours->sources, received_as, receive))
+      return false;
   } catch (const std::bad_alloc&) {
     return false;
   }

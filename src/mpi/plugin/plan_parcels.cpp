@@ -95,21 +95,22 @@ void settle(const ListedSides& sides, bool exchanges, ListedBlocks* blocks) {
 /// or against it. False where one is not plain.
 template <class Add>
 bool each_plain(const ListedSide& side, const Comm& comm, bool rising, Add add) {
-  if (side.empty()) return true;
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  const int only = side.only();
-  int member = only >= 0 ? only : comm.rank;
-  for (int i = 0; i < (only >= 0 ? 1 : comm.size); ++i) {
-    if (!side.read_plain(member, &data, &bytes)) return false;
-    add(member, data, bytes);
-    if (rising) {
-      member = member + 1 == comm.size ? 0 : member + 1;
-    } else {
-      member = member == 0 ? comm.size - 1 : member - 1;
+  return side.with_plain([&](auto read) {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    const int only = side.only(), last = comm.size - 1;
+    int member = only >= 0 ? only : comm.rank;
+    for (int left = only >= 0 ? 1 : comm.size; left > 0; --left) {
+      if (!read(member, &data, &bytes)) return false;
+      add(member, data, bytes);
+      if (rising) {
+        member = member == last ? 0 : member + 1;
+      } else {
+        member = member == 0 ? last : member - 1;
+      }
     }
-  }
-  return true;
+    return true;
+  });
 }
 
 }  // namespace
@@ -135,8 +136,8 @@ bool read_plain_parcels(const Args& args, Comm* comm) noexcept {
     if (args.root < 0 || args.root >= comm->size) return false;
   ListedSides sides;
   read_sides(args, comm->rank, &sides);
-  if (sides.in_place || args.sendbuf == args.recvbuf || !sides.sent.is_plain() ||
-      !sides.received.is_plain())
+  if (sides.in_place || args.sendbuf == args.recvbuf || !sides.sent.may_be_plain() ||
+      !sides.received.may_be_plain())
     return false;
   Parcels* const parcels = plain_parcels(comm);
   if (parcels == nullptr) return false;
@@ -153,7 +154,7 @@ bool read_plain_parcels(const Args& args, Comm* comm) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  parcels->arrange();
+  parcels->arrange_added();
   return true;
 }
 
