@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def gpu_library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str
 def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[mpis.Mpi, str], str]:
     """program(mpi, name): the path of tests/mpi/programs/name, compiled by that MPI's compiler."""
     folder = tmp_path_factory.mktemp("programs")
+    one_at_a_time = threading.Lock()  # threads of a test may ask for the same one
 
     def compile_once(mpi: mpis.Mpi, name: str) -> str:
         owner = mpis.ANY[mpi.programs_of]
@@ -56,15 +58,19 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[mpis.Mpi, str
                 pytest.skip(f"{mpi.name}: {reason}")
         source = mpis.PROGRAMS / name
         output = folder / f"{owner.name}-{source.stem}-{source.suffix[1:]}"
-        if not output.exists():
-            compiler = {".c": owner.compiler, ".f90": owner.fortran, ".F90": owner.fortran}[source.suffix]
-            if compiler is None:
-                pytest.skip(f"{mpi.name}: no Fortran compiler of this MPI")
-            command = [str(compiler), "-O1", "-o", str(output), str(source), "-pthread", "-lm"]
-            if source.stem.endswith("mpif"):  # mpif.h has no interfaces, and gfortran compares the calls
-                command.append("-fallow-argument-mismatch")
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-            assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        with one_at_a_time:
+            if not output.exists():
+                compile_by(owner, mpi, source, output)
         return str(output)
+
+    def compile_by(owner: mpis.Mpi, mpi: mpis.Mpi, source: Path, output: Path) -> None:
+        compiler = {".c": owner.compiler, ".f90": owner.fortran, ".F90": owner.fortran}[source.suffix]
+        if compiler is None:
+            pytest.skip(f"{mpi.name}: no Fortran compiler of this MPI")
+        command = [str(compiler), "-O1", "-o", str(output), str(source), "-pthread", "-lm"]
+        if source.stem.endswith("mpif"):  # mpif.h has no interfaces, and gfortran compares the calls
+            command.append("-fallow-argument-mismatch")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
 
     return compile_once
