@@ -18,11 +18,12 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steps import StepFailed, kill_all, kill_session, run
+from steps import StepFailed, ended_by_kill_all, kill_all, kill_session, run
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -30,6 +31,7 @@ RESULTS = BUILD / "results"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 
 TEST_LIMIT_S = 300    # for one C++ test program, where it sets no limit of its own
+CTEST_LIMIT_S = 2000  # beyond the longest of their own
 SHOWN_REASONS = 40
 SUPPRESSIONS = ROOT / "tests" / "support"
 SANITIZER_OPTIONS = {
@@ -105,7 +107,8 @@ def run_limited(command: list[str], log: Path, limit_s: float, env: dict[str, st
     reader = threading.Thread(target=pump, daemon=True)
     reader.start()
     try:
-        process.wait(limit_s)
+        with ended_by_kill_all(process):
+            process.wait(limit_s)
     except subprocess.TimeoutExpired:
         return f"not finished after {limit_s:.0f} s"
     finally:
@@ -128,41 +131,64 @@ def processor_seconds() -> float:
 # ---- suites --------------------------------------------------------------------------------------
 
 
-def list_ctests(build: Path) -> list[tuple[str, set[str]]]:
-    """(name, labels) of the tests of a build tree."""
+@dataclass(frozen=True)
+class CTest:
+    """A test of a build tree, as its CMakeLists.txt describes it."""
+
+    name: str
+    labels: frozenset[str]
+    alone: bool  # RUN_SERIAL: beside nothing else
+
+    @classmethod
+    def of(cls, test: dict) -> CTest:
+        properties = {item["name"]: item["value"] for item in test.get("properties", [])}
+        return cls(test["name"], frozenset(properties.get("LABELS", ())), bool(properties.get("RUN_SERIAL")))
+
+
+def list_ctests(build: Path) -> list[CTest]:
+    """The tests of a build tree."""
     answer = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True,
                             text=True, check=True)
-    tests = []
-    for test in json.loads(answer.stdout)["tests"]:
-        labels = next((item["value"] for item in test.get("properties", []) if item["name"] == "LABELS"), [])
-        tests.append((test["name"], set(labels)))
-    return tests
+    return [CTest.of(test) for test in json.loads(answer.stdout)["tests"]]
 
 
-def run_ctests(suite: str, build: Path, without: dict[str, str], environment: dict[str, str]) -> Outcome:
-    """Every test of a build tree but those of some labels (and why), one after the other: they use all cores
-    themselves. Those that mostly sleep (label `waits`) run beside the others. Programs made with GoogleTest are
-    counted case by case."""
+def run_ctests(suite: str, build: Path, without: dict[str, str], environment: dict[str, str], beside: int) -> Outcome:
+    """Every test of a build tree but those of some labels (and why), `beside` at a time, and beside them one of those
+    that mostly sleep (label `waits`). What must have the machine for itself comes at the end. Programs made with
+    GoogleTest are counted case by case."""
     outcomes: list[Outcome] = []
     total = Outcome()
     tests = []
-    for name, labels in list_ctests(build):
-        reasons = [why for label, why in without.items() if label in labels]
+    for test in list_ctests(build):
+        reasons = [why for label, why in without.items() if label in test.labels]
         if reasons:
-            total.skips.append((f"{suite}: {name}", reasons[0]))
+            total.skips.append((f"{suite}: {test.name}", reasons[0]))
         else:
-            tests.append((name, labels))
-    busy = [name for name, labels in tests if "waits" not in labels]
-    waiting = [name for name, labels in tests if "waits" in labels]
+            tests.append(test)
+    together = deque(test for test in tests if not test.alone and "waits" not in test.labels)
+    waiting = deque(test for test in tests if not test.alone and "waits" in test.labels)
+    alone = deque(test for test in tests if test.alone)
 
-    def run_each(names: list[str]) -> None:
-        for name in names:
-            outcomes.append(run_ctest(suite, build, name, environment))
+    def run_those(left: deque[CTest]) -> None:
+        while left:
+            try:
+                test = left.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            outcomes.append(run_ctest(suite, build, test.name, environment))
 
-    beside = threading.Thread(target=run_each, args=(waiting,), daemon=True)
-    beside.start()
-    run_each(busy)
-    beside.join()
+    threads = [threading.Thread(target=run_those, args=(left,), daemon=True)
+               for left in [waiting] + [together] * beside]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:  # what runs is ended by main()
+        waiting.clear()
+        together.clear()
+        raise
+    run_those(alone)
     for outcome in outcomes:
         total.add(outcome)
     if not tests:
@@ -182,7 +208,7 @@ def run_ctest(suite: str, build: Path, name: str, environment: dict[str, str]) -
     problem = run_limited(
         ["ctest", "--test-dir", str(build), "-R", f"^{re.escape(name)}$", "--output-junit", str(summary),
          "--no-tests=error", "--timeout", str(TEST_LIMIT_S), "--verbose"],
-        log, TEST_LIMIT_S * 4, {**os.environ, **environment, "GTEST_OUTPUT": f"xml:{cases}"})
+        log, CTEST_LIMIT_S, {**os.environ, **environment, "GTEST_OUTPUT": f"xml:{cases}"})
     outcome = _outcome_of(suite, name, cases if cases.exists() else summary, problem)
     counts = f"{outcome.passed} passed" + (f", {len(outcome.skips)} skipped" if outcome.skips else "")
     verdict = "ok    " if not outcome.failures else "FAILED"
@@ -209,7 +235,7 @@ def _outcome_of(suite: str, name: str, results: Path, problem: str | None) -> Ou
 def core_suite(quick: bool) -> Outcome:
     """The C++ tests, as released."""
     without, environment = ({"slow": "takes long"}, {"TEST_LEVEL": "0"}) if quick else ({}, {})
-    return run_ctests("core", BUILD / "release", without, environment)
+    return run_ctests("core", BUILD / "release", without, environment, beside=2)
 
 
 def sanitizer_suite(preset: str) -> Outcome:
@@ -226,7 +252,7 @@ def sanitizer_suite(preset: str) -> Outcome:
     without = {"unsanitized": "links an MPI, which is not sanitized"}
     if preset == "tsan":
         without["one_thread"] = "all ranks are simulated by one thread"
-    return run_ctests(preset, build, without, SANITIZER_OPTIONS[preset])
+    return run_ctests(preset, build, without, SANITIZER_OPTIONS[preset], beside=1)
 
 
 def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str) -> Outcome:
@@ -248,13 +274,19 @@ def pytest_suite(name: str, folder: str, limit_s: float, marked: str, *more: str
     return outcome
 
 
+def _at_a_time(tests: int, dist: str = "worksteal") -> tuple[str, ...]:
+    return ("-n", str(tests), "--dist", dist)
+
+
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    # Two tests at a time: one alone keeps less than one processor busy, since most of it is starting and ending.
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", "-n", "2", "--dist",
-                                      "worksteal"),
-    "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else ""),
-    "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, ""),
+    # Several tests at a time: one alone keeps much less than one processor busy, since most of it is starting, ending and
+    # waiting for networks.
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", *_at_a_time(3)),
+    # By files: those that build something do it once.
+    "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else "",
+                                         *_at_a_time(2, "loadfile")),
+    "lab": lambda quick: pytest_suite("lab", "tests/lab", 900, "", *_at_a_time(2)),
     "verbs": lambda quick: pytest_suite("verbs", "tests/verbs-vm", 1800, "", "--timeout=1700"),
     "mpi4py": lambda quick: pytest_suite("mpi4py", "tests/mpi", 5400, "", "-k", "mpi4py"),
     "repeats": lambda quick: pytest_suite("repeats", "tests/mpi", 5400, "long"),

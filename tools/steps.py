@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 TAIL_LINES = 40
@@ -167,9 +168,6 @@ def _run_once(
             return str(error)
         assert process.stdout is not None
         output = process.stdout
-        with _running_lock:
-            _running.add(process)
-
         def pump() -> None:
             for raw in output:
                 sink.write(raw)
@@ -180,7 +178,7 @@ def _run_once(
         reader = threading.Thread(target=pump, daemon=True)
         reader.start()
         deadline = time.monotonic() + timeout_s if timeout_s else None
-        try:
+        with ended_by_kill_all(process):
             while process.poll() is None:
                 time.sleep(0.1)
                 console.tick()
@@ -188,14 +186,23 @@ def _run_once(
                     kill_session(process)
                     reader.join(5)
                     return f"not finished after {timeout_s:.0f} s"
-        except BaseException:
-            kill_session(process)
-            raise
-        finally:
-            with _running_lock:
-                _running.discard(process)
         reader.join(5)
     return None if process.returncode == 0 else f"exit status {process.returncode}"
+
+
+@contextmanager
+def ended_by_kill_all(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """While it runs. An exception ends it."""
+    with _running_lock:
+        _running.add(process)
+    try:
+        yield
+    except BaseException:
+        kill_session(process)
+        raise
+    finally:
+        with _running_lock:
+            _running.discard(process)
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:

@@ -162,7 +162,10 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
 def whereabouts(launcher: int) -> str:
     """Of the ranks of a job that does not end: what `tutti where` says."""
     command = [sys.executable, "-m", "tutti", "where", str(launcher)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except subprocess.TimeoutExpired:
+        return "\ntutti where: no answer"
     return f"\ntutti where:\n{said.stdout}{said.stderr}"
 
 
