@@ -21,8 +21,9 @@ class CountList {
   bool null() const noexcept { return narrow_ == nullptr && wide_ == nullptr; }
   long long operator[](int i) const noexcept { return narrow_ != nullptr ? narrow_[i] : wide_[i]; }
   /// Calls use(counts, displs) with the arrays themselves. Displacements may be wider than counts.
+  /// Throws what it does.
   template <class Use>
-  static auto with(CountList counts, CountList displs, Use use) noexcept {
+  static auto with(CountList counts, CountList displs, Use use) {
     if (!displs.wide()) return use(counts.narrow_, displs.narrow_);
     return counts.wide() ? use(counts.wide_, displs.wide_) : use(counts.narrow_, displs.wide_);
   }

@@ -52,8 +52,9 @@ class ListedSide {
   bool may_be_plain() noexcept;
   /// Calls use(read), where read(index, &data, &bytes) gives a block, or is false where it is not
   /// plain. May be asked where may_be_plain() has said so. What `use` gives; true without blocks.
+  /// Throws what it does.
   template <class Use>
-  bool with_plain(Use use) const noexcept;
+  bool with_plain(Use use) const;
 
  private:
   enum class Kind : unsigned char { none, one, same, each, all, typed };
@@ -79,7 +80,7 @@ inline bool read_plain(const void* buffer, long long count, const TypeInfo* type
 }
 
 template <class Use>
-[[gnu::always_inline]] inline bool ListedSide::with_plain(Use use) const noexcept {
+[[gnu::always_inline]] inline bool ListedSide::with_plain(Use use) const {
   const void* const buffer = elements_.buffer;
   const TypeInfo* const type = plain_;
   const MPI_Datatype* const types = types_;
