@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import mpis
 import pytest
+from test_preload import look_slowly
 
 pytestmark = [pytest.mark.mpi,
               pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")]
@@ -38,6 +39,15 @@ def test_they_are_no_ranks(program, libraries, mpi):
                           description.environment, limit_s=60)
     assert result.status == 0, result.text
     assert result.text.count("run without tutti") == 1, result.text
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "impi"])
+def test_who_cannot_be_reached_for_them_is_not_missing(program, libraries, mpi, tmp_path):
+    """A rank looks at another whose queue they have filled; a third one runs without tutti indeed."""
+    with stranger():
+        result = look_slowly(program, tmp_path, mpi, ["LATE_RANK=1", "LATE_S=2"], True)
+    said = [line for line in result.text.splitlines() if "run without tutti" in line]
+    assert said and all("1 of the 3 ranks" in line for line in said), result.text
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
