@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,11 @@
 
 namespace tutti::test {
 
-inline std::vector<std::int32_t> values_of(int rank, std::uint64_t round, std::size_t count) {
-  std::mt19937_64 generator(static_cast<std::uint64_t>(rank) * 1000003 + round * 7919 + count);
-  std::vector<std::int32_t> values(count);
-  for (auto& value : values) value = static_cast<std::int32_t>(generator());
-  return values;
+/// Bits that look random, of a counter: so any part of what a rank has can be had by itself.
+inline std::uint32_t bits_of(std::uint32_t counter) {
+  counter = (counter ^ (counter >> 16)) * 0x85ebca6bu;
+  counter = (counter ^ (counter >> 13)) * 0xc2b2ae35u;
+  return counter ^ (counter >> 16);
 }
 
 /// What the collective must give at `rank`, from the inputs of all ranks. Elements are 32-bit
@@ -26,18 +25,7 @@ inline std::vector<std::int32_t> values_of(int rank, std::uint64_t round, std::s
 class Model {
  public:
   Model(Coll coll, int size, int root, std::size_t count, std::uint64_t round)
-      : coll_(coll), size_(size), root_(root), count_(count) {
-    const bool vector_of_blocks =
-        coll == Coll::scatter || coll == Coll::alltoall || coll == Coll::reduce_scatter_block;
-    send_count_ = vector_of_blocks ? count * static_cast<std::size_t>(size) : count;
-    if (coll == Coll::reduce_scatter) send_count_ = begin(size);
-    for (int rank = 0; rank < size; ++rank) {
-      std::size_t own = send_count_;
-      if (coll == Coll::allgatherv) own = v_count(rank);
-      if (has_parcels(coll)) own = sent_before(rank, size);
-      inputs_.push_back(values_of(rank, round, own));
-    }
-  }
+      : coll_(coll), size_(size), root_(root), count_(count), round_(round) {}
   /// Of listed blocks. Those of a reduce-scatter grow and shrink, and some are empty.
   std::size_t v_count(int rank) const {
     const auto r = static_cast<std::size_t>(rank);
@@ -68,16 +56,24 @@ class Model {
     for (int i = 0; i < from; ++i) sum += pair_count(i, to);
     return sum;
   }
-  const std::vector<std::int32_t>& input(int rank) const {
-    return inputs_[static_cast<std::size_t>(rank)];
+  /// How many elements a rank sends.
+  std::size_t send_count(int rank) const {
+    if (has_parcels(coll_)) return sent_before(rank, size_);
+    if (coll_ == Coll::allgatherv) return v_count(rank);
+    if (coll_ == Coll::reduce_scatter) return begin(size_);
+    const bool vector_of_blocks =
+        coll_ == Coll::scatter || coll_ == Coll::alltoall || coll_ == Coll::reduce_scatter_block;
+    return vector_of_blocks ? count_ * static_cast<std::size_t>(size_) : count_;
   }
+  std::vector<std::int32_t> input(int rank) const { return part(rank, 0, send_count(rank)); }
 
   /// Of the first `ranks` ranks.
   std::vector<std::int32_t> sum_of(int ranks, std::size_t begin, std::size_t count) const {
     std::vector<std::uint32_t> total(count, 0);
     for (int rank = 0; rank < ranks; ++rank) {
+      const std::uint32_t first = counter_of(rank, begin);
       for (std::size_t i = 0; i < count; ++i)
-        total[i] += static_cast<std::uint32_t>(input(rank)[begin + i]);
+        total[i] += bits_of(first + static_cast<std::uint32_t>(i));
     }
     return {total.begin(), total.end()};
   }
@@ -107,17 +103,14 @@ class Model {
       case Coll::allgather:
       case Coll::allgatherv: {
         std::vector<std::int32_t> all;
-        for (const auto& input : inputs_) all.insert(all.end(), input.begin(), input.end());
+        for (int from = 0; from < size_; ++from) add_part(from, 0, send_count(from), &all);
         return all;
       }
       case Coll::scatter:
-        return slice(input(root_), own);
+        return part(root_, own, count_);
       case Coll::alltoall: {
         std::vector<std::int32_t> all;
-        for (const auto& input : inputs_) {
-          const auto part = slice(input, own);
-          all.insert(all.end(), part.begin(), part.end());
-        }
+        for (int from = 0; from < size_; ++from) add_part(from, own, count_, &all);
         return all;
       }
       case Coll::gatherv:
@@ -125,11 +118,8 @@ class Model {
       case Coll::alltoallv:
       case Coll::alltoallw: {
         std::vector<std::int32_t> all;
-        for (int from = 0; from < size_; ++from) {
-          const auto begin =
-              input(from).begin() + static_cast<std::ptrdiff_t>(sent_before(from, rank));
-          all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(pair_count(from, rank)));
-        }
+        for (int from = 0; from < size_; ++from)
+          add_part(from, sent_before(from, rank), pair_count(from, rank), &all);
         return all;
       }
       default:
@@ -142,16 +132,31 @@ class Model {
   std::size_t count() const { return count_; }
 
  private:
-  std::vector<std::int32_t> slice(const std::vector<std::int32_t>& from, std::size_t begin) const {
-    return {from.begin() + static_cast<std::ptrdiff_t>(begin),
-            from.begin() + static_cast<std::ptrdiff_t>(begin + count_)};
+  /// Of element `begin` of what a rank sends in this round.
+  std::uint32_t counter_of(int rank, std::size_t begin) const {
+    const auto of_rank = static_cast<std::uint32_t>(rank) * 1000003u;
+    const auto of_round = static_cast<std::uint32_t>(round_) * 0x9e3779b9u;
+    return of_rank + of_round + static_cast<std::uint32_t>(begin);
+  }
+  void add_part(int rank, std::size_t begin, std::size_t count,
+                std::vector<std::int32_t>* to) const {
+    const std::uint32_t first = counter_of(rank, begin);
+    const std::size_t before = to->size();
+    to->resize(before + count);
+    for (std::size_t i = 0; i < count; ++i)
+      (*to)[before + i] =
+          static_cast<std::int32_t>(bits_of(first + static_cast<std::uint32_t>(i)));
+  }
+  std::vector<std::int32_t> part(int rank, std::size_t begin, std::size_t count) const {
+    std::vector<std::int32_t> values;
+    add_part(rank, begin, count, &values);
+    return values;
   }
   Coll coll_;
   int size_;
   int root_;
   std::size_t count_;
-  std::size_t send_count_;
-  std::vector<std::vector<std::int32_t>> inputs_;
+  std::uint64_t round_;
 };
 
 /// The buffers and the call of one rank. In place as Call says.
