@@ -282,7 +282,7 @@ SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
     # Several tests at a time: one alone keeps much less than one processor busy, since most of it is starting, ending and
     # waiting for networks.
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", *_at_a_time(3)),
+    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", *_at_a_time(2)),
     # By files: those that build something do it once.
     "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else "",
                                          *_at_a_time(2, "loadfile")),
