@@ -168,6 +168,7 @@ def _run_once(
             return str(error)
         assert process.stdout is not None
         output = process.stdout
+
         def pump() -> None:
             for raw in output:
                 sink.write(raw)

@@ -152,8 +152,11 @@ def run(command: list[str], environment: dict[str, str], limit_s: float = LIMIT_
         printed, said = process.communicate(timeout=limit_s)
         return Result(process.returncode, printed + said)
     except subprocess.TimeoutExpired:
-        seen = whereabouts(process.pid)
-        return Result(None, end(process) + seen)
+        try:
+            seen = whereabouts(process.pid)
+        finally:
+            printed = end(process)
+        return Result(None, printed + seen)
     except BaseException:  # the test's own limit: what the job has said says why
         print(end(process))
         raise

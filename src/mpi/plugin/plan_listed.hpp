@@ -43,7 +43,6 @@ class ListedSide {
   }
   /// The only block that there may be; -1: there may be one for each index.
   int only() const noexcept { return only_; }
-  bool empty() const noexcept { return kind_ == Kind::none; }
   /// What can be wrong whatever the counts are.
   Reason check() const;
   /// A block; of those that there are none the count is 0, and nothing else is set.

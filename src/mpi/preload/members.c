@@ -323,7 +323,7 @@ enum tutti_registered tutti_all_registered(void) {
         "own, "
         "where they are not seen), so all of them use their own MPI; "
         "start every executable of the job under tutti run",
-        met.missing - met.unknown, size); /* who could not be asked may be there */
+        met.missing - met.unknown, size); /* those that could not be asked may be there */
   }
   return TUTTI_NOT_REGISTERED;
 }
