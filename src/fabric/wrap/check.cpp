@@ -118,6 +118,7 @@ Status Check::attach(std::int32_t peer, const Key& key, Remote* out) noexcept {
   const Entry entry(*this);
   if (withdrawn().has(key))
     return refuse(Code::invalid_argument, "a region is attached after its withdrawal", peer);
+  tails_.erase({peer, std::to_array(key.words)});  // memory may have got the key of an earlier one
   return inner().attach(peer, key, out);
 }
 
@@ -149,7 +150,7 @@ void Check::check_tail(const Remote& target, const Tail& tail) noexcept {
         reinterpret_cast<const Word*>(static_cast<const std::byte*>(target.mapped) + tail.offset);
     before = word->load(std::memory_order_relaxed);
   } else {
-    std::uint64_t& last = tails_[{target.peer, target.handle + tail.offset}];
+    std::uint64_t& last = tails_[{target.peer, std::to_array(target.key.words)}][tail.offset];
     before = last;
     last = tail.value;
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <array>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -60,7 +61,8 @@ class Check final : public Forward {
   std::unordered_map<const Completion*, std::uint64_t>
       open_;  // posted counts of those that have not counted
   // Last counters put to words that are not mapped here, by peer and place.
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::uint64_t> tails_;
+  using RegionOf = std::pair<std::int32_t, std::array<std::uint64_t, 4>>;  // whose, and its key
+  std::map<RegionOf, std::map<std::size_t, std::uint64_t>> tails_;  // by their offsets
 };
 
 }  // namespace tutti::wrap
