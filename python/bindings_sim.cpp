@@ -367,16 +367,17 @@ void refuse_host(const tutti::Forced& in_layers) {
 }
 
 /// Runs `algorithm` ("bcast=binomial:block=3072"), without payload if possible; `in_layers` ("" or
-/// as TUTTI_ALG) is taken in the layers of a hierarchical one. A dict: us (completion of the last
-/// rank, divided by `repeat`), events; with `per_rank` also per_rank_us, with `trace` the puts
-/// between nodes.
+/// as TUTTI_ALG) is taken in the layers of a hierarchical one. `warm`: collectives before it, after
+/// which all ranks begin at one time. A dict: us (completion of the last rank, divided by
+/// `repeat`), events of all; with `per_rank` also per_rank_us, with `trace` the puts between nodes.
 nb::dict simulate(const std::string& algorithm, const std::string& profile, int nodes,
                   int ranks_per_node, std::size_t bytes, int root, int repeat, bool per_rank,
                   bool trace, double compute, const std::string& progress, double noise_period,
                   double noise, double skew, std::uint64_t seed, const std::string& in_layers,
-                  bool scattered, double poll_every, double poll) {
+                  bool scattered, double poll_every, double poll, int warm) {
   const tutti::Choice choice = parse_choice(algorithm);
   if (repeat < 1) throw std::invalid_argument("repeat must be 1 or more");
+  if (warm < 0) throw std::invalid_argument("warm must be 0 or more");
   const tutti::sim::Program program{parse_progress(progress), picoseconds(compute, "compute"),
                                     picoseconds(poll_every, "the time between polls"),
                                     picoseconds(poll, "a poll")};
@@ -396,6 +397,10 @@ nb::dict simulate(const std::string& algorithm, const std::string& profile, int 
     throw std::invalid_argument("the root must be a rank, from 0 to " +
                                 std::to_string(job->size() - 1));
   std::string message;
+  if (warm != 0) {
+    require(run_shared(*job, choice, call, warm, program, &message), message);
+    job->align();
+  }
   const tutti::Status status = run_shared(*job, choice, call, repeat, program, &message);
   require(status, message);
   nb::dict result;
@@ -476,7 +481,7 @@ void bind_simulation(nb::module_& module) {
              "bytes"_a = 4, "root"_a = 0, "repeat"_a = 1, "per_rank"_a = false, "trace"_a = false,
              "compute"_a = 0.0, "progress"_a = "blocking", "noise_period"_a = 0.0, "noise"_a = 0.0,
              "skew"_a = 0.0, "seed"_a = 1, "in_layers"_a = "", "scattered"_a = false,
-             "poll_every"_a = 0.0, "poll"_a = 0.0);
+             "poll_every"_a = 0.0, "poll"_a = 0.0, "warm"_a = 0);
   module.def("divisions", &divisions_of, "profile"_a, "ranks"_a, "scattered"_a = false);
   module.def("restriction", &restriction, "algorithm"_a, "profile"_a, "nodes"_a, "ranks_per_node"_a,
              "bytes"_a);

@@ -24,6 +24,7 @@ MPI = "mpi"  # that whose calls they are
 WITHIN_A_NODE = (4096, 16384, 65536)  # blocks of shared memory, instead
 IN_A_ROW = 16  # small messages within a node: the first one finds cold caches, and free cells
 SMALL = 1024
+WARM = 1  # between nodes: the first call of two members tells them where to put what they have later on
 
 
 def variants(name: str, parameter: str, default: int, within_a_node: bool = False) -> list[str]:
@@ -61,7 +62,7 @@ def cost(row: dict[str, Any]) -> None:
 
     def simulated(part: int) -> tuple[float, int]:
         repeat = IN_A_ROW if nodes == 1 and part <= SMALL else 1
-        result = simulate(op, alg, net, nodes, ppn, part, repeat=repeat, scattered=scattered)
+        result = simulate(op, alg, net, nodes, ppn, part, repeat=repeat, scattered=scattered, warm=WARM if nodes > 1 else 0)
         return result["us"], result["events"]
 
     # The simulation runs any algorithm on ranks that share nodes, each by itself; a job does not.

@@ -32,9 +32,10 @@ QUIET = Surroundings()
 
 def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 4, root: int = 0,
              repeat: int = 1, per_rank: bool = False, trace: bool = False,
-             around: Surroundings = QUIET, in_layers: str = "", scattered: bool = False) -> dict[str, Any]:
-    """One point: `us` is when the last rank is through, the average of `repeat` collectives back to back; `events`
-    of the simulation and `interrupts` taken; with `per_rank` both of each rank (`per_rank_us`,
+             around: Surroundings = QUIET, in_layers: str = "", scattered: bool = False,
+             warm: int = 0) -> dict[str, Any]:
+    """One point: `us` is when the last rank is through, the average of `repeat` collectives back to back, after
+    `warm` others; `events` of the simulation and `interrupts` taken; with `per_rank` both of each rank (`per_rank_us`,
     `per_rank_interrupts`), with `trace` the puts between nodes
     (`messages`: from, to, bytes, posted, visible). `in_layers`: what is taken on the nodes and between their leaders,
     as TUTTI_ALG names it; else what selection takes. `scattered`: the ranks of a node are dealt out to its packages in
@@ -49,7 +50,7 @@ def simulate(op: str, alg: str, net: str, nodes: int, ppn: int = 1, size: int = 
     try:
         return core.simulate(f"{op}={alg}", networks.path_of(net), nodes, ppn, size, root, repeat, per_rank, trace,
                              around.compute, around.progress, around.noise_period, around.noise, around.skew,
-                             around.seed, in_layers, scattered, around.poll_every, around.poll)
+                             around.seed, in_layers, scattered, around.poll_every, around.poll, warm)
     except (ValueError, TypeError) as error:
         raise UserError(str(error).split("\n")[0]) from None
 
