@@ -120,6 +120,7 @@ struct Shape {
   bool scarce = false;    // processors are (Traits::scarce): messages cost more than latencies
   bool bypass = false;    // Traits::bypass
   bool alone = false;     // every member is on a node of its own
+  bool everybody = false;  // then: any two members may send each other letters
   bool mail = true;       // members have mail slots for each other (networks; not without payload)
   bool acks = true;       // members have words for each other, in mail slots or alone
   std::size_t datagram = 0;  // largest datagram of a multicast between the members; 0: none

@@ -131,6 +131,12 @@ class Collective {
   }
   const Key& mail_key(int from) noexcept { return team.inbox().mail_key(ticket_, from); }
 
+  // ---- letters: what two members have for each other (team/letters.hpp)
+
+  /// In place of enter(), where data moves by letters and their invitations alone.
+  Task enter_by_letters() noexcept { return team.inbox().enter_by_letters(ticket_); }
+  Letters& letters() noexcept { return team.inbox().letters(); }
+
   // ---- layers
 
   /// On a team with layers: awaits that all earlier collectives are over on this rank.

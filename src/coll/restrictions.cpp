@@ -137,6 +137,12 @@ const char* between_nodes(const Shape& s) {
   return s.mail ? nullptr : "members have no mail slots (without payload, or more than 4096)";
 }
 
+/// The same, or in layers.
+const char* between_any(const Shape& s) {
+  if (!s.hierarchical) return between_nodes(s);
+  return s.everybody ? nullptr : "members have no letters (simulated, or more than 4096)";
+}
+
 const char* passes_between_nodes(const Shape& s) {
   if (const char* why = between_nodes(s)) return why;
   return s.at_once ? kPartly : nullptr;

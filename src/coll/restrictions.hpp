@@ -27,6 +27,7 @@ const char* degree_of_inbox(std::int64_t degree);
 const char* fits_inbox_block(const Shape& s, std::int64_t degree);
 const char* fits_packets(const Shape& s, std::int64_t packet);
 const char* between_nodes(const Shape& s);
+const char* between_any(const Shape& s);
 const char* passes_between_nodes(const Shape& s);
 const char* folds_between_nodes(const Shape& s);
 const char* divides_between_nodes(const Shape& s);

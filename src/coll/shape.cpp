@@ -39,6 +39,7 @@ Shape Shape::of(Team& team, bool fixed_order) noexcept {
   add_means(shape, team.fabric().traits());
   if (shape.mapped) shape.add_levels(team.machine_levels());
   shape.alone = on_nodes_of_their_own(team);
+  shape.everybody = shape.hierarchical && shape.mail && !team.symmetric();
   shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
   shape.dedicated = team.port != nullptr;
   shape.waits = shape.dedicated && team.waits;

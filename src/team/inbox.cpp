@@ -11,7 +11,7 @@ namespace {
 
 /// The words of the barrier, of the meeting and of the farewell come first, then the blocks of
 /// generation 0, 1,
-/// ..., the mail slots, and the table of the meeting.
+/// ..., the mail slots, the lines of the letters, and the table of the meeting.
 constexpr std::size_t kWords =
     (Inbox::kMaxRounds * sizeof(Word) + kCacheLine - 1) / kCacheLine * kCacheLine;
 constexpr std::size_t kMeeting = kWords, kFarewell = 2 * kWords, kHead = 3 * kWords;
@@ -32,6 +32,9 @@ std::size_t mail_bytes(int size, bool elided) noexcept {
   return size > (elided ? Inbox::kMostElidedMail : Inbox::kMostMail)
              ? 0
              : Inbox::kGenerations * static_cast<std::size_t>(size) * slot_bytes(elided);
+}
+std::size_t lines_bytes(int size, bool elided) noexcept {
+  return elided || size > Inbox::kMostMail ? 0 : Letters::bytes(size);
 }
 std::size_t table_bytes(int size, bool elided) noexcept {
   return elided ? 0 : static_cast<std::size_t>(size) * sizeof(std::uint64_t);
@@ -54,7 +57,7 @@ std::size_t front_bytes(int size, bool elided) noexcept {
   const auto blocks = static_cast<std::size_t>(Inbox::reduce_blocks(size) + Inbox::kBcastBlocks);
   const std::size_t bytes =
       kHead + Inbox::kGenerations * blocks * stride_of(elided ? 0 : Inbox::kBlockBytes) +
-      mail_bytes(size, elided);
+      mail_bytes(size, elided) + lines_bytes(size, elided);
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
@@ -82,19 +85,30 @@ std::size_t Inbox::bytes(int size, bool elided, bool ring) noexcept {
          table_bytes(size, elided);
 }
 
+std::size_t Inbox::letters_bytes(int size) noexcept {
+  return kHead + lines_bytes(size, false) + table_bytes(size, false);
+}
+
 bool Inbox::has_ring() const noexcept {
-  return !team_.mapped_ && team_.fabric().traits().datagram_bytes != 0;
+  return !team_.mapped_ && !team_.letters_only_ && team_.fabric().traits().datagram_bytes != 0;
 }
 
 std::size_t Inbox::total_bytes() const noexcept {
+  if (team_.letters_only_) return letters_bytes(team_.size());
   return bytes(team_.size(), team_.fabric().traits().elided_payload, has_ring());
 }
 
 std::size_t Inbox::ring_place() const noexcept { return front_bytes(team_.size(), capacity_ == 0); }
 
+std::size_t Inbox::letters_place() const noexcept {
+  if (team_.letters_only_) return kHead;
+  return kHead + kGenerations * static_cast<std::size_t>(blocks_) * stride_ +
+         mail_bytes(team_.size(), capacity_ == 0);
+}
+
 Status Inbox::open() noexcept {
   const bool elided = team_.fabric().traits().elided_payload;
-  blocks_ = reduce_blocks(team_.size()) + kBcastBlocks;
+  blocks_ = team_.letters_only_ ? 0 : reduce_blocks(team_.size()) + kBcastBlocks;
   capacity_ = elided ? 0 : kBlockBytes;
   stride_ = stride_of(capacity_);
   const std::size_t total = total_bytes();
@@ -114,14 +128,15 @@ Status Inbox::open() noexcept {
 
 void Inbox::clear() noexcept {
   for (std::size_t word = 0; word < kHead; word += sizeof(Word)) new (base_ + word) Word(0);
-  for (std::uint64_t epoch = 0; epoch < kGenerations && mail_bytes(team_.size(), false) != 0;
-       ++epoch) {
+  const bool mail = !team_.letters_only_ && mail_bytes(team_.size(), capacity_ == 0) != 0;
+  for (std::uint64_t epoch = 0; mail && epoch < kGenerations; ++epoch) {
     for (int member = 0; member < team_.size(); ++member)
       new (base_ + mail_offset(Ticket{epoch, 0, 0}, member)) MailSlot{};
   }
   for (std::uint64_t epoch = 0; epoch < kGenerations; ++epoch) {
     for (int index = 0; index < blocks_; ++index) new (&tail(Ticket{epoch, 0, 0}, index)) Word(0);
   }
+  if (lines_bytes(team_.size(), capacity_ == 0) != 0) letters_.clear();
   if (has_ring()) clear_ring();
 }
 
@@ -142,13 +157,9 @@ Task Inbox::enter(const Ticket& ticket, bool synchronising) noexcept {
     if (const Status opened = open(); !opened.ok()) return Task::completed(opened);
   }
   const std::uint64_t epoch = ticket.epoch;
-  if (team_.mapped_ || in_order_.load(std::memory_order_acquire) < epoch ||
-      (epoch % kWindow == 0 && epoch != 0)) {
+  if (team_.mapped_ || in_order_.load(std::memory_order_acquire) < epoch || !known_free(epoch))
     return wait_to_enter(ticket, synchronising);
-  }
-  if (epoch == 0) synchronised_ = false;
-  if (synchronising) synchronised_ = true;
-  return Task::completed(Status::success());
+  return Task::completed(entered(epoch, synchronising));
 }
 
 Task Inbox::wait_to_enter(const Ticket& ticket, bool synchronising) noexcept {
@@ -164,40 +175,89 @@ Task Inbox::wait_to_enter(const Ticket& ticket, bool synchronising) noexcept {
     co_return Status::success();
   }
   co_await team_.engine().reached(in_order_, epoch, team_.membership_);
-  if (epoch % kWindow == 0) {
-    if (epoch != 0 && !synchronised_) co_await end_barrier(epoch / kWindow);
-    synchronised_ = false;
-    barrier_said_ = 0;
-  }
-  if (synchronising) synchronised_ = true;
-  // Not in the very first epoch, so that a collective that is run once costs nothing but itself.
-  if (!synchronised_ && epoch != 0) co_await advance_barrier(epoch / kWindow + 1);
+  if (!known_free(epoch)) co_await end_barrier(epoch);
+  co_await entered(epoch, synchronising);
   co_return Status::success();
 }
 
-/// The barrier of a window without synchronising collectives is spread over its epochs: each of
-/// them says what can be said without waiting.
-Status Inbox::advance_barrier(std::uint64_t number) noexcept {
+Task Inbox::enter_by_letters(const Ticket& ticket) noexcept {
+  if (base_ == nullptr) {
+    if (const Status opened = open(); !opened.ok()) return Task::completed(opened);
+  }
+  if (in_order_.load(std::memory_order_acquire) < ticket.epoch) return wait_for_turn(ticket);
+  return Task::completed(passed(ticket.epoch));
+}
+
+Task Inbox::wait_for_turn(const Ticket& ticket) noexcept {
+  co_await team_.engine().reached(in_order_, ticket.epoch, team_.membership_);
+  co_await passed(ticket.epoch);
+  co_return Status::success();
+}
+
+/// Whether all members have finished the epoch that used the generation of this one before.
+bool Inbox::known_free(std::uint64_t epoch) const noexcept {
+  return used_[epoch % kGenerations] <= all_finished_;
+}
+
+/// Its turn has come, and its generation is free.
+Status Inbox::entered(std::uint64_t epoch, bool synchronising) noexcept {
+  const std::uint64_t window = epoch / kWindow;
+  used_[epoch % kGenerations] = last_used_ = epoch + 1;
+  // Before the next epoch enters this one is over here, so that everybody has entered it.
+  if (synchronising) all_finished_ = std::max(all_finished_, epoch);
+  // The first window uses nothing again, and a synchronising collective tells more than a barrier.
+  if (window != 0 && barrier_ <= window && all_finished_ < window * kWindow) {
+    barrier_ = window + 1;
+    barrier_said_ = 0;
+  }
+  return advance_barrier();
+}
+
+/// Below which epoch all are finished when that barrier has ended.
+static std::uint64_t told_by(std::uint64_t barrier) noexcept {
+  return barrier < 2 ? 0 : (barrier - 1) * Inbox::kWindow;
+}
+
+/// The turn of an epoch that uses no generation: others that do may be among those after it, and
+/// want to know of those before.
+Status Inbox::passed(std::uint64_t epoch) noexcept {
+  const std::uint64_t window = epoch / kWindow;
+  if (last_used_ <= window * kWindow && last_used_ > std::max(all_finished_, told_by(barrier_))) {
+    barrier_ = window + 1;
+    barrier_said_ = 0;
+  }
+  return advance_barrier();
+}
+
+/// A barrier is spread over epochs: each of them says what can be said without waiting.
+Status Inbox::advance_barrier() noexcept {
   const int size = team_.size();
-  for (; std::int64_t{1} << barrier_said_ < size; ++barrier_said_) {
+  for (; barrier_ != 0 && std::int64_t{1} << barrier_said_ < size; ++barrier_said_) {
     if (barrier_said_ != 0 &&
-        barrier_word(barrier_said_ - 1).load(std::memory_order_acquire) < number)
+        barrier_word(barrier_said_ - 1).load(std::memory_order_acquire) < barrier_)
       break;
     const int to = (team_.rank() + (1 << barrier_said_)) % size;
     const std::size_t place = static_cast<std::size_t>(barrier_said_) * sizeof(Word);
-    TUTTI_TRY(signal(to, place, number));
+    TUTTI_TRY(signal(to, place, barrier_));
   }
   return Status::success();
 }
 
-Task Inbox::end_barrier(std::uint64_t number) noexcept {
+/// One that says that the generation of `epoch`, whose turn it is, is free: the one under way, if
+/// it does.
+Task Inbox::end_barrier(std::uint64_t epoch) noexcept {
   const int size = team_.size();
+  if (told_by(barrier_) < used_[epoch % kGenerations]) {
+    barrier_ = epoch / kWindow;
+    barrier_said_ = 0;
+  }
   for (int round = 0; std::int64_t{1} << round < size; ++round) {
-    co_await advance_barrier(number);
+    co_await advance_barrier();
     const int from = (team_.rank() - (1 << round) + size) % size;
-    co_await team_.engine().reached(barrier_word(round), number, team_.membership_,
+    co_await team_.engine().reached(barrier_word(round), barrier_, team_.membership_,
                                     team_.job_rank(from));
   }
+  all_finished_ = std::max(all_finished_, told_by(barrier_));
   co_return Status::success();
 }
 
@@ -384,6 +444,7 @@ Task Inbox::meet() noexcept {
 /// (ReliableRing::acknowledge, report), and there the words go that way too.
 bool Inbox::say_farewell() noexcept {
   if (met_.load(std::memory_order_relaxed) == 0) return !meeting_;  // nobody knows this inbox
+  if (!letters_.settled()) return false;
   const int size = team_.size();
   const bool both_ways = team_.multicast_ != nullptr;
   for (; std::int64_t{1} << farewells_heard_ < size; ++farewells_heard_) {

@@ -7,10 +7,11 @@
 //
 // Safe reuse (the paper's notification buffer): an epoch may use its generation when all members
 // have finished the epoch that used it before. Where members map each other's boards that is read
-// from there. Elsewhere epochs enter in order, every kWindow-th knows it from a synchronising
-// collective in the window before (the paper's argument for allreduce), or, where there was none,
-// ends a dissemination barrier of one-sided signals that has been under way during that window; the
-// decision depends only on the order of collectives and so is the same on all members.
+// from there. Elsewhere epochs enter in order, and it is known from a synchronising collective in
+// between (the paper's argument for allreduce), or else from a dissemination barrier of one-sided
+// signals, one for each window of kWindow epochs, that has been under way since; what is known
+// depends only on the order of collectives and so is the same on all members. Epochs that use
+// letters (team/letters.hpp) and no generation need none of that.
 //
 // Larger messages go straight to the user's memory (VIA-2003, section 3.3: dynamic registration):
 // the receiver sends the key of its buffer by mail, the sender puts there and mails that it is
@@ -24,6 +25,7 @@
 #include "base/status.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "team/letters.hpp"
 
 namespace tutti {
 
@@ -40,7 +42,7 @@ class Inbox {
   static constexpr int kMostMail = 4096;                // members of teams that have mail slots
   static constexpr int kMostElidedMail = 1 << 17;       // ... without payload: words, no keys
 
-  explicit Inbox(Team& team) noexcept : team_(team) {}
+  explicit Inbox(Team& team) noexcept : team_(team), letters_(team) {}
   ~Inbox();
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
@@ -51,11 +53,15 @@ class Inbox {
   /// Shared bytes of an inbox; without the blocks' data where the payload is elided, with the area
   /// of the ring (team/reliable_ring.hpp) where the fabric has multicast.
   static std::size_t bytes(int size, bool elided, bool ring) noexcept;
+  /// The same of a team that has letters alone: no blocks, no mail.
+  static std::size_t letters_bytes(int size) noexcept;
 
   /// Begins an epoch: makes the own inbox if need be, and waits until this epoch's blocks are free
   /// at all members. `synchronising`: nobody finishes the collective before everybody has entered
   /// it. The same on all members.
   Task enter(const Ticket& ticket, bool synchronising) noexcept;
+  /// Begins an epoch that moves its data by letters and invitations alone: waits for nobody.
+  Task enter_by_letters(const Ticket& ticket) noexcept;
 
   /// Puts `bytes` (at most kBlockBytes) into block `index` of `member`, counter behind the data.
   /// `data` may be reused when `completion` has counted; on fabrics that copy, at once.
@@ -87,6 +93,9 @@ class Inbox {
                             std::uint64_t deadline_ns) noexcept;
   const Key& mail_key(const Ticket& ticket, int from) noexcept;
 
+  /// Between members of teams that have mail slots.
+  Letters& letters() noexcept { return letters_; }
+
   /// On networks without symmetric memory: where the inboxes of the others are.
   Task meet() noexcept;
   /// Ends the team's communication, step by step: true when all members have got here, and nothing
@@ -102,14 +111,19 @@ class Inbox {
 
  private:
   friend class Team;
+  friend class Letters;
   friend class ReliableRing;
   Status open() noexcept;
   Task wait_to_enter(const Ticket& ticket, bool synchronising) noexcept;
+  Task wait_for_turn(const Ticket& ticket) noexcept;
+  bool known_free(std::uint64_t epoch) const noexcept;
+  Status entered(std::uint64_t epoch, bool synchronising) noexcept;
   void clear() noexcept;
   void clear_ring() noexcept;
   bool has_ring() const noexcept;
   std::size_t total_bytes() const noexcept;
   std::size_t ring_place() const noexcept;  // of its area, from the start of the inbox
+  std::size_t letters_place() const noexcept;  // of their lines
   Task look_up(int member, std::size_t* offset) noexcept;
   std::size_t inbox_of(int member) const noexcept;
   static std::uint64_t mail_value(const Ticket& ticket, std::uint64_t step) noexcept;
@@ -117,8 +131,9 @@ class Inbox {
   std::size_t mail_offset(const Ticket& ticket, int member) const noexcept;
   Status signal(int member, std::size_t place, std::uint64_t value) noexcept;
   Status remote(int member, Remote* out) noexcept;
-  Status advance_barrier(std::uint64_t number) noexcept;
-  Task end_barrier(std::uint64_t number) noexcept;
+  Status advance_barrier() noexcept;
+  Status passed(std::uint64_t epoch) noexcept;
+  Task end_barrier(std::uint64_t epoch) noexcept;
   Word& barrier_word(int round) noexcept {
     return word_at(static_cast<std::size_t>(round) * sizeof(Word));
   }
@@ -141,8 +156,13 @@ class Inbox {
   Word met_{0};             // 1 when offsets_ is complete; local
   int farewells_said_ = 0;  // rounds of say_farewell()
   int farewells_heard_ = 0;
-  int barrier_said_ = 0;      // rounds of this window's barrier that this rank has signalled
-  bool synchronised_ = true;  // a synchronising collective entered since the last window began
+  // Who has entered barrier n has finished all epochs before window n - 1.
+  std::uint64_t barrier_ = 0;  // the last one that was begun
+  int barrier_said_ = 0;       // rounds of it that this rank has signalled
+  std::uint64_t all_finished_ = 0;          // all members have finished the epochs below
+  std::uint64_t used_[kGenerations] = {};   // the last epoch that used it, from 1
+  std::uint64_t last_used_ = 0;             // the last of these
+  Letters letters_;
 };
 
 }  // namespace tutti

@@ -7,6 +7,8 @@
 namespace tutti {
 namespace {
 
+constexpr int kEverybody = -1;
+
 /// The job ranks of those that have one place on their nodes, in node order.
 std::vector<std::int32_t> across_nodes(const NodeMap& map, const std::int32_t* ranks, int place) {
   std::vector<std::int32_t> members;
@@ -24,7 +26,8 @@ bool reclaimed(std::unique_ptr<Team>& team) noexcept {
 Layers::Layers(Team& whole) noexcept : whole_(whole) {}
 Layers::~Layers() = default;
 
-/// The id of the team of a layer: 0 is that of the leaders, then come the nodes, then the lanes.
+/// The id of the team of a layer: 0 is that of the leaders, then come the nodes, then the lanes;
+/// kEverybody is that of all members.
 void Layers::id_of(int layer, std::uint64_t out[2]) const noexcept {
   const auto number = static_cast<std::uint64_t>(layer);
   out[0] = (whole_.id_[0] + number) * 0x9e3779b97f4a7c15 ^ 0x6c61796572;
@@ -70,6 +73,15 @@ Status Layers::open_lane(Team** out) noexcept {
   return Status::success();
 }
 
+Status Layers::open_everybody() noexcept {
+  if (everybody) return Status::success();
+  std::uint64_t id[2];
+  id_of(kEverybody, id);
+  TUTTI_TRY(Team::create(whole_.resources_, id, whole_.rank(), whole_.size(), whole_.ranks_, false,
+                         Team::Use::letters, &whole_.membership_, &everybody));
+  return everybody->announce();
+}
+
 Status Layers::announce() noexcept {
   if (node) TUTTI_TRY(node->announce());
   return leaders ? leaders->announce() : Status::success();
@@ -77,7 +89,8 @@ Status Layers::announce() noexcept {
 
 bool Layers::try_reclaim() noexcept {
   const bool nodes_gone = reclaimed(node), leaders_gone = reclaimed(leaders);
-  return reclaimed(lane) && nodes_gone && leaders_gone;
+  const bool lane_gone = reclaimed(lane);
+  return reclaimed(everybody) && nodes_gone && leaders_gone && lane_gone;
 }
 
 }  // namespace tutti

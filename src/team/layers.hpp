@@ -27,6 +27,12 @@ class Layers : public NodeMap {
   /// when it is first wanted.
   std::unique_ptr<Team> lane;
 
+  /// All members, for letters between any two of them. Made when it is first wanted.
+  std::unique_ptr<Team> everybody;
+
+  /// Local; all members make it with the same collective.
+  Status open_everybody() noexcept;
+
   /// Where each node has as many members: the team of those that have the same place as this rank,
   /// one on each node (in node order), for algorithms in which every member is a leader. Local; all
   /// of them make it with the same collective.

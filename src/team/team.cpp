@@ -14,6 +14,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->id_[1] = id[1];
   team->symmetric_ = symmetric;
   if (use == Use::one_at_a_time) team->cell_counts_ = kFewCells;
+  team->letters_only_ = use == Use::letters;
   team->elided_ = team->fabric().traits().elided_payload;
   team->most_carried_ = team->fabric().traits().most_carried;
   if (!symmetric || watched != nullptr) {
@@ -36,7 +37,7 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
                           [&](std::int32_t peer) { return fabric.reaches(peer); })) {
     status = Status::error(Code::unsupported, "a member is on another node");
   } else {
-    status = team->create_layers();
+    status = team->letters_only_ ? Status::success() : team->create_layers();
     if (status.ok() && !team->layers_) status = team->create_network();
   }
   TUTTI_TRY(status);
@@ -417,6 +418,7 @@ bool Team::try_reclaim() noexcept {
   }
   if (!inbox_.say_farewell()) return false;
   if (segment_) segment_->release();
+  inbox_.letters().close();
   resources_.directory.remove(*entry_);
   resources_.heap.free(inbox_.offset(), inbox_.total_bytes());
   return true;

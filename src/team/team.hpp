@@ -101,8 +101,9 @@ struct TeamResources {
 /// Of a million simulated ranks they lie side by side.
 class Team : public InFramePool {
  public:
-  /// What a team is for: any collectives in its order, or one at a time, which needs less memory.
-  enum class Use : std::uint8_t { any, one_at_a_time };
+  /// What a team is for: any collectives in its order; one at a time, which needs less memory; or
+  /// those alone that move their data by letters and invitations, without layers and blocks.
+  enum class Use : std::uint8_t { any, one_at_a_time, letters };
 
   /// Local. `members` are job ranks in team order. They are copied, unless the team is symmetric:
   /// then they stay the caller's and must outlive it (a million simulated ranks share one list).
@@ -358,6 +359,7 @@ class Team : public InFramePool {
   bool symmetric_ = false;
   bool connected_ = false;
   bool declined_ = false;
+  bool letters_only_ = false;  // Use::letters
   CellCounts cell_counts_ = kManyCells;
   friend class Cells;  // what depends on a collective's place in the order
   friend class Collective;

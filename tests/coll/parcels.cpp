@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -186,6 +188,261 @@ INSTANTIATE_TEST_SUITE_P(All, SharedParcels,
                              if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
                            return text;
                          });
+
+// ---- between nodes: by letter and by invitation
+
+/// Bytes of the longest parcels: all go by letter, some do, and most do not.
+constexpr std::size_t kAroundLetters[] = {3'000, 90'000, 200'000};
+
+std::vector<int> one_on_each(int ranks) {
+  std::vector<int> node_of(static_cast<std::size_t>(ranks));
+  std::iota(node_of.begin(), node_of.end(), 0);
+  return node_of;
+}
+
+Settings between_nodes() {
+  Settings settings;
+  settings.deadline_s = 60;
+  return settings;
+}
+
+/// Blocking ones, and several under way at once, between collectives that need the generations of
+/// the inbox: some of which synchronise, some not.
+TEST(NodesParcels, ArriveInTheirOrderAmongOthers) {
+  for (const int ranks : {2, 3, 5, 9}) {
+    Settings settings = between_nodes();
+    settings.algorithm = "bcast=binomial,gather=degree_k:degree=3,allreduce=recursive_doubling";
+    test::run_nodes(one_on_each(ranks), settings, [](Rank& r) {
+      Reduction sum;
+      ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &sum));
+      std::mt19937 random(20261128);  // the same on all ranks
+      for (std::uint64_t round = 1; round <= 60; ++round) {
+        const Coll coll = kAll[round % std::size(kAll)];
+        Mine first(Lists(coll, r.size, round, kAroundLetters[round % 3]), r.rank);
+        Mine second(Lists(Coll::alltoallv, r.size, round + 1000, 90'000), r.rank);
+        Operation *one = nullptr, *other = nullptr;
+        ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
+        ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
+        ASSERT_TRUE(r.job.wait(*other).ok());
+        ASSERT_TRUE(r.job.wait(*one).ok());
+        r.job.release(one);
+        r.job.release(other);
+        first.expect_right();
+        second.expect_right();
+        for (unsigned more = random() % 12; more > 0; --more) {
+          static constexpr Coll kOthers[] = {Coll::bcast, Coll::gather, Coll::allreduce};
+          std::int32_t mine = r.rank + 1, all[9] = {};
+          Call call;
+          call.coll = kOthers[random() % (round % 4 == 0 ? 3 : 2)];
+          call.root = static_cast<int>(random() % static_cast<unsigned>(r.size));
+          call.send = &mine;
+          call.recv = call.coll == Coll::bcast ? &mine : all;
+          call.bytes = sizeof mine;
+          if (call.coll == Coll::allreduce) call.reduction = &sum;
+          ASSERT_TRUE(r.job.run(r.team, call).ok());
+          if (call.coll == Coll::bcast) {
+            ASSERT_EQ(mine, call.root + 1);
+          } else if (call.coll == Coll::allreduce) {
+            ASSERT_EQ(all[0], r.size * (r.size + 1) / 2);
+          } else if (r.rank == call.root) {
+            for (int i = 0; i < r.size; ++i) ASSERT_EQ(all[i], i + 1);
+          }
+        }
+      }
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Several ranks on some nodes: straight from rank to rank, and bundled by the leaders; the contract
+/// of the fabric is checked.
+TEST(NodesParcels, ArriveInLayers) {
+  const std::vector<std::vector<int>> layouts = {{0, 0, 1}, {0, 1, 0, 1}, {0, 0, 1, 1, 1, 2}};
+  for (const char* how : {"direct", "hierarchical"}) {
+    Settings settings = between_nodes();
+    settings.check = Check::contract;
+    for (const Coll coll : kAll)
+      settings.algorithm.append(name(coll)).append("=").append(how).append(",");
+    settings.algorithm.pop_back();
+    for (const std::vector<int>& layout : layouts) {
+      test::run_nodes(layout, settings, [](Rank& r) {
+        for (std::uint64_t round = 1; round <= 30; ++round) {
+          const Coll coll = kAll[round % std::size(kAll)];
+          Mine first(Lists(coll, r.size, round, kAroundLetters[round % 3]), r.rank);
+          Mine second(Lists(Coll::alltoallv, r.size, round + 1000, 90'000), r.rank);
+          Operation *one = nullptr, *other = nullptr;
+          ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
+          ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
+          ASSERT_TRUE(r.job.wait(*other).ok());
+          ASSERT_TRUE(r.job.wait(*one).ok());
+          r.job.release(one);
+          r.job.release(other);
+          first.expect_right();
+          second.expect_right();
+          Call barrier;
+          ASSERT_TRUE(round % 7 != 0 || r.job.run(r.team, barrier).ok());
+        }
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// The two are told apart, and not taken for each other, where lists do not match.
+TEST(NodesParcels, OneForAnotherIsAnError) {
+  test::run_nodes(one_on_each(2), between_nodes(), [](Rank& r) {
+    Status status;
+    for (int call = 0; call < 2; ++call) {
+      std::vector<char> first(r.rank == 0 || call == 0 ? 10 : 100'000), second(10);
+      Parcels parcels(r.rank, r.size);
+      for (std::vector<char>* data : {&first, &second}) {
+        if (r.rank == 0) parcels.send(1, data->data(), data->size());
+        if (r.rank == 1) parcels.receive(0, data->data(), data->size());
+      }
+      parcels.arrange();
+      status = r.job.run(r.team, call_of(Coll::neighbor_alltoallw, parcels));
+    }
+    if (r.rank == 1) {
+      EXPECT_EQ(status.code, Code::truncated);
+    }
+  });
+}
+
+TEST(NodesParcels, OfManyCallsAhead) {
+  for (const int ranks : {2, 3, 5}) {
+    test::run_nodes(one_on_each(ranks), between_nodes(), [](Rank& r) {
+      for (const Coll coll : {Coll::gatherv, Coll::scatterv}) gather_or_scatter(r, coll, 2000);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// A root that runs ahead in broadcasts, and leaves that do in reductions, of every degree.
+TEST(NodesParcels, TreesOfLettersAreRightFarAhead) {
+  for (const char* degree : {"1", "2", "3", "15"}) {
+    Settings settings = between_nodes();
+    for (const char* coll : {"bcast", "reduce"})
+      settings.algorithm.append(coll).append("=letters:degree=").append(degree).append(",");
+    settings.algorithm.pop_back();
+    test::run_nodes(one_on_each(6), settings, [](Rank& r) {
+      Reduction sum;
+      ASSERT_TRUE(find_reduction(Op::sum, Type::i32, &sum));
+      for (int i = 0; i < 300; ++i) {
+        std::vector<std::int32_t> data(i % 50 == 0 ? 30'000 : 5, r.rank == 2 ? i : -1);
+        std::vector<std::int32_t> total(data.size());
+        Call call;
+        call.coll = Coll::bcast;
+        call.root = 2;
+        call.recv = data.data();
+        call.bytes = data.size() * sizeof data[0];
+        ASSERT_TRUE(r.job.run(r.team, call).ok());
+        ASSERT_EQ(data, std::vector<std::int32_t>(data.size(), i));
+        if (i % 3 != 0) continue;
+        call.coll = Coll::reduce;
+        call.root = i % r.size;
+        call.send = data.data();
+        call.recv = r.rank == call.root ? total.data() : nullptr;
+        call.reduction = &sum;
+        ASSERT_TRUE(r.job.run(r.team, call).ok());
+        if (r.rank == call.root) {
+          ASSERT_EQ(total, std::vector<std::int32_t>(data.size(), r.size * i));
+        }
+      }
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// Lists that go past a rank that is late do not let broadcasts overtake each other in its inbox.
+TEST(NodesParcels, BroadcastsAmongListsWaitForTheLast) {
+  Settings settings = between_nodes();
+  settings.algorithm = "bcast=binomial";
+  test::run_nodes(one_on_each(4), settings, [](Rank& r) {
+    std::mt19937 random(7);  // the same on all ranks
+    for (int call = 0; call < 400; ++call) {
+      std::vector<std::int32_t> data(1000, r.rank == 0 ? call : -1);
+      if (r.rank == 3 && call % 40 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      Parcels parcels(r.rank, r.size);
+      Call bcast;
+      bcast.coll = Coll::bcast;
+      bcast.recv = data.data();
+      bcast.bytes = data.size() * sizeof data[0];
+      const bool list = random() % 3 != 0;
+      if (r.rank == 0) parcels.send(1, data.data(), bcast.bytes);
+      if (r.rank == 1) parcels.receive(0, data.data(), bcast.bytes);
+      parcels.arrange();
+      ASSERT_TRUE(r.job.run(r.team, list ? call_of(Coll::alltoallv, parcels) : bcast).ok());
+      if (!list || r.rank <= 1) {
+        ASSERT_EQ(data, std::vector<std::int32_t>(data.size(), call));
+      }
+    }
+  });
+}
+
+/// Teams end while what was told last may still be on its way to them.
+TEST(NodesParcels, TeamsEndAfterLettersToOneSide) {
+  test::run_nodes(one_on_each(3), between_nodes(), [](Rank& r) {
+    const std::int32_t members[] = {0, 1, 2};
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      Team* team = nullptr;
+      ASSERT_TRUE(r.job.create_team(TeamSpec{{77, i}, r.rank, 3, members}, &team).ok());
+      for (int call = 0; call < 30; ++call) {
+        std::vector<char> data(9'000, static_cast<char>('a' + call % 20));
+        const std::vector<char> right = data;
+        if (r.rank != 0) std::fill(data.begin(), data.end(), '-');
+        Parcels parcels(r.rank, r.size);
+        if (r.rank == 0) parcels.send(1 + call % 2, data.data(), data.size());
+        if (r.rank == 1 + call % 2) parcels.receive(0, data.data(), data.size());
+        parcels.arrange();
+        ASSERT_TRUE(r.job.run(*team, call_of(Coll::scatterv, parcels)).ok());
+        if (r.rank == 1 + call % 2) {
+          ASSERT_EQ(data, right);
+        }
+      }
+      r.job.release_team(team);
+    }
+  });
+}
+
+/// One call by invitation, one by letter, and one where only the sender's fits into a letter.
+TEST(NodesParcels, LessThanExpectedLeavesTheRest) {
+  for (const std::size_t expected : {20, 100'000}) {
+    test::run_nodes(one_on_each(2), between_nodes(), [expected](Rank& r) {
+      for (int call = 0; call < 3; ++call) {
+        std::vector<char> data(r.rank == 0 ? 10 : expected, r.rank == 0 ? 'x' : '-');
+        Parcels parcels(r.rank, r.size);
+        if (r.rank == 0) parcels.send(1, data.data(), data.size());
+        if (r.rank == 1) parcels.receive(0, data.data(), data.size());
+        parcels.arrange();
+        ASSERT_TRUE(r.job.run(r.team, call_of(Coll::alltoallv, parcels)).ok());
+        if (r.rank == 1) {
+          EXPECT_EQ(std::string(data.begin(), data.begin() + 12), "xxxxxxxxxx--") << call;
+        }
+      }
+    });
+  }
+}
+
+TEST(NodesParcels, MoreThanExpectedIsAnError) {
+  for (const int calls_before : {0, 1}) {
+    test::run_nodes(one_on_each(2), between_nodes(), [calls_before](Rank& r) {
+      char data[40] = {};
+      Status status;
+      for (int call = 0; call <= calls_before; ++call) {
+        Parcels parcels(r.rank, r.size);
+        if (r.rank == 0) parcels.send(1, data, call == calls_before ? 40 : 20);
+        if (r.rank == 1) parcels.receive(0, data, 20);
+        parcels.arrange();
+        status = r.job.run(r.team, call_of(Coll::alltoallv, parcels));
+        ASSERT_TRUE(status.ok() || call == calls_before);
+      }
+      // By invitation it is the sender that finds it, by letter the receiver, which tells the other.
+      if (r.rank == calls_before) {
+        EXPECT_EQ(status.code, Code::truncated);
+      }
+    });
+  }
+}
 
 /// Rank 0 sends to rank 1, rank 2 is only there later on.
 TEST(Parcels, WhoHasNothingForARankIsNotWaitedFor) {

@@ -1,6 +1,6 @@
-// Alltoall between nodes, straight into the receivers' buffers.
+// Alltoall between nodes, straight to the receivers.
 #include "coll/algorithms.hpp"
-#include "coll/pattern/exchange.hpp"
+#include "coll/pattern/deliver.hpp"
 #include "coll/pattern/move.hpp"
 #include "coll/restrictions.hpp"
 
@@ -15,7 +15,9 @@ Task alltoall_direct(Collective& c) {
     c.place(copy.memory(), c.call.send, total);
     send = copy.memory();
   }
-  co_await exchange_blocks(c, send, c.call.recv, c.call.bytes);
+  const Parcels parcels = Parcels::even(Coll::alltoallv, c.call.root, c.rank(), c.size(), send,
+                                        c.call.recv, c.call.bytes);
+  co_await deliver(c, parcels);
   c.finish();
   co_return Status::success();
 }

@@ -1,98 +1,40 @@
-// Collectives of which each rank knows but its own counts, between nodes: each parcel straight into
-// its place, to which its receiver invites its sender. Members that have nothing for each other say
-// nothing to each other.
-//
-// Two members have one slot for each other's mail, so of several parcels between them the n-th goes
-// in round n: the invitation to it follows the arrival of the one before, whose key has then been
-// read. What a rank awaits in a round depends on nothing but the rounds before of those that it has
-// parcels with.
-#include <algorithm>
-#include <vector>
-
+// Collectives of which each rank knows but its own counts, between nodes: from each member straight
+// to each other one, of several on a node too. Members that have nothing for each other say nothing
+// to each other.
 #include "coll/algorithms.hpp"
 #include "coll/parcels.hpp"
-#include "coll/pattern/direct.hpp"
+#include "coll/parcels/layers.hpp"
+#include "coll/pattern/deliver.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 namespace {
 
-/// Steps of the mail: they grow with the rounds.
-constexpr std::uint64_t invited(std::size_t round) noexcept { return 2 * round + kInvited; }
-constexpr std::uint64_t arrived(std::size_t round) noexcept { return 2 * round + kArrived; }
-static_assert(invited(1) > arrived(0));
-
-/// Whether a parcel is the one of its member whose turn it is.
-bool is_of_round(std::span<const Parcel> parcels, std::size_t index, std::size_t round) noexcept {
-  return Parcels::same_member(parcels, index, round) &&
-         !Parcels::same_member(parcels, index, round + 1);
-}
-
-/// Rounds that these take.
-std::size_t rounds_of(std::span<const Parcel> parcels) noexcept {
-  std::size_t rounds = 0;
-  for (std::size_t i = 0; i < parcels.size(); ++i)
-    while (Parcels::same_member(parcels, i, rounds)) ++rounds;
-  return rounds;
-}
-
-/// The places of all parcels that come, for the life of the algorithm.
-class Places {
- public:
-  explicit Places(Collective& c) noexcept : c_(c) {}
-  ~Places() {
-    for (Region& region : regions_) c_.team.fabric().withdraw(region);
-  }
-  Places(const Places&) = delete;
-  Places& operator=(const Places&) = delete;
-
-  Status invite(std::size_t round) {
-    const std::span<const Parcel> received = c_.call.parcels->received();
-    regions_.reserve(received.size());
-    for (std::size_t i = 0; i < received.size(); ++i) {
-      if (!is_of_round(received, i, round)) continue;
-      Region region;
-      TUTTI_TRY(c_.team.fabric().expose(received[i].data, received[i].bytes, &region));
-      regions_.push_back(region);
-      TUTTI_TRY(c_.mail(received[i].member, invited(round), &regions_.back().key));
-    }
-    return Status::success();
-  }
-
- private:
-  Collective& c_;
-  std::vector<Region> regions_;
-};
-
-/// What is sent in a round: each parcel when its receiver has invited to it.
-Task put_round(Collective& c, std::size_t round, Completion& posted) {
-  const std::span<const Parcel> sent = c.call.parcels->sent();
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    if (!is_of_round(sent, i, round)) continue;
-    co_await c.mailed(sent[i].member, invited(round));
-    co_await put_direct(c, sent[i].member, 0, sent[i].data, sent[i].bytes, &posted);
-    co_await c.mail(sent[i].member, arrived(round));
-  }
+/// Those of other nodes in the team that all members have for letters.
+Task exchange_between_nodes(Collective& c, const Place& place) {
+  Parcels far(c.rank(), c.size());
+  for (const Parcel& parcel : c.call.parcels->sent())
+    if (place.far(parcel.member)) far.send(parcel.member, parcel.data, parcel.bytes);
+  for (const Parcel& parcel : c.call.parcels->received())
+    if (place.far(parcel.member)) far.receive(parcel.member, parcel.data, parcel.bytes);
+  far.arrange_added();
+  const Call call = call_of(Coll::alltoallv, far);
+  co_await place.layers.open_everybody();
+  co_await place.layers.everybody->run(call);
   co_return Status::success();
 }
 
 Task parcels_direct(Collective& c) {
-  const Parcels& parcels = *c.call.parcels;
-  const std::span<const Parcel> received = parcels.received();
-  Places places(c);
-  Completion posted;
-  co_await c.enter(false);
-  co_await places.invite(0);
-  co_await parcels.each_own(
-      [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
-  const std::size_t rounds = std::max(rounds_of(parcels.sent()), rounds_of(received));
-  for (std::size_t round = 0; round < rounds; ++round) {
-    if (round != 0) co_await places.invite(round);
-    co_await put_round(c, round, posted);
-    for (std::size_t i = 0; i < received.size(); ++i)
-      if (is_of_round(received, i, round)) co_await c.mailed(received[i].member, arrived(round));
+  if (c.team.layers() == nullptr) {
+    co_await deliver(c, *c.call.parcels);
+  } else {
+    const Place place(c);
+    co_await c.layers_turn();
+    co_await c.call.parcels->each_own([&c](std::byte* to, const std::byte* from,
+                                           std::size_t bytes) { c.place(to, from, bytes); });
+    co_await exchange_on_node(c, place);
+    co_await exchange_between_nodes(c, place);
   }
-  co_await c.completed(posted);
   c.finish();
   co_return Status::success();
 }
@@ -101,7 +43,7 @@ constexpr Algorithm direct_of(Coll coll) {
   return {.coll = coll,
           .name = "direct",
           .run = with_parameters<parcels_direct>,
-          .restriction_of = with_parameters<between_nodes>,
+          .restriction_of = with_parameters<between_any>,
           .source = "VIA-2003, section 3.3: dynamic registration"};
 }
 

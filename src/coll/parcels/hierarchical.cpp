@@ -4,13 +4,13 @@
 //
 // Leaders know nobody's counts. A parcel in a bundle is therefore preceded by a record, and before
 // bundles move their lengths do, by collectives whose lengths everybody knows.
-#include "coll/pattern/hierarchical.hpp"
-
 #include <numeric>
 #include <vector>
 
 #include "coll/algorithms.hpp"
 #include "coll/parcels.hpp"
+#include "coll/parcels/layers.hpp"
+#include "coll/pattern/hierarchical.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
@@ -73,48 +73,6 @@ Status make_room(Collective& c, Bundles* out) {
   if (!c.team.carries(out->total()))
     return Status::error(Code::unsupported, "cannot be simulated without its data");
   return out->memory.allocate(c, out->total());
-}
-
-Call call_of(Coll coll, const Parcels& parcels) noexcept {
-  Call call;
-  call.coll = coll;
-  call.parcels = &parcels;
-  return call;
-}
-
-/// This rank's place in the layers.
-struct Place {
-  explicit Place(Collective& c)
-      : layers(*c.team.layers()),
-        local(layers.local_of[static_cast<std::size_t>(c.rank())]),
-        members(layers.count(layers.my_node)) {}
-
-  int node_of(int member) const noexcept {
-    return layers.node_of[static_cast<std::size_t>(member)];
-  }
-  int local_of(int member) const noexcept {
-    return layers.local_of[static_cast<std::size_t>(member)];
-  }
-  bool far(int member) const noexcept { return node_of(member) != layers.my_node; }
-  bool leads() const noexcept { return layers.leaders != nullptr; }
-
-  Layers& layers;
-  const int local, members;
-};
-
-/// What members of the node have for each other.
-Task exchange_on_node(Collective& c, const Place& place) {
-  Parcels near(place.local, place.members);
-  for (const Parcel& parcel : c.call.parcels->sent())
-    if (!place.far(parcel.member))
-      near.send(place.local_of(parcel.member), parcel.data, parcel.bytes);
-  for (const Parcel& parcel : c.call.parcels->received())
-    if (!place.far(parcel.member))
-      near.receive(place.local_of(parcel.member), parcel.data, parcel.bytes);
-  near.arrange();
-  const Call call = call_of(Coll::alltoallv, near);
-  co_await in_layer(c, place.layers.node, call);
-  co_return Status::success();
 }
 
 /// Everybody's bundle to the leader, a group for each member.

@@ -2,7 +2,7 @@
 // rank order; or, where only whole vectors can be folded, by an allreduce.
 #include "coll/algorithms.hpp"
 #include "coll/allreduce/ordered.hpp"
-#include "coll/pattern/collect_blocks.hpp"
+#include "coll/pattern/deliver.hpp"
 #include "coll/pattern/fold.hpp"
 #include "coll/pattern/own_block.hpp"
 #include "coll/pattern/recursive_doubling.hpp"
@@ -10,11 +10,27 @@
 
 namespace tutti {
 
+/// To every member its block of this rank's vector; from every member the own block, into `blocks`
+/// in the order of the members.
+static Parcels blocks_of_all(const Collective& c, const OwnBlock& own, void* blocks) {
+  Parcels parcels(c.rank(), c.size());
+  std::size_t begin = 0;
+  for (int member = 0; member < c.size(); ++member) {
+    const std::size_t bytes = block_bytes(c.call, member);
+    parcels.send(member, at(c.call.send, begin), bytes);
+    parcels.receive(member, at(blocks, static_cast<std::size_t>(member) * own.bytes), own.bytes);
+    begin += bytes;
+  }
+  parcels.arrange();
+  return parcels;
+}
+
 Task reduce_scatter_block_direct(Collective& c) {
   const OwnBlock own(c);
   Temporary blocks;
   co_await blocks.allocate(c, own.bytes * static_cast<std::size_t>(c.size()));
-  co_await collect_blocks(c, blocks.memory());
+  const Parcels parcels = blocks_of_all(c, own, blocks.memory());
+  co_await deliver(c, parcels);
   const auto block_of = [&](int member) {
     return at(blocks.memory(), static_cast<std::size_t>(member) * own.bytes);
   };

@@ -1,31 +1,14 @@
-// Scatter straight into everybody's buffer, to which they invite the root.
-#include "coll/pattern/direct.hpp"
+// Scatter from the root straight to everybody.
 #include "coll/algorithms.hpp"
+#include "coll/pattern/deliver.hpp"
 #include "coll/restrictions.hpp"
 
 namespace tutti {
 
 Task scatter_direct(Collective& c) {
-  Window window(c);
-  Completion sent;
-  co_await c.enter(false);
-  if (c.rank() != c.call.root) {
-    co_await window.open(c.call.recv, c.call.bytes);
-    co_await window.invite(c, c.call.root);
-    co_await c.mailed(c.call.root, kArrived);
-  } else {
-    for (int step = 1; step < c.size(); ++step) {
-      const int member = (c.rank() + step) % c.size();
-      co_await c.mailed(member, kInvited);
-      co_await put_direct(c, member, 0,
-                          at(c.call.send, static_cast<std::size_t>(member) * c.call.bytes),
-                          c.call.bytes, &sent);
-      co_await c.mail(member, kArrived);
-    }
-    c.place(c.call.recv, at(c.call.send, static_cast<std::size_t>(c.rank()) * c.call.bytes),
-            c.call.bytes);
-  }
-  co_await c.completed(sent);
+  const Parcels parcels = Parcels::even(Coll::scatterv, c.call.root, c.rank(), c.size(),
+                                        c.call.send, c.call.recv, c.call.bytes);
+  co_await deliver(c, parcels);
   c.finish();
   co_return Status::success();
 }
