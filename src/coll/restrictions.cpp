@@ -140,7 +140,7 @@ const char* between_nodes(const Shape& s) {
 /// The same, or in layers.
 const char* between_any(const Shape& s) {
   if (!s.hierarchical) return between_nodes(s);
-  return s.everybody ? nullptr : "members have no letters (simulated, or more than 4096)";
+  return s.everybody ? nullptr : "members have no letters (without payload, or more than 4096)";
 }
 
 const char* passes_between_nodes(const Shape& s) {

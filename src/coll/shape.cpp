@@ -12,7 +12,7 @@ namespace {
 /// What follows from who the members are (size, mapped) and from how they communicate.
 void add_means(Shape& shape, const Traits& traits) noexcept {
   const bool elided = traits.elided_payload;
-  shape.mail = !shape.mapped && !elided && shape.size <= Inbox::kMostMail;
+  shape.mail = !shape.mapped && Inbox::has_mail(shape.size, elided);
   shape.acks = !shape.mapped && shape.size <= (elided ? Inbox::kMostElidedMail : Inbox::kMostMail);
   shape.scarce = traits.scarce;
   shape.bypass = traits.bypass;
@@ -20,10 +20,10 @@ void add_means(Shape& shape, const Traits& traits) noexcept {
   shape.user_memory = traits.user_memory;
 }
 
-/// Flat teams whose members share nodes exist in virtual time only, where nodes are filled one
-/// after the other: the first two members tell.
+/// Flat teams whose members share nodes are those for letters, and others in virtual time, where
+/// nodes are filled one after the other: the first two members tell.
 bool on_nodes_of_their_own(const Team& team) noexcept {
-  if (team.mapped() || team.layers() != nullptr) return false;
+  if (team.mapped() || team.layers() != nullptr || team.letters_only()) return false;
   const Fabric& fabric = team.fabric();
   return !team.symmetric() || fabric.node_of(team.job_rank(0)) != fabric.node_of(team.job_rank(1));
 }
@@ -39,8 +39,9 @@ Shape Shape::of(Team& team, bool fixed_order) noexcept {
   add_means(shape, team.fabric().traits());
   if (shape.mapped) shape.add_levels(team.machine_levels());
   shape.alone = on_nodes_of_their_own(team);
-  shape.everybody = shape.hierarchical && shape.mail && !team.symmetric();
+  shape.everybody = shape.hierarchical && shape.mail;
   shape.segments = team.symmetric() ? team.has_segment_place() : shape.hierarchical || shape.mail;
+  if (team.letters_only()) shape.segments = shape.acks = false;
   shape.dedicated = team.port != nullptr;
   shape.waits = shape.dedicated && team.waits;
   shape.fixed_order = fixed_order;
@@ -57,6 +58,7 @@ Shape Shape::of(const EvenLayout& layout, const Traits& traits, std::size_t bloc
   shape.lanes = shape.hierarchical ? layout.each : 0;
   add_means(shape, traits);
   shape.alone = layout.nodes > 1 && layout.each == 1;
+  shape.everybody = shape.hierarchical && shape.mail;
   shape.segments = shape.hierarchical || shape.mail;
   shape.block_bytes = block_bytes;
   return shape;

@@ -42,6 +42,9 @@ class Inbox {
   static constexpr int kMostMail = 4096;                // members of teams that have mail slots
   static constexpr int kMostElidedMail = 1 << 17;       // ... without payload: words, no keys
 
+  /// Whether members of a team of that size have mail slots, and letters.
+  static bool has_mail(int size, bool elided) noexcept { return !elided && size <= kMostMail; }
+
   explicit Inbox(Team& team) noexcept : team_(team), letters_(team) {}
   ~Inbox();
   Inbox(const Inbox&) = delete;

@@ -1,5 +1,6 @@
 #include "team/layers.hpp"
 
+#include <new>
 #include <vector>
 
 #include "team/team.hpp"
@@ -41,6 +42,11 @@ Status Layers::create() {
   for (int i = 0; i < count(my_node); ++i) here.push_back(whole_.job_rank(member(my_node, i)));
   const int local = local_of[static_cast<std::size_t>(whole_.rank())];
   std::uint64_t id[2];
+  // In virtual time first of all, while all members have allocated the same.
+  if (whole_.symmetric() && Inbox::has_mail(whole_.size(), whole_.elided())) {
+    TUTTI_TRY(open_everybody());
+    settle_everybody(true);
+  }
   if (here.size() > 1) {
     id_of(my_node + 1, id);
     TUTTI_TRY(Team::create(whole_.resources_, id, local, static_cast<int>(here.size()), here.data(),
@@ -73,13 +79,21 @@ Status Layers::open_lane(Team** out) noexcept {
   return Status::success();
 }
 
-Status Layers::open_everybody() noexcept {
-  if (everybody) return Status::success();
+Status Layers::open_everybody() noexcept try {
   std::uint64_t id[2];
   id_of(kEverybody, id);
-  TUTTI_TRY(Team::create(whole_.resources_, id, whole_.rank(), whole_.size(), whole_.ranks_, false,
-                         Team::Use::letters, &whole_.membership_, &everybody));
-  return everybody->announce();
+  TUTTI_TRY(Team::create(whole_.resources_, id, whole_.rank(), whole_.size(), whole_.ranks_,
+                         whole_.symmetric(), Team::Use::letters, &whole_.membership_, &everybody));
+  const Status announced = everybody->announce();
+  if (!announced.ok()) everybody.reset();
+  return announced;
+} catch (const std::bad_alloc&) {
+  return Status::error(Code::no_memory, "out of memory");
+}
+
+void Layers::settle_everybody(bool all) noexcept {
+  settled_ = true;
+  if (!all) static_cast<void>(reclaimed(everybody));  // at once: nobody has looked for it
 }
 
 Status Layers::announce() noexcept {

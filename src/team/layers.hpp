@@ -27,11 +27,15 @@ class Layers : public NodeMap {
   /// when it is first wanted.
   std::unique_ptr<Team> lane;
 
-  /// All members, for letters between any two of them. Made when it is first wanted.
+  /// All members, for letters between any two of them; nullptr until it is settled, and where some
+  /// member has no memory for it.
   std::unique_ptr<Team> everybody;
 
-  /// Local; all members make it with the same collective.
+  /// Makes this end of it. Local; all members do so with the same collective, and then agree.
   Status open_everybody() noexcept;
+  /// Whether all of them have done so.
+  void settle_everybody(bool all) noexcept;
+  bool settled_everybody() const noexcept { return settled_; }
 
   /// Where each node has as many members: the team of those that have the same place as this rank,
   /// one on each node (in node order), for algorithms in which every member is a leader. Local; all
@@ -50,6 +54,7 @@ class Layers : public NodeMap {
   void id_of(int layer, std::uint64_t out[2]) const noexcept;
 
   Team& whole_;
+  bool settled_ = false;
 };
 
 }  // namespace tutti

@@ -102,7 +102,7 @@ void Team::next_child_id(std::uint64_t out[2]) noexcept {
 /// ways, as a root does that takes memory, or a node that gives it back later than another.
 Status Team::create_symmetric(bool leaders) noexcept {
   connected_ = true;
-  if (resources_.symmetric_segments)
+  if (resources_.symmetric_segments && !letters_only_)
     TUTTI_TRY(resources_.heap.allocate(NodeSegment::bytes_for_most(size_), &segment_place_));
   if (resources_.symmetric_layers && !leaders) TUTTI_TRY(create_layers());
   return layers_ ? Status::success() : inbox_.open();

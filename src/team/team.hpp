@@ -147,6 +147,8 @@ class Team : public InFramePool {
   Task run(const Call& call) noexcept { return resources_.runner->run(*this, call); }
 
   std::size_t block_bytes() const noexcept { return resources_.blocks.block_bytes(); }
+  /// Made for letters alone.
+  bool letters_only() const noexcept { return letters_only_; }
   /// The payload is not carried: no buffer is read or written (simulation at scale).
   bool elided() const noexcept { return elided_; }
   /// Data of this size is carried: buffers are read and written. Always, but in simulations.

@@ -193,6 +193,7 @@ std::string text_of(const Shape& s) {
                      std::to_string(s.block_bytes);
   const std::pair<const char*, bool> flags[] = {{"mapped", s.mapped},
                                                 {"hierarchical", s.hierarchical},
+                                                {"everybody", s.everybody},
                                                 {"segments", s.segments},
                                                 {"scarce", s.scarce},
                                                 {"bypass", s.bypass},

@@ -154,13 +154,10 @@ Status unpack(Collective& c, const Bundles& mine) {
   return status;
 }
 
-Task parcels_hierarchical(Collective& c) {
-  const Place place(c);
+}  // namespace
+
+Task exchange_bundled(Collective& c, const Place& place) noexcept {
   const Parcels& parcels = *c.call.parcels;
-  co_await c.layers_turn();
-  co_await parcels.each_own(
-      [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
-  co_await exchange_on_node(c, place);
   Bundles mine, of_node, by_node, come, by_member, for_me;
   const auto each_far = [&](auto&& visit) {
     for (const Parcel& p : parcels.sent())
@@ -181,6 +178,18 @@ Task parcels_hierarchical(Collective& c) {
   }
   co_await hand_out(c, place, by_member, &for_me);
   co_await unpack(c, for_me);
+  co_return Status::success();
+}
+
+namespace {
+
+Task parcels_hierarchical(Collective& c) {
+  const Place place(c);
+  co_await c.layers_turn();
+  co_await c.call.parcels->each_own(
+      [&c](std::byte* to, const std::byte* from, std::size_t bytes) { c.place(to, from, bytes); });
+  co_await exchange_on_node(c, place);
+  co_await exchange_bundled(c, place);
   c.finish();
   co_return Status::success();
 }

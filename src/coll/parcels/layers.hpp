@@ -35,5 +35,7 @@ struct Place {
 
 /// What members of the node have for each other.
 Task exchange_on_node(Collective& c, const Place& place) noexcept;
+/// What is for other nodes: in bundles of the leaders.
+Task exchange_bundled(Collective& c, const Place& place) noexcept;
 
 }  // namespace tutti
