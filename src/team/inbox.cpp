@@ -21,7 +21,7 @@ constexpr std::uint64_t kMet = 1, kLeaving = 2;
 
 /// The word of a mail slot: epoch and step in one, so that it grows over both.
 constexpr int kStepBits = 24;
-struct alignas(kCacheLine) MailSlot {
+struct MailSlot {
   Word word;
   Key key;
 };

@@ -16,8 +16,8 @@ namespace {
 /// Bytes of the rings of all members together, as far as each is within its bounds.
 constexpr std::size_t kAllRings = std::size_t{4} << 20;
 constexpr std::size_t kLeastRing = std::size_t{1} << 10;
-/// For two letters of 64 KiB; where the network costs no more than copies, for two of 8 KiB (docs/
-/// decisions/0078).
+/// For two letters of 64 KiB; where the network costs no more than copies, for two of 8 KiB
+/// (docs/decisions/0078).
 constexpr std::size_t kMostRing = std::size_t{160} << 10, kMostWhereCopiesCost = std::size_t{20} << 10;
 constexpr std::size_t kBoxesOfShelf = 8;
 static_assert(kAllRings / Inbox::kMostMail >= kLeastRing);
@@ -27,7 +27,7 @@ constexpr int kMostSimulated = 1024;
 }  // namespace
 
 /// What a member writes here for this rank.
-struct alignas(kCacheLine) Letters::Line {
+struct Letters::Line {
   Word said;  // epoch and step in one, so that it grows over both
   Invitation invitation;
   Word taken;  // bytes of its box for this rank that it has taken out
