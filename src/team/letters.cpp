@@ -53,9 +53,11 @@ std::size_t Letters::box_bytes() const noexcept { return sizeof(Box) + ring_byte
 
 // ---- what is kept
 
+/// Of the line there that this rank writes.
 std::size_t Letters::place_at(int member) const noexcept {
   const Inbox& inbox = team_.inbox();
-  return inbox.inbox_of(member) + inbox.letters_place();
+  return inbox.inbox_of(member) + inbox.letters_place() +
+         static_cast<std::size_t>(team_.rank()) * sizeof(Line);
 }
 
 Letters::Line& Letters::line(int member) const noexcept {
@@ -156,8 +158,7 @@ Status Letters::invite(const Ticket& ticket, int member, std::uint64_t step,
   }
   Remote peer;
   TUTTI_TRY(team_.fabric().arena_of(team_.job_rank(member), &peer));
-  const std::size_t place =
-      place_at(member) + static_cast<std::size_t>(team_.rank()) * sizeof(Line);
+  const std::size_t place = place_at(member);
   const Tail tail{place + offsetof(Line, said), Inbox::mail_value(ticket, step)};
   return team_.fabric().put(peer, place + offsetof(Line, invitation), &p->invitation, bytes, &tail,
                             nullptr);
@@ -181,9 +182,7 @@ Status Letters::accept(const Ticket& ticket, int from) noexcept {
 Status Letters::say(const Ticket& ticket, int member, std::uint64_t step) noexcept {
   Remote peer;
   TUTTI_TRY(team_.fabric().arena_of(team_.job_rank(member), &peer));
-  const std::size_t place =
-      place_at(member) + static_cast<std::size_t>(team_.rank()) * sizeof(Line);
-  const Tail tail{place + offsetof(Line, said), Inbox::mail_value(ticket, step)};
+  const Tail tail{place_at(member) + offsetof(Line, said), Inbox::mail_value(ticket, step)};
   return team_.fabric().put(peer, 0, nullptr, 0, &tail, nullptr);
 }
 
@@ -266,9 +265,7 @@ Status Letters::take_out(int from, const Letter& letter) noexcept {
   p.told = p.taken;
   Remote peer;
   TUTTI_TRY(team_.fabric().arena_of(team_.job_rank(from), &peer));
-  const std::size_t place =
-      place_at(from) + static_cast<std::size_t>(team_.rank()) * sizeof(Line);
-  const Tail tail{place + offsetof(Line, taken), p.told};
+  const Tail tail{place_at(from) + offsetof(Line, taken), p.told};
   return team_.fabric().put(peer, 0, nullptr, 0, &tail, nullptr);
 }
 

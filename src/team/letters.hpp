@@ -28,6 +28,8 @@ class Inbox;
 class Team;
 struct Ticket;
 
+/// One end of them. One thread at a time (the engine's lock). Operations fail with no_memory, with
+/// truncated where two members expect different messages of each other, and as those of the fabric.
 class Letters {
  public:
   /// What lies in a box: two pieces where it goes past the end of the ring.

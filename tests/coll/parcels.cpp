@@ -97,6 +97,17 @@ struct Mine {
   Call call;
 };
 
+/// Both under way at the same time; the later one is awaited first.
+void run_at_once(Rank& r, const Mine& first, const Mine& second) {
+  Operation *one = nullptr, *other = nullptr;
+  ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
+  ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
+  ASSERT_TRUE(r.job.wait(*other).ok());
+  ASSERT_TRUE(r.job.wait(*one).ok());
+  r.job.release(one);
+  r.job.release(other);
+}
+
 class SharedParcels : public ::testing::TestWithParam<const char*> {};
 
 /// Blocking ones, and several under way at once.
@@ -116,13 +127,7 @@ TEST_P(SharedParcels, ArriveInTheirOrder) {
           ASSERT_TRUE(r.job.run(r.team, first.call).ok());
           ASSERT_TRUE(r.job.run(r.team, second.call).ok());
         } else {
-          Operation *one = nullptr, *other = nullptr;
-          ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
-          ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
-          ASSERT_TRUE(r.job.wait(*other).ok());
-          ASSERT_TRUE(r.job.wait(*one).ok());
-          r.job.release(one);
-          r.job.release(other);
+          ASSERT_NO_FATAL_FAILURE(run_at_once(r, first, second));
         }
         first.expect_right();
         second.expect_right();
@@ -220,13 +225,7 @@ TEST(NodesParcels, ArriveInTheirOrderAmongOthers) {
         const Coll coll = kAll[round % std::size(kAll)];
         Mine first(Lists(coll, r.size, round, kAroundLetters[round % 3]), r.rank);
         Mine second(Lists(Coll::alltoallv, r.size, round + 1000, 90'000), r.rank);
-        Operation *one = nullptr, *other = nullptr;
-        ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
-        ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
-        ASSERT_TRUE(r.job.wait(*other).ok());
-        ASSERT_TRUE(r.job.wait(*one).ok());
-        r.job.release(one);
-        r.job.release(other);
+        ASSERT_NO_FATAL_FAILURE(run_at_once(r, first, second));
         first.expect_right();
         second.expect_right();
         for (unsigned more = random() % 12; more > 0; --more) {
@@ -270,13 +269,7 @@ TEST(NodesParcels, ArriveInLayers) {
           const Coll coll = kAll[round % std::size(kAll)];
           Mine first(Lists(coll, r.size, round, kAroundLetters[round % 3]), r.rank);
           Mine second(Lists(Coll::alltoallv, r.size, round + 1000, 90'000), r.rank);
-          Operation *one = nullptr, *other = nullptr;
-          ASSERT_TRUE(r.job.start(r.team, first.call, &one).ok());
-          ASSERT_TRUE(r.job.start(r.team, second.call, &other).ok());
-          ASSERT_TRUE(r.job.wait(*other).ok());
-          ASSERT_TRUE(r.job.wait(*one).ok());
-          r.job.release(one);
-          r.job.release(other);
+          ASSERT_NO_FATAL_FAILURE(run_at_once(r, first, second));
           first.expect_right();
           second.expect_right();
           Call barrier;
