@@ -105,8 +105,9 @@ constexpr std::array kRows = {
     Row{"RENDEZVOUS", &Settings::rendezvous, Scope::equal,
         "protocol of large messages; auto: read_interrupt, which overlaps on both sides"},
     Row{"EAGER", &Settings::eager, Scope::equal,
-        "largest message that is sent before its receive is known; between nodes at most 16 KiB; "
-        "on a node at most 128 KiB from 9 ranks on, and 64 KiB from 33 ranks on",
+        "largest message that is sent before its receive is known; on a node at most 128 KiB from "
+        "9 ranks on, and 64 KiB from 33 ranks on; between nodes at most 16 KiB, over sockets "
+        "128 KiB from 17 ranks elsewhere on, and 64 KiB from 65 on",
         0, 256 * kKiB},
     Row{"UNEXPECTED", &Settings::unexpected, Scope::equal,
         "memory that each rank gives each sender for unexpected messages", 0, kGiB},

@@ -50,7 +50,7 @@ struct Settings {
   int progress_cpu = -1;  // TUTTI_PROGRESS_CPU: bind the progress thread; -1: any
   Rendezvous rendezvous = Rendezvous::automatic;  // TUTTI_RENDEZVOUS: protocol of large messages
   std::size_t eager = std::size_t{256} << 10;  // TUTTI_EAGER: largest message that is sent at once
-  std::size_t unexpected = std::size_t{1} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
+  std::size_t unexpected = std::size_t{4} << 20;  // TUTTI_UNEXPECTED: held for one sender, bytes
   Switch p2p = Switch::automatic;  // TUTTI_P2P: take over point-to-point of MPI programs
   Switch net = Switch::automatic;  // TUTTI_NET: collectives between nodes
   std::string net_provider;        // TUTTI_NET_PROVIDER: of libfabric

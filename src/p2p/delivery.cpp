@@ -11,6 +11,8 @@ bool makes_sense(const Header& header) noexcept {
     case PacketKind::eager:
     case PacketKind::eager_synchronous:
       return header.payload <= header.bytes && header.bytes <= kMostEager;
+    case PacketKind::request_to_send:
+      return header.payload == 0 || header.payload == sizeof(Announcement);
     case PacketKind::clear_to_send:
       return header.payload == sizeof(Clearance);
     default:
@@ -64,6 +66,12 @@ void Delivery::handle(Peer& peer, const Packet& packet) noexcept {
 
 void Delivery::handle_envelope(Peer& peer, const Packet& packet) noexcept {
   const Header& header = packet.header;
+  Announcement said{};
+  if (header.kind == PacketKind::request_to_send && header.payload != 0) {
+    std::memcpy(&said, packet.payload, sizeof said);
+    if (said.head > header.bytes || said.head > kMostEager)
+      return peers_.fail(peer, Status{Code::corrupt, peer.rank, "a message shorter than its head"});
+  }
   Context& context = contexts_.of(header.context);
   fabric_.spend(Work::match, 0);
   Transfer* receive = context.matcher.take_posted(static_cast<int>(header.source), header.tag);
@@ -76,9 +84,8 @@ void Delivery::handle_envelope(Peer& peer, const Packet& packet) noexcept {
       peers_.fail(peer, Status::error(Code::no_memory, "no memory for an unexpected message"));
     }
   } else if (header.kind == PacketKind::request_to_send) {
-    Key key;
-    if (header.payload == sizeof key) std::memcpy(&key, packet.payload, sizeof key);
-    rendezvous_.accept(*receive, peer, header, key);
+    if (said.head != 0) eager_.expect_head(*receive, peer, header, said.head);
+    rendezvous_.accept(*receive, peer, header, said);
   } else {
     eager_.receive(*receive, peer, header, packet.payload);
   }

@@ -28,7 +28,7 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
     peer->write_in_slot(header, data);
   } else if (!peer->room_for_message(bytes)) {
     return false;
-  } else if (const Status status = peer->write_message(header, data, stores); !status.ok()) {
+  } else if (const Status status = peer->write_message(header, data, outbox_.interrupts(header), stores); !status.ok()) {
     peers_.fail(*peer, status);
     return false;
   }
@@ -50,7 +50,7 @@ void Eager::send(Transfer& send, Peer& peer) noexcept {
   ++counts_.eager;
   if (synchronous) peer.add_open(send);
   if (peer.clear_way() && peer.room_for_message(send.bytes)) {
-    if (const Status status = peer.write_message(header, send.buffer); !status.ok())
+    if (const Status status = peer.write_message(header, send.buffer, outbox_.interrupts(header)); !status.ok())
       peers_.fail(peer, status);
   } else {
     header.payload = static_cast<std::uint16_t>(send.bytes);
@@ -124,6 +124,31 @@ void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
   }
 }
 
+void Eager::expect_head(Transfer& receive, Peer& peer, const Header& header,
+                        std::size_t head) noexcept {
+  receive.lacks_head = true;
+  peer.train = {header, 0, &receive, nullptr};
+  peer.train.header.bytes = head;
+}
+
+void Eager::take_head(Transfer& receive, Arrival* arrival) noexcept {
+  Peer& peer = *arrival->from;
+  Train& train = peer.train;
+  Header header = arrival->header;
+  const std::size_t room = std::min<std::size_t>(receive.bytes, header.bytes);
+  header.bytes = arrival->kept;
+  counts_.held_bytes -= arrival->kept;
+  const bool partial = train.arrival == arrival;
+  const std::size_t there = std::min(room, partial ? train.moved : arrival->kept);
+  fabric_.spend(Work::copy, there);
+  copy_small(receive.buffer, arrival->payload, there);
+  FramePool::release(arrival);
+  if (!partial) return delivered(peer, header);
+  train.arrival = nullptr;
+  train.receive = &receive;
+  receive.lacks_head = true;
+}
+
 /// All data of the message is where it was wanted: its sender may send as much again.
 void Eager::delivered(Peer& peer, const Header& header) noexcept {
   if (peer.rank == fabric_.rank()) {
@@ -137,6 +162,7 @@ void Eager::delivered(Peer& peer, const Header& header) noexcept {
 
 void Eager::received(Transfer& receive, Peer& peer, const Header& header) noexcept {
   delivered(peer, header);
+  if (header.kind == PacketKind::request_to_send) return transfers_.complete_head(receive);
   transfers_.complete(receive, Status::success());
 }
 

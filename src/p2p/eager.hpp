@@ -35,7 +35,7 @@ class Eager {
 
   /// Largest message that leaves for the peer (nullptr: unknown) at once.
   std::size_t most(const Peer* peer) const noexcept {
-    return std::min(options_.eager, peer != nullptr && peer->mapped != nullptr
+    return std::min(options_.eager, peer != nullptr && peer->trains()
                                         ? most_eager(peer->ring_there)
                                         : kMostPayload);
   }
@@ -43,8 +43,9 @@ class Eager {
   /// ring holds only a few times, the sender may announce any, whatever its size.
   bool large(const Transfer& transfer) const noexcept {
     const bool receive = transfer.kind == Transfer::Kind::receive;
-    return transfer.bytes >
-           std::min(most(receive ? transfer.peer : nullptr), most_eager(kRingBytes));
+    const Peer* const peer = receive ? transfer.peer : nullptr;
+    const bool near = peer != nullptr && peer->mapped != nullptr;
+    return transfer.bytes > std::min(most(peer), near ? most_eager(kRingBytes) : kMostPayload);
   }
   /// True when the send is to go eagerly, if the peer affords it.
   bool suits(const Transfer& send, Peer& peer) const noexcept;
@@ -73,6 +74,10 @@ class Eager {
   void take_kept(Arrival* arrival, void* buffer) noexcept;
   /// Gives a message that was kept to the receive that takes it.
   void receive_kept(Transfer& receive, Arrival* arrival) noexcept;
+  /// The head of an announced message, which comes next, goes to the receive that has taken it.
+  void expect_head(Transfer& receive, Peer& peer, const Header& header, std::size_t head) noexcept;
+  /// As much of the head as is kept goes there, and the rest will. Gives the arrival up.
+  void take_head(Transfer& receive, Arrival* arrival) noexcept;
 
  private:
   void delivered(Peer& peer, const Header& header) noexcept;

@@ -17,6 +17,9 @@ bool Outbox::interrupts(const Header& header) const noexcept {
       return protocol == Protocol::pipelined;
     case PacketKind::data:
       return true;
+    case PacketKind::eager:
+    case PacketKind::eager_synchronous:
+      return header.bytes > kMostPayload;
     default:
       return false;
   }
@@ -25,6 +28,10 @@ bool Outbox::interrupts(const Header& header) const noexcept {
 void Outbox::post(Peer& peer, const Header& header, const void* payload) noexcept {
   if (!peer.lost.ok()) return;
   if (!peer.clear_way() || !peer.room(header.payload)) return enqueue(peer, header, payload);
+  write(peer, header, payload);
+}
+
+void Outbox::write(Peer& peer, const Header& header, const void* payload) noexcept {
   if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
     peers_.fail(peer, status);
 }

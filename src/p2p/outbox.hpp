@@ -20,6 +20,8 @@ class Outbox {
 
   /// A control packet, with at most sizeof(Clearance) bytes of data.
   void post(Peer& peer, const Header& header, const void* payload) noexcept;
+  /// The same of any packet, where the way is clear and there is room.
+  void write(Peer& peer, const Header& header, const void* payload) noexcept;
   /// Behind what waits already. The payload is copied: what is small leaves the sender's hands at
   /// once, within the allowance of the peer.
   void enqueue(Peer& peer, const Header& header, const void* payload) noexcept;

@@ -10,7 +10,8 @@
 //
 // Where the two map each other, an eager message of more than kLeastPart bytes is a train: packets
 // one behind the other, each with a part of the data, so that the receiver copies one part while
-// the sender fills the next.
+// the sender fills the next. Over sockets one of more than kMostPayload bytes is a train, too: to
+// announce it would take a round trip more.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +26,14 @@ namespace tutti::p2p {
 enum class PacketKind : std::uint8_t {
   eager,              // envelope and data
   eager_synchronous,  // likewise; the sender wants to hear when it is matched
-  request_to_send,    // envelope; data: Key, where the protocol has one. RNDZ_START of RNDV-2006
+  request_to_send,    // envelope; data: Announcement, if the protocol reads. RNDZ_START of RNDV-2006
   clear_to_send,      // to a sender; data: Clearance. RNDZ_REPLY
   data,               // to a receiver: a part of the message, at offset `bytes`
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
   withdraw,   // to a receiver: the sender wants to cancel what is not matched yet
   withdrawn,  // to a sender: it was not matched, and is forgotten
   waits,      // to a receiver: the sender of a request to send waits for it inside from now on
-  more,       // to a receiver: the next part of the eager message before, at offset `bytes`
+  more,       // to a receiver: the next part of the message before, at offset `bytes`
   last,       // to a receiver: no envelopes come after this one
 };
 
@@ -65,6 +66,12 @@ inline Protocol protocol_of(const Header& request_to_send) noexcept {
   return static_cast<Protocol>(request_to_send.detail & ~(kSenderWaits | kByKernel));
 }
 
+/// Data of request_to_send, where the receiver may read.
+struct Announcement {
+  Key key;
+  std::uint64_t head;  // of the message, its first bytes come behind this by themselves
+};
+
 /// Data of clear_to_send.
 struct Clearance {
   std::uint32_t transfer;  // at the receiver
@@ -76,8 +83,8 @@ struct Clearance {
 inline constexpr std::uint64_t kSlots = 256;  // a window of sends that programs use, and more
 inline constexpr std::size_t kSlotBytes = 128;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
-/// The byte ring of an area. Within a node it is larger where there are few ranks
-/// (shared_ring.hpp).
+/// The byte ring of an area. Within a node and over sockets it is larger where there are few ranks
+/// (shared_ring.hpp, far_ring_for()).
 inline constexpr std::size_t kRingBytes = std::size_t{128} << 10;
 inline constexpr std::size_t kMostRingBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kAllRingBytes = std::size_t{8} << 20;  // of all senders of a node
@@ -85,6 +92,14 @@ inline constexpr std::size_t kAllRingBytes = std::size_t{8} << 20;  // of all se
 constexpr std::size_t inbound_ring_for(std::size_t node_ranks, std::size_t wanted) noexcept {
   std::size_t bytes = std::min(wanted, kMostRingBytes);
   while (bytes > kRingBytes && bytes * node_ranks > kAllRingBytes) bytes /= 2;
+  return bytes;
+}
+/// Over sockets: what is under way at a time must cover a round trip (1 Gbit/s for 1 ms: 128 KiB),
+/// the answers that come late, and a message that waits to be taken. All together take `most` bytes
+/// at most, in as large a ring at the sender.
+constexpr std::size_t far_ring_for(std::size_t ranks, std::size_t most) noexcept {
+  std::size_t bytes = std::size_t{1} << 20;
+  while (bytes > kRingBytes && bytes * ranks > most) bytes /= 2;
   return bytes;
 }
 // What the other side does not know yet of what has been taken. Together with what it has under way

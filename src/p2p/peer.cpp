@@ -173,7 +173,7 @@ Status Peer::write(const Header& header, const void* payload, bool interrupts,
   return Status::success();
 }
 
-Status Peer::write_message(const Header& header, const void* data,
+Status Peer::write_message(const Header& header, const void* data, bool interrupts,
                            std::optional<Stores> stores) noexcept {
   const std::size_t part = part_of(header.bytes);
   Header packet = header;
@@ -186,10 +186,16 @@ Status Peer::write_message(const Header& header, const void* data,
       packet.payload =
           static_cast<std::uint16_t>(std::min<std::size_t>(part, header.bytes - offset));
     }
-    const Place place = compose(packet, static_cast<const std::byte*>(data) + offset, stores);
+    const auto* const at = static_cast<const std::byte*>(data) + offset;
+    const bool last = offset + part >= header.bytes;
+    if (mapped == nullptr) {
+      TUTTI_TRY(write(packet, at, interrupts && last));
+      continue;
+    }
+    const Place place = compose(packet, at, stores);
     site.fabric.signal(rank, *reinterpret_cast<Word*>(mirror + place.flag_at), place.flag);
     // A sleeper is told of the first part, so that it works along, and of the last.
-    if (offset == 0 || offset + part >= header.bytes) wake(false);
+    if (offset == 0 || last) wake(false);
   }
   return Status::success();
 }
@@ -209,8 +215,10 @@ Status Peer::accept() noexcept {
   credit_there = named;
   std::size_t offset = 0;
   bool fresh = false;
-  if (mapped != nullptr) ring = site.ring;
-  const Status status = site.heap.allocate(inbound_bytes(ring), &offset, &fresh);
+  ring = mapped != nullptr ? site.ring : site.far_ring;
+  Status status = site.heap.allocate(inbound_bytes(ring), &offset, &fresh);
+  while (!status.ok() && ring > kRingBytes)
+    status = site.heap.allocate(inbound_bytes(ring /= 2), &offset, &fresh);
   if (status.ok()) {
     area = site.own<std::byte>(offset);
     if (mapped != nullptr && !site.fabric.traits().virtual_time)

@@ -32,7 +32,9 @@ struct Site {
   Fabric& fabric;
   ArenaHeap& heap;
   Table table;
-  std::size_t ring = kRingBytes;  // bytes of the ring of an inbound area that its sender maps
+  std::size_t ring = kRingBytes;      // bytes of the ring of an inbound area that its sender maps
+  std::size_t far_ring = kRingBytes;  // of one that it does not
+  bool far_trains = false;            // between ranks that do not map each other
 
   template <class T>
   T* own(std::size_t offset) const noexcept {
@@ -81,8 +83,10 @@ struct Peer {
   bool room(std::size_t payload) noexcept;
   /// Bytes of an eager message that go into one packet.
   std::size_t part_of(std::size_t bytes) const noexcept {
-    return mapped == nullptr ? bytes : std::min(bytes, train_part(bytes));
+    return std::min(bytes, mapped == nullptr ? kMostPayload : train_part(bytes));
   }
+  /// An eager message may be a train.
+  bool trains() const noexcept { return mapped != nullptr || site.far_trains; }
   /// Of which it takes so many.
   std::uint64_t packets_of(std::size_t bytes) const noexcept {
     const std::size_t part = part_of(bytes);
@@ -101,7 +105,8 @@ struct Peer {
   }
   void write_in_slot(const Header& header, const void* payload) noexcept;
   /// Writes an eager message; there must be room for it. `stores`: where they are chosen already.
-  Status write_message(const Header& header, const void* data,
+  /// `interrupts`: a train wakes a progress thread where it does not come through memory.
+  Status write_message(const Header& header, const void* data, bool interrupts,
                        std::optional<Stores> stores = {}) noexcept;
   /// Writes it; there must be room. `interrupts`: wakes a progress thread too.
   Status write(const Header& header, const void* payload, bool interrupts,

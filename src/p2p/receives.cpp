@@ -133,9 +133,13 @@ void Receives::consume(Arrival* arrival, Transfer& receive) noexcept {
     return eager_.receive_kept(receive, arrival);
   const Header header = arrival->header;
   Peer& peer = *arrival->from;
-  const Key key = arrival->key;
-  FramePool::release(arrival);
-  rendezvous_.accept(receive, peer, header, key);
+  const Announcement said{arrival->key, arrival->kept};
+  if (arrival->payload != nullptr) {
+    eager_.take_head(receive, arrival);
+  } else {
+    FramePool::release(arrival);
+  }
+  rendezvous_.accept(receive, peer, header, said);
 }
 
 /// A message to oneself that is still where it was sent from.

@@ -50,13 +50,35 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   auto detail = static_cast<std::uint8_t>(protocol);
   if (send.waited) detail |= send.by_kernel ? kByKernel : kSenderWaits;
   Header header = envelope(send, PacketKind::request_to_send, detail);
-  header.payload = send.exposed ? sizeof(Key) : 0;
-  outbox_.post(peer, header, &send.region.key);
+  header.payload = send.exposed ? sizeof(Announcement) : 0;
+  const Announcement said{send.region.key, head_of(send, peer)};
+  outbox_.post(peer, header, &said);
+  if (said.head != 0) send_head(send, peer, said.head);
   if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();
 }
 
+/// As much as would have gone eagerly by itself, if all of it may leave now. Where the caller does
+/// not wait, two copies of it would cost more than the time that nobody waits for.
+std::size_t Rendezvous::head_of(const Transfer& send, Peer& peer) const noexcept {
+  if (peer.mapped != nullptr || !peer.trains() || !send.waited || !send.exposed) return 0;
+  const std::size_t head =
+      std::min({options_.eager, most_eager(peer.ring_there), send.bytes}) / kMostPayload *
+      kMostPayload;
+  const bool leaves = head != 0 && peer.clear_way() && peer.affords(head, options_.allowance) &&
+                      peer.room_for_message(head + kMostPayload);  // with the announcement
+  return leaves ? head : 0;
+}
+
+void Rendezvous::send_head(const Transfer& send, Peer& peer, std::size_t head) noexcept {
+  peer.charged += cost_of(head);
+  Header header = envelope(send, PacketKind::more);
+  header.payload = kMostPayload;
+  for (header.bytes = 0; header.bytes < head && peer.lost.ok(); header.bytes += kMostPayload)
+    outbox_.write(peer, header, send.buffer + header.bytes);
+}
+
 void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
-                        const Key& key) noexcept {
+                        const Announcement& said) noexcept {
   receive.match(header);
   peer.answers.note_matched(header.bytes);
   Transfers::depend(receive, peer);
@@ -67,7 +89,7 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   receive.sender_waits = (header.detail & kSenderWaits) != 0;
   receive.by_kernel = (header.detail & kByKernel) != 0;
   if (reads && !(receive.sender_waits && may_both_copy(receive, peer)))
-    return transfers_.run(receive, read(receive, peer, key));
+    return transfers_.run(receive, read(receive, peer, said.key, said.head));
   clear(receive, peer, header.transfer, protocol == Protocol::write);
 }
 
@@ -162,23 +184,25 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
     copy_bytes(receive.buffer + offset, packet.payload, bytes);
   }
   receive.moved += bytes;
-  if (receive.moved == receive.wanted) transfers_.complete(receive, Status::success());
+  if (receive.moved == receive.wanted) transfers_.complete_rest(receive, Status::success());
 }
 
 // ---- data
 
 /// RDMA Read: the receiver fetches the data and tells the sender that it is done.
-Task Rendezvous::read(Transfer& receive, Peer& peer, Key key) noexcept {
+Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t head) noexcept {
   const std::uint32_t sender = receive.sender;
+  const std::size_t begin = std::min(head, receive.wanted);
   // Both may soon wait for it; where they compute, the progress thread reads. It is called for what
   // is large alone.
   const bool looked_after = receive.wanted > kPartAlone && engine_.background().attended();
   if (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after))
     co_await engine_.later();
   Remote source;
-  Status status = receive.wanted == 0 ? Status::success() : fabric_.attach(peer.rank, key, &source);
+  Status status =
+      begin == receive.wanted ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion;
-  for (std::size_t offset = 0; status.ok() && offset < receive.wanted;) {
+  for (std::size_t offset = begin; status.ok() && offset < receive.wanted;) {
     const bool may_hand_over = may_both_copy(receive, peer);
     if (may_hand_over && receive.sender_waits) {
       receive.running = false;
@@ -195,11 +219,11 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, Key key) noexcept {
   }
   if (cannot_reach(status)) {
     receive.running = false;
-    clear(receive, peer, sender, false);
+    clear(receive, peer, sender, false, begin);
     co_return status;
   }
   outbox_.finish(peer, sender, status);
-  transfers_.complete(receive, status);
+  transfers_.complete_rest(receive, status);
   co_return status;
 }
 

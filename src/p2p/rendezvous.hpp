@@ -8,7 +8,8 @@
 //     | --- FIN -------> |             | <-- FIN -------- |                | --- part -----> |
 //
 // (*) with interrupt, this wakes the receiver's progress thread, which then reads while both sides
-// compute.
+// compute. Over sockets, where the caller of the send waits for it, the head of the message follows
+// the RTS at once, so that the links are not idle until the read has come back.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,9 @@ class Rendezvous {
 
   /// Says that there is a message. The receiver answers once a receive takes it.
   void start(Transfer& send, Peer& peer) noexcept;
-  /// A receive has taken a message with this envelope; `key`: of its data, if it has one.
-  void accept(Transfer& receive, Peer& peer, const Header& header, const Key& key) noexcept;
+  /// A receive has taken a message with this envelope, and its head, if it has one.
+  void accept(Transfer& receive, Peer& peer, const Header& header,
+              const Announcement& said) noexcept;
   /// The receiver says what it wants of the message, and how.
   /// `begin`: where the parts begin.
   void cleared(Transfer& send, Peer& peer, const Clearance& clearance, std::size_t begin) noexcept;
@@ -56,7 +58,9 @@ class Rendezvous {
   bool may_both_copy(const Transfer& receive, const Peer& peer) const noexcept;
   void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
              std::size_t begin = 0) noexcept;
-  Task read(Transfer& receive, Peer& peer, Key key) noexcept;
+  std::size_t head_of(const Transfer& send, Peer& peer) const noexcept;
+  void send_head(const Transfer& send, Peer& peer, std::size_t head) noexcept;
+  Task read(Transfer& receive, Peer& peer, Key key, std::size_t head) noexcept;
   Task write(Transfer& send, Peer& peer, Clearance clearance) noexcept;
   Task send_parts(Transfer& send, Peer& peer, Clearance clearance, std::size_t begin) noexcept;
 

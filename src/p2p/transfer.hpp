@@ -51,15 +51,17 @@ struct Arrival {
   Lane* lane = nullptr;
   Header header{};
   Key key;                       // of request_to_send
-  std::byte* payload = nullptr;  // of eager messages: behind this object
+  std::byte* payload = nullptr;  // what is kept of its data: behind this object
+  std::size_t kept = 0;          // bytes of that
   Transfer* local = nullptr;     // a message to oneself, still at its sender
   Hook<Arrival> in_lane, in_context;
 };
 
-/// An eager message in several packets, of which the first has arrived. Those of one sender come
-/// one behind the other, with nothing in between, so there is one train from each at most.
+/// An eager message in several packets, of which the first has arrived, or the head of one that is
+/// announced. Those of one sender come one behind the other, with nothing in between, so there is
+/// one train from each at most.
 struct Train {
-  Header header{};              // of the first packet
+  Header header{};              // of the first packet; `bytes`: of the train
   std::size_t moved = 0;        // bytes that have arrived
   Transfer* receive = nullptr;  // what has taken it; or
   Arrival* arrival = nullptr;   // where it is kept; neither: nobody wants it any more
@@ -118,6 +120,8 @@ struct Transfer {
   bool released = false;            // the host has given it up
   bool exposed = false;             // `region` is to be withdrawn
   bool streaming = false;           // its data comes in parts; counted in Peer::streams
+  bool lacks_head = false;          // of a receive: the head of its message has not come yet
+  bool has_rest = false;            // of a receive: all behind the head has
   bool withdrawing = false;         // a cancellation is under way
   bool running = false;             // `task` brings it to its end
   bool plain = true;                // what it has done so far has left nothing behind in it

@@ -65,6 +65,18 @@ void Transfers::put_away(Transfer& transfer) noexcept {
   transfer.exposed = transfer.running = transfer.withdrawing = transfer.pending = false;
 }
 
+/// The two come by different ways, in any order.
+void Transfers::complete_rest(Transfer& receive, Status status) noexcept {
+  if (!status.ok() || !receive.lacks_head) return complete(receive, status);
+  receive.has_rest = true;
+  receive.running = receive.plain = false;
+}
+
+void Transfers::complete_head(Transfer& receive) noexcept {
+  receive.lacks_head = false;
+  if (receive.has_rest) complete(receive, Status::success());
+}
+
 void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.posted) transfer.context->matcher.remove(transfer);
   if (transfer.open) transfer.peer->remove_open(transfer);

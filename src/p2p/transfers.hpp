@@ -58,6 +58,7 @@ class Transfers {
     transfer.outcome = Receipt{};
     transfer.moved = 0;
     transfer.sender = 0;
+    transfer.lacks_head = transfer.has_rest = false;
   }
   /// From now on a request to send raises an interrupt here.
   void watch(Transfer& transfer) noexcept;
@@ -65,7 +66,10 @@ class Transfers {
   void run(Transfer& transfer, Task task) noexcept;
   /// It is over: whatever knows of it forgets it, and who waits for it goes on.
   void complete(Transfer& transfer, Status status) noexcept;
-  /// The same of a receive that was posted and has got its message, in one packet.
+  /// All of the receive's message that does not come with its head has come, or will not.
+  void complete_rest(Transfer& receive, Status status) noexcept;
+  void complete_head(Transfer& receive) noexcept;
+  /// complete() for a receive that was posted and has got its message, in one packet.
   void complete_received(Transfer& receive) noexcept {
     if (receive.pending) [[unlikely]]
       return complete(receive, Status::success());

@@ -9,21 +9,30 @@ namespace tutti::p2p {
 
 Arrival* Unexpected::keep(Context& context, Peer& peer, const Header& header,
                           const void* payload) noexcept {
-  const bool eager = header.kind != PacketKind::request_to_send && payload != nullptr;
-  void* memory = engine_.frames().allocate(sizeof(Arrival) + (eager ? header.bytes : 0));
+  const bool announced = header.kind == PacketKind::request_to_send;
+  const bool eager = !announced && payload != nullptr;
+  Announcement said{};
+  if (announced && header.payload == sizeof said && payload != nullptr)
+    std::memcpy(&said, payload, sizeof said);
+  const std::size_t kept = eager ? header.bytes : said.head;
+  void* memory = engine_.frames().allocate(sizeof(Arrival) + kept);
   if (memory == nullptr) return nullptr;
   auto* arrival = new (memory) Arrival();
   arrival->context = &context;
   arrival->from = &peer;
   arrival->header = header;
+  arrival->key = said.key;
+  arrival->kept = kept;
+  counts_.held_bytes += kept;
+  if (eager || kept != 0) arrival->payload = reinterpret_cast<std::byte*>(arrival + 1);
+  const std::size_t there = eager ? header.payload : 0;
   if (eager) {
-    arrival->payload = reinterpret_cast<std::byte*>(arrival + 1);
-    engine_.fabric().spend(Work::copy, header.payload);
-    copy_small(arrival->payload, payload, header.payload);
-    counts_.held_bytes += header.bytes;
-    if (header.payload < header.bytes) peer.train = {header, header.payload, nullptr, arrival};
-  } else if (header.payload == sizeof arrival->key && payload != nullptr) {
-    std::memcpy(&arrival->key, payload, sizeof arrival->key);
+    engine_.fabric().spend(Work::copy, there);
+    copy_small(arrival->payload, payload, there);
+  }
+  if (there < kept) {
+    peer.train = {header, there, nullptr, arrival};
+    peer.train.header.bytes = kept;
   }
   context.matcher.add(*arrival);
   return arrival;
@@ -34,8 +43,8 @@ void Unexpected::withdraw(Context& context, Peer& peer, const Header& header) no
   if (arrival == nullptr) return;  // matched: the transfer takes its course
   context.matcher.remove(*arrival);
   if (arrival->payload != nullptr) {  // all of it: what withdraws it came behind
-    counts_.held_bytes -= arrival->header.bytes;
-    peer.deliver(arrival->header.bytes);
+    counts_.held_bytes -= arrival->kept;
+    peer.deliver(arrival->kept);
   }
   FramePool::release(arrival);
   Header reply{};
@@ -49,8 +58,8 @@ void Unexpected::drop(Arrival* arrival) noexcept {
   const bool own = peer.rank == engine_.fabric().rank();
   const Header header = arrival->header;
   if (arrival->payload != nullptr) {
-    counts_.held_bytes -= header.bytes;
-    if (!own) peer.deliver(header.bytes);
+    counts_.held_bytes -= arrival->kept;
+    if (!own) peer.deliver(arrival->kept);
   }
   if (peer.train.arrival == arrival) peer.train.arrival = nullptr;
   Transfer* const local = arrival->local;

@@ -16,9 +16,10 @@ PATIENCE_S = 15  # from the fault until every rank has been told
 class Job:
     """The program on three nodes, until `end`: the launcher itself may wait for ever for nodes out of reach."""
 
-    def __init__(self, lab, mpi, launch, folder, extra=None):
-        words, environment = launch(3, [str(mpi.prefix / "bin" / "python"), str(PROGRAMS / "allreduces.py"), str(folder)])
-        environment = {**environment, "TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": str(TIMEOUT_S), **(extra or {})}
+    def __init__(self, lab, mpi, launch, folder, *arguments, **extra):
+        program = [str(PROGRAMS / "endless.py"), str(folder), *map(str, arguments)]
+        words, environment = launch(3, [str(mpi.prefix / "bin" / "python"), *program])
+        environment = {**environment, "TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": str(TIMEOUT_S), **extra}
         self.lab, self.folder = lab, folder
         with (folder / "said").open("wb") as output:
             self.command = lab.start(lab.command_line([*command(), "run", *words]), env=environment, stdout=output,
@@ -65,6 +66,35 @@ def test_a_cut_is_an_error_in_time(mpi, launch, tmp_path, cut):
         job.wait_until(lambda: re.search("on node n[01] is lost", job.said()), PATIENCE_S)
         job.end()
     assert all(text.startswith("told ") for text in told), told
+
+
+# Eager in one packet and in several, with a head, and each protocol of those that are announced.
+MESSAGES = [((800,), {}), ((100_000,), {}), ((1_000_000, "blocking"), {}),
+            *(((1_000_000,), {"TUTTI_RENDEZVOUS": protocol}) for protocol in ("read_interrupt", "read", "write"))]
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("arguments,extra", MESSAGES)
+def test_a_cut_in_the_middle_of_messages(mpi, launch, tmp_path, arguments, extra):
+    """Who sends to a node that is cut off, or waits for it, is told; and who waits for those that have ended."""
+    with Lab(3, latency="200us") as lab:
+        job = Job(lab, mpi, launch, tmp_path, *arguments, TUTTI_P2P="1", **extra)
+        job.wait_for(["ready"], 60)
+        lab.cut("n1")
+        told = job.wait_for(["0", "2"], PATIENCE_S)
+        job.end()
+    assert all(text.startswith("told ") for text in told), told
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("arguments,extra", MESSAGES[1:4])
+def test_messages_come_through_losses(mpi, launch, tmp_path, arguments, extra):
+    with Lab(3, latency="200us", loss=0.01, seed=6) as lab:
+        job = Job(lab, mpi, launch, tmp_path, *arguments, TUTTI_P2P="1", **extra)
+        job.wait_for(["ready"], 60)
+        time.sleep(3)
+        assert not (tmp_path / "0").exists(), (tmp_path / "0").read_text()
+        job.end()
 
 
 @pytest.mark.timeout(150)

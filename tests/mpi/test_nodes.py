@@ -143,14 +143,37 @@ def test_killed_rank(program, libraries, tmp_path, what, placement):
     assert {path.name for path in tmp_path.iterdir()} == {"0", "2"}, result.text
 
 
+# Eager in one packet and in several, with a head, and each protocol of those that are announced.
+LARGE = [("sendrecv", 100, "read_interrupt"), ("sendrecv", 100_000, "read_interrupt"), ("send", 1_000_000, "read_interrupt"),
+         *(("isend", 1_000_000, protocol) for protocol in ("read_interrupt", "read", "write"))]
+
+
 @pytest.mark.mpi
-@pytest.mark.parametrize("what", ["bcast", "allreduce", "alltoall"])
+@pytest.mark.parametrize("placement", ["apart", "pairs"])
+@pytest.mark.parametrize("what,size,protocol", LARGE)
+def test_killed_rank_that_sends(program, libraries, tmp_path, what, size, protocol, placement):
+    """Between two messages, and in the middle of one: before any operation on the network or memory."""
+    mpi = mpis.MPIS["openmpi"]
+    settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "5", "TUTTI_P2P": "1", "TUTTI_RENDEZVOUS": protocol}
+    operations = random.sample(range(40, 240), 2)
+    for number, fault in enumerate(["", *(f"kill:op=any:at={at}:rank=1" for at in operations)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        command = on_nodes(placement, [program(mpi, "killed.c"), what, f"{size}{'f' if fault else ''}", str(folder)])
+        result = mpis.start(mpi, 3, mpis.outlived(command, folder, 2), True, settings | {"TUTTI_FAULT": fault}, limit_s=60)
+        assert result.status not in (None, 0), f"{fault}\n{result.text}"
+        assert {path.name for path in folder.iterdir()} == {"0", "2"}, f"{fault}\n{result.text}"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("what", ["bcast", "allreduce", "alltoall", "sendrecv", "isend"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_a_stopped_rank_lives(program, libraries, mpi, what):
     """Three times as long as a node may be silent: its machine still knows its process."""
     mpi = mpis.MPIS[mpi]
     command = on_nodes("apart", [program(mpi, "stopped.c"), "3", what])
-    result = mpis.start(mpi, 3, command, True, {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "1", "TUTTI_REPORT": "1"})
+    settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "1", "TUTTI_REPORT": "1", "TUTTI_P2P": "1"}
+    result = mpis.start(mpi, 3, command, True, settings)
     assert result.status == 0, result.text[-3000:]
     assert "stopped: passed (0 failures)" in result.text
     assert (f"MPI_{what.capitalize()}", "MPI") not in result.rows()

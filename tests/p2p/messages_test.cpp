@@ -506,22 +506,48 @@ TEST(Self, EndlessSendsWithoutReceivesStayBounded) {
 // ---- messages in several packets
 // ------------------------------------------------------------------------------------
 
-/// Messages of eight parts, which the receiver takes while they arrive, in every way there is.
-TEST(Trains, AreTakenWhileTheyArrive) {
-  test::run_threads(2, settings_of(Rendezvous::automatic), [](Rank& r) {
+/// Between nodes the head of a larger message is one, too, before the receiver reads the rest.
+struct TrainOf {
+  const char* name;
+  bool apart;
+  std::size_t bytes;
+  int count;
+  bool announced = false;
+};
+void PrintTo(const TrainOf& train, std::ostream* out) { *out << train.name; }
+
+class Trains : public ::testing::TestWithParam<TrainOf> {
+ protected:
+  static void run(Settings settings, const test::Body& body) {
+    settings.p2p = Switch::on;
+    if (GetParam().apart) return test::run_nodes({0, 1}, settings, body);
+    test::run_threads(2, settings, body);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Trains,
+                         ::testing::Values(TrainOf{"Near", false, 65536, 1200},
+                                           TrainOf{"Apart", true, 65536, 600},
+                                           TrainOf{"Head", true, 600'000, 300, true},
+                                           TrainOf{"NearlyAllHead", true, 262145, 300, true}),
+                         [](const auto& train) { return train.param.name; });
+
+/// Messages of several parts, which the receiver takes while they arrive, in every way there is.
+TEST_P(Trains, AreTakenWhileTheyArrive) {
+  run(settings_of(Rendezvous::automatic), [](Rank& r) {
     Messages& messages = r.job.messages();
-    constexpr int kCount = 1200;
-    constexpr std::size_t kBytes = 65536, kShort = 20'000;
-    const auto data = pattern(kBytes, 7);
-    std::vector<std::byte> in(kBytes);
-    for (int i = 0; i < kCount; ++i) {
+    const std::size_t bytes = GetParam().bytes;
+    const std::size_t shorts[] = {0, 20'000, bytes / 2, bytes - 1};
+    const auto data = pattern(bytes, 7);
+    std::vector<std::byte> in(bytes);
+    for (int i = 0; i < GetParam().count; ++i) {
       const SendMode mode = i % 8 < 4 ? SendMode::standard : SendMode::synchronous;
       if (r.rank == 0) {
-        ASSERT_TRUE(messages.send(r.team, data.data(), kBytes, 1, i, mode).ok());
+        ASSERT_TRUE(messages.send(r.team, data.data(), bytes, 1, i, mode).ok());
         continue;
       }
       std::fill(in.begin(), in.end(), std::byte{0x5a});
-      const std::size_t room = i % 3 == 0 ? kShort : kBytes;
+      const std::size_t room = i % 3 == 0 ? shorts[i / 3 % 4] : bytes;
       const int source = i % 5 == 0 ? kAnySource : 0;
       Receipt receipt;
       if (i % 4 == 0) {
@@ -529,7 +555,7 @@ TEST(Trains, AreTakenWhileTheyArrive) {
       } else if (i % 4 == 1) {
         while (!messages.probe_now(r.team, source, i, &receipt)) {
         }
-        EXPECT_EQ(receipt.bytes, kBytes);
+        EXPECT_EQ(receipt.bytes, bytes);
         receipt = messages.receive(r.team, in.data(), room, source, i);
       } else {
         p2p::Arrival* message = nullptr;
@@ -537,8 +563,8 @@ TEST(Trains, AreTakenWhileTheyArrive) {
         }
         receipt = messages.receive_taken(message, in.data(), room);
       }
-      ASSERT_EQ(receipt.status.code, room == kBytes ? Code::ok : Code::truncated);
-      ASSERT_EQ(receipt.bytes, kBytes);
+      ASSERT_EQ(receipt.status.code, room == bytes ? Code::ok : Code::truncated);
+      ASSERT_EQ(receipt.bytes, bytes);
       ASSERT_TRUE(
           std::equal(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(room), data.begin()))
           << i;
@@ -548,19 +574,20 @@ TEST(Trains, AreTakenWhileTheyArrive) {
     barrier(r);
     EXPECT_EQ(counts(r).held_bytes, 0u);
     if (r.rank == 0) {
-      EXPECT_GT(counts(r).eager, 0u);
+      EXPECT_GT(GetParam().announced ? counts(r).read : counts(r).eager, 0u);
     }
   });
 }
 
 /// What no receive has taken when its team is given up is dropped, and the peer's room comes back.
-TEST(Trains, AreDroppedWithTheirTeam) {
+TEST_P(Trains, AreDroppedWithTheirTeam) {
   Settings settings = settings_of(Rendezvous::automatic);
-  settings.unexpected = 200'000;
-  test::run_threads(2, settings, [](Rank& r) {
+  settings.unexpected = GetParam().announced ? 800'000 : 200'000;
+  run(settings, [](Rank& r) {
     Messages& messages = r.job.messages();
     const std::int32_t members[] = {0, 1};
-    const auto data = pattern(50'000, 4);
+    const bool announced = GetParam().announced;
+    const auto data = pattern(announced ? GetParam().bytes : 50'000, 4);
     // Ranks that have never talked announce what does not fit into one packet.
     ASSERT_TRUE(messages.exchange(r.team, nullptr, 0, 1 - r.rank, 0, nullptr, 0, 1 - r.rank, 0)
                     .status.ok());
@@ -570,17 +597,25 @@ TEST(Trains, AreDroppedWithTheirTeam) {
       ASSERT_TRUE(r.job.create_team({{777, i}, r.rank, 2, members}, &team).ok());
       ASSERT_TRUE(r.job.run(*team, Call{}).ok());
       if (r.rank == 0) {
-        ASSERT_TRUE(messages.send(*team, data.data(), data.size(), 1, 0).ok());
+        // Of what is announced the sender is told.
+        ASSERT_EQ(messages.send(*team, data.data(), data.size(), 1, 0).ok(), !announced);
       } else {
         Receipt seen;
         while (!messages.probe_now(*team, 0, 0, &seen)) {
         }
+        EXPECT_EQ(seen.bytes, data.size());
+        EXPECT_GT(counts(r).held_bytes, announced ? 65536u : 0u);
       }
       r.job.release_team(team);
       barrier(r);
     }
+    // Behind the last head: libfabric 1.17 dies where a connection is closed in the middle of a write.
+    ASSERT_TRUE(messages.exchange(r.team, nullptr, 0, 1 - r.rank, 0, nullptr, 0, 1 - r.rank, 0)
+                    .status.ok());
     EXPECT_EQ(counts(r).held_bytes, 0u);
-    EXPECT_EQ(counts(r).read, 0u);
+    if (!announced) {
+      EXPECT_EQ(counts(r).read, 0u);
+    }
   });
 }
 

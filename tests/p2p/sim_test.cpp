@@ -154,6 +154,7 @@ INSTANTIATE_TEST_SUITE_P(All, SimulatedMessages,
 std::uint64_t time_of(p2p::Protocol protocol, std::size_t bytes) {
   p2p::Options options;
   options.protocol = protocol;
+  options.eager = 0;
   Machine machine(2, 1, options);
   std::vector<std::byte> out(bytes, std::byte{7}), in(bytes);
   std::uint64_t begin = 0;

@@ -1,7 +1,8 @@
-/* Rank 1 kills itself in the middle of the collective named by the first argument; the others must
+/* Rank 1 kills itself in the middle of what the first argument names, a collective or messages
+ * around a ring; or TUTTI_FAULT kills it, if BYTES ends with a letter. The others must
  * be told by the error handler, in bounded time, instead of waiting for ever. They say so in a
  * file of their rank (a launcher that stops a job may lose what is printed) and exit with status 7.
- * killed COLLECTIVE BYTES FOLDER */
+ * killed WHAT BYTES FOLDER */
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,8 +24,28 @@ static void handler(MPI_Comm* comm, int* code, ...) {
   _exit(7);
 }
 
+/* In MPI_Sendrecv, blocking sends, or non-blocking ones. */
+static void around_the_ring(const char* what, char* out, char* in, int bytes, int rank, int size) {
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  MPI_Request requests[2];
+  if (strcmp(what, "sendrecv") == 0)
+    MPI_Sendrecv(out, bytes, MPI_BYTE, next, 1, in, bytes, MPI_BYTE, before, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+  if (strcmp(what, "send") == 0) {
+    if (rank == 0) MPI_Send(out, bytes, MPI_BYTE, next, 1, MPI_COMM_WORLD);
+    MPI_Recv(in, bytes, MPI_BYTE, before, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank != 0) MPI_Send(out, bytes, MPI_BYTE, next, 1, MPI_COMM_WORLD);
+  }
+  if (strcmp(what, "isend") == 0) {
+    MPI_Irecv(in, bytes, MPI_BYTE, before, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(out, bytes, MPI_BYTE, next, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  }
+}
+
 int main(int argc, char** argv) {
   const char* what = argv[1];
+  const int by_fault = strspn(argv[2], "0123456789") != strlen(argv[2]);
   int bytes = atoi(argv[2]), rank, size;
   MPI_Errhandler errors;
   folder = argv[3];
@@ -37,8 +58,9 @@ int main(int argc, char** argv) {
   char* a = calloc((size_t)size, (size_t)bytes);
   char* b = calloc((size_t)size, (size_t)bytes);
   for (int i = 0; i < 1000; i++) {
-    if (rank == 1 && i == 500) raise(SIGKILL);
-    if (i == 500) started = MPI_Wtime();
+    if (rank == 1 && i == 500 && !by_fault) raise(SIGKILL);
+    if (i == 500 || by_fault) started = MPI_Wtime();
+    around_the_ring(what, a, b, bytes, rank, size);
     if (strcmp(what, "barrier") == 0) MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(what, "bcast") == 0) MPI_Bcast(a, bytes, MPI_BYTE, 1, MPI_COMM_WORLD);
     if (strcmp(what, "allreduce") == 0)

@@ -1,5 +1,6 @@
 /* Rank 1 is stopped for some seconds in the middle (as by a debugger), while the others wait for
-   it: nobody may take it for dead.   stopped SECONDS WHAT   (WHAT: bcast, allreduce, alltoall) */
+   it: nobody may take it for dead.   stopped SECONDS WHAT
+   (WHAT: bcast, allreduce, alltoall, sendrecv, isend) */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,22 @@ static void stop_for(double seconds) {
   waitpid(waker, NULL, 0);
 }
 
+/* Around a ring, small ones, and larger ones that are announced or not. */
+static void messages(int blocking, int* out, int* in, int round, int rank, int size) {
+  const int counts[] = {2, 25000, 100000}, count = counts[round % 3];
+  const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+  MPI_Request requests[2];
+  if (blocking) {
+    MPI_Sendrecv(out, count, MPI_INT, next, 1, in, count, MPI_INT, before, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+  } else {
+    MPI_Irecv(in, count, MPI_INT, before, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(out, count, MPI_INT, next, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  }
+  CHECK(in[0] == before + round && in[count - 1] == before + round, "round %d", round);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const double seconds = atof(argv[1]);
@@ -35,7 +52,9 @@ int main(int argc, char** argv) {
   for (int round = 0; round < 20; ++round) {
     if (round == 3 && rank == 1) stop_for(seconds);
     for (int i = 0; i < count; ++i) data[i] = rank + round;
-    if (strcmp(what, "bcast") == 0) {
+    if (strcmp(what, "sendrecv") == 0 || strcmp(what, "isend") == 0) {
+      messages(strcmp(what, "sendrecv") == 0, data, more, round, rank, size);
+    } else if (strcmp(what, "bcast") == 0) {
       MPI_Bcast(data, count, MPI_INT, round % size, MPI_COMM_WORLD);
       CHECK(data[count - 1] == round % size + round, "round %d", round);
     } else if (strcmp(what, "allreduce") == 0) {
