@@ -1,5 +1,6 @@
 #include "p2p/delivery.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tutti::p2p {
@@ -18,6 +19,14 @@ bool makes_sense(const Header& header) noexcept {
     default:
       return header.kind <= PacketKind::last;
   }
+}
+
+/// A head goes ahead of what is read, and of nothing else.
+bool makes_sense(const Header& header, const Announcement& said) noexcept {
+  if (said.head == 0) return true;
+  const Protocol protocol = protocol_of(header);
+  return said.head <= std::min<std::uint64_t>(header.bytes, kMostEager) &&
+         (protocol == Protocol::read || protocol == Protocol::read_interrupt);
 }
 
 }  // namespace
@@ -67,11 +76,10 @@ void Delivery::handle(Peer& peer, const Packet& packet) noexcept {
 void Delivery::handle_envelope(Peer& peer, const Packet& packet) noexcept {
   const Header& header = packet.header;
   Announcement said{};
-  if (header.kind == PacketKind::request_to_send && header.payload != 0) {
+  if (header.kind == PacketKind::request_to_send && header.payload != 0)
     std::memcpy(&said, packet.payload, sizeof said);
-    if (said.head > header.bytes || said.head > kMostEager)
-      return peers_.fail(peer, Status{Code::corrupt, peer.rank, "a message shorter than its head"});
-  }
+  if (!peer.train.complete() || !makes_sense(header, said))
+    return peers_.fail(peer, Status{Code::corrupt, peer.rank, "a damaged envelope"});
   Context& context = contexts_.of(header.context);
   fabric_.spend(Work::match, 0);
   Transfer* receive = context.matcher.take_posted(static_cast<int>(header.source), header.tag);

@@ -28,9 +28,11 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
     peer->write_in_slot(header, data);
   } else if (!peer->room_for_message(bytes)) {
     return false;
-  } else if (const Status status = peer->write_message(header, data, outbox_.interrupts(header), stores); !status.ok()) {
-    peers_.fail(*peer, status);
-    return false;
+  } else {
+    const bool interrupts = outbox_.interrupts(header);
+    const Status status = peer->write_message(header, data, interrupts, stores);
+    if (!status.ok()) peers_.fail(*peer, status);
+    if (!status.ok()) return false;
   }
   peer->answers.note_sent(bytes);
   peer->charged += cost_of(bytes);
@@ -50,8 +52,8 @@ void Eager::send(Transfer& send, Peer& peer) noexcept {
   ++counts_.eager;
   if (synchronous) peer.add_open(send);
   if (peer.clear_way() && peer.room_for_message(send.bytes)) {
-    if (const Status status = peer.write_message(header, send.buffer, outbox_.interrupts(header)); !status.ok())
-      peers_.fail(peer, status);
+    const Status status = peer.write_message(header, send.buffer, outbox_.interrupts(header));
+    if (!status.ok()) peers_.fail(peer, status);
   } else {
     header.payload = static_cast<std::uint16_t>(send.bytes);
     outbox_.enqueue(peer, header, send.buffer);
@@ -102,26 +104,30 @@ void Eager::take_kept(Arrival* arrival, void* buffer) noexcept {
   delivered(peer, header);
 }
 
-void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
-  const Header header = arrival->header;
-  Peer& peer = *arrival->from;
-  Train& train = peer.train;
-  counts_.held_bytes -= header.bytes;
-  receive.match(header);
-  peer.answers.note_matched(header.bytes);
+/// What is kept goes to the receive, and what of it has not come yet will. Gives the arrival up.
+/// True when nothing is missing.
+bool Eager::hand_over(Transfer& receive, Arrival* arrival) noexcept {
+  Train& train = arrival->from->train;
   const bool partial = train.arrival == arrival;
-  const std::size_t there = std::min(receive.wanted, partial ? train.moved : header.bytes);
+  const std::size_t there = std::min(receive.wanted, partial ? train.moved : arrival->kept);
+  counts_.held_bytes -= arrival->kept;
   fabric_.spend(Work::copy, there);
   copy_small(receive.buffer, arrival->payload, there);
   FramePool::release(arrival);
-  if (!partial) return received(receive, peer, header);
+  if (!partial) return true;
   train.arrival = nullptr;
+  train.receive = &receive;
+  return false;
+}
+
+void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
+  const Header header = arrival->header;
+  Peer& peer = *arrival->from;
+  receive.match(header);
+  peer.answers.note_matched(header.bytes);
+  if (hand_over(receive, arrival)) return received(receive, peer, header);
   Transfers::depend(receive, peer);
-  if (peer.lost.ok()) {
-    train.receive = &receive;
-  } else {
-    transfers_.complete(receive, peer.lost);
-  }
+  if (!peer.lost.ok()) transfers_.complete(receive, peer.lost);
 }
 
 void Eager::expect_head(Transfer& receive, Peer& peer, const Header& header,
@@ -133,19 +139,10 @@ void Eager::expect_head(Transfer& receive, Peer& peer, const Header& header,
 
 void Eager::take_head(Transfer& receive, Arrival* arrival) noexcept {
   Peer& peer = *arrival->from;
-  Train& train = peer.train;
   Header header = arrival->header;
-  const std::size_t room = std::min<std::size_t>(receive.bytes, header.bytes);
+  receive.match(header);
   header.bytes = arrival->kept;
-  counts_.held_bytes -= arrival->kept;
-  const bool partial = train.arrival == arrival;
-  const std::size_t there = std::min(room, partial ? train.moved : arrival->kept);
-  fabric_.spend(Work::copy, there);
-  copy_small(receive.buffer, arrival->payload, there);
-  FramePool::release(arrival);
-  if (!partial) return delivered(peer, header);
-  train.arrival = nullptr;
-  train.receive = &receive;
+  if (hand_over(receive, arrival)) return delivered(peer, header);
   receive.lacks_head = true;
 }
 

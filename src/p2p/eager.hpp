@@ -40,7 +40,8 @@ class Eager {
                                         : kMostPayload);
   }
   /// It may take a while, or its other side may have to wait for it: worth an interrupt. Of what a
-  /// ring holds only a few times, the sender may announce any, whatever its size.
+  /// ring holds only a few times, the sender may announce any, whatever its size; and a train over
+  /// sockets comes in only where somebody takes it in.
   bool large(const Transfer& transfer) const noexcept {
     const bool receive = transfer.kind == Transfer::Kind::receive;
     const Peer* const peer = receive ? transfer.peer : nullptr;
@@ -80,6 +81,7 @@ class Eager {
   void take_head(Transfer& receive, Arrival* arrival) noexcept;
 
  private:
+  bool hand_over(Transfer& receive, Arrival* arrival) noexcept;
   void delivered(Peer& peer, const Header& header) noexcept;
   void received(Transfer& receive, Peer& peer, const Header& header) noexcept;
 

@@ -6,7 +6,7 @@
 
 namespace tutti::p2p {
 
-/// Only what begins a transfer, and what one in parts cannot go on without, does.
+/// Only what begins a transfer, what one in parts cannot go on without, and the end of a train do.
 bool Outbox::interrupts(const Header& header) const noexcept {
   if (options_.protocol != Protocol::read_interrupt) return false;
   const auto protocol = protocol_of(header);
@@ -28,11 +28,12 @@ bool Outbox::interrupts(const Header& header) const noexcept {
 void Outbox::post(Peer& peer, const Header& header, const void* payload) noexcept {
   if (!peer.lost.ok()) return;
   if (!peer.clear_way() || !peer.room(header.payload)) return enqueue(peer, header, payload);
-  write(peer, header, payload);
+  write(peer, header, payload, interrupts(header));
 }
 
-void Outbox::write(Peer& peer, const Header& header, const void* payload) noexcept {
-  if (const Status status = peer.write(header, payload, interrupts(header)); !status.ok())
+void Outbox::write(Peer& peer, const Header& header, const void* payload,
+                   bool interrupts) noexcept {
+  if (const Status status = peer.write(header, payload, interrupts); !status.ok())
     peers_.fail(peer, status);
 }
 

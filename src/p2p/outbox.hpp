@@ -20,8 +20,9 @@ class Outbox {
 
   /// A control packet, with at most sizeof(Clearance) bytes of data.
   void post(Peer& peer, const Header& header, const void* payload) noexcept;
-  /// The same of any packet, where the way is clear and there is room.
-  void write(Peer& peer, const Header& header, const void* payload) noexcept;
+  /// Any packet, where the way is clear and there is room. `interrupts`: it wakes a progress
+  /// thread.
+  void write(Peer& peer, const Header& header, const void* payload, bool interrupts) noexcept;
   /// Behind what waits already. The payload is copied: what is small leaves the sender's hands at
   /// once, within the allowance of the peer.
   void enqueue(Peer& peer, const Header& header, const void* payload) noexcept;
@@ -29,7 +30,7 @@ class Outbox {
   void finish(Peer& peer, std::uint32_t transfer, Status status) noexcept;
   /// True when the send's envelope had not left yet: it does not any more.
   bool take_back(Peer& peer, const Transfer& send) noexcept;
-  /// Whether a packet wakes a progress thread.
+  /// Whether a packet wakes a progress thread; of a train, the last one of it.
   bool interrupts(const Header& header) const noexcept;
 
   /// To everybody whom this rank has called: no envelopes come after this one. Peers that are

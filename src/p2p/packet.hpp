@@ -26,7 +26,7 @@ namespace tutti::p2p {
 enum class PacketKind : std::uint8_t {
   eager,              // envelope and data
   eager_synchronous,  // likewise; the sender wants to hear when it is matched
-  request_to_send,    // envelope; data: Announcement, if the protocol reads. RNDZ_START of RNDV-2006
+  request_to_send,    // envelope; data: Announcement, where it reads. RNDZ_START of RNDV-2006
   clear_to_send,      // to a sender; data: Clearance. RNDZ_REPLY
   data,               // to a receiver: a part of the message, at offset `bytes`
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
@@ -96,7 +96,7 @@ constexpr std::size_t inbound_ring_for(std::size_t node_ranks, std::size_t wante
 }
 /// Over sockets: what is under way at a time must cover a round trip (1 Gbit/s for 1 ms: 128 KiB),
 /// the answers that come late, and a message that waits to be taken. All together take `most` bytes
-/// at most, in as large a ring at the sender.
+/// at most, but each kRingBytes.
 constexpr std::size_t far_ring_for(std::size_t ranks, std::size_t most) noexcept {
   std::size_t bytes = std::size_t{1} << 20;
   while (bytes > kRingBytes && bytes * ranks > most) bytes /= 2;
@@ -163,7 +163,7 @@ constexpr std::size_t lines_of(std::size_t payload, bool header_in_slot) noexcep
 /// alone and only grow.
 struct alignas(kCacheLine) CreditLine {
   Word consumed;   // packets that have been taken out of the rings
-  Word delivered;  // cost_of() eager messages that a receive has taken
+  Word delivered;  // cost_of() eager messages and heads that a receive has taken
   std::uint64_t
       place;  // offset of this line: what the receiver is told when it is called; the sender's
 };

@@ -65,7 +65,11 @@ Status Peer::connect() noexcept {
       at > arena.bytes || inbound_bytes(kRingBytes << doubled) > arena.bytes - at)
     return Status{Code::corrupt, rank, "the peer names no place for messages"};
   ring_there = kRingBytes << doubled;
-  if (mapped == nullptr) {
+  if (mapped == nullptr && site.far_trains) {
+    own.reset(new (std::nothrow) std::byte[inbound_bytes(ring_there)]);
+    if (!own) return Status::error(Code::no_memory, "no memory for messages");
+    mirror = own.get();
+  } else if (mapped == nullptr) {
     std::size_t offset = 0;
     TUTTI_TRY(site.heap.allocate(inbound_bytes(ring_there), &offset));
     mirror = site.own<std::byte>(offset);

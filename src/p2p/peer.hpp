@@ -147,7 +147,7 @@ struct Peer {
         ring_read - ring_acknowledged >= unacknowledged_bytes(ring))
       send_credits();
   }
-  /// A receive has taken an eager message.
+  /// A receive has taken an eager message, or a head.
   void deliver(std::size_t payload) noexcept {
     delivered += cost_of(payload);
     if (delivered - delivered_acknowledged >= unacknowledged_bytes(kRingBytes)) send_credits();
@@ -201,19 +201,20 @@ struct Peer {
   CreditLine* credit = nullptr;         // in the own arena
   std::size_t area_there = 0;           // offset of the inbound area in its arena
   std::byte* mirror = nullptr;          // of that area, or where it is mapped
+  std::unique_ptr<std::byte[]> own;     // the mirror, if a network may take from any memory
   std::uint64_t sent = 0;               // packets written
   std::size_t ring_there = kRingBytes;  // bytes of the ring there
   std::uint64_t ring_end = 0;  // bytes of the ring used so far, with those left out at its end
   std::uint64_t slot_end[kSlots] = {};  // ring_end after each of the last packets
   std::uint64_t consumed = 0;           // credit->consumed as last seen
-  std::uint64_t charged = 0;            // cost of the eager messages sent
+  std::uint64_t charged = 0;            // cost of the eager messages and heads sent
   Answers answers;                      // where it is mapped
   SmallAnswers small_answers;           // likewise
   bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena
   std::size_t ring = kRingBytes;  // bytes of its ring
-  Train train;                    // the eager message whose parts are arriving
+  Train train;                    // the eager message or head whose parts are arriving
   std::size_t credit_there = 0;   // offset of its credit line in its arena
   std::uint64_t received = 0;     // packets taken
   std::uint64_t ring_read = 0;

@@ -52,7 +52,7 @@ class Peers {
   const std::vector<Peer*>& inbound() const noexcept { return inbound_; }
   /// Shared memory for each rank that this one has received from, and per rank of the job.
   std::size_t bytes_per_peer() const noexcept {
-    return inbound_bytes(site_.ring) + sizeof(CreditLine);
+    return inbound_bytes(std::max(site_.ring, site_.far_ring)) + sizeof(CreditLine);
   }
 
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks

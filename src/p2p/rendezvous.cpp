@@ -53,7 +53,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   header.payload = send.exposed ? sizeof(Announcement) : 0;
   const Announcement said{send.region.key, head_of(send, peer)};
   outbox_.post(peer, header, &said);
-  if (said.head != 0) send_head(send, peer, said.head);
+  if (said.head != 0 && peer.lost.ok()) send_head(send, peer, said.head);
   if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();
 }
 
@@ -70,11 +70,15 @@ std::size_t Rendezvous::head_of(const Transfer& send, Peer& peer) const noexcept
 }
 
 void Rendezvous::send_head(const Transfer& send, Peer& peer, std::size_t head) noexcept {
+  ++counts_.heads;
   peer.charged += cost_of(head);
   Header header = envelope(send, PacketKind::more);
   header.payload = kMostPayload;
-  for (header.bytes = 0; header.bytes < head && peer.lost.ok(); header.bytes += kMostPayload)
-    outbox_.write(peer, header, send.buffer + header.bytes);
+  for (header.bytes = 0; header.bytes < head && peer.lost.ok(); header.bytes += kMostPayload) {
+    const bool last = header.bytes + kMostPayload == head;
+    outbox_.write(peer, header, send.buffer + header.bytes,
+                  last && options_.protocol == Protocol::read_interrupt);
+  }
 }
 
 void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,

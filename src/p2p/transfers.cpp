@@ -65,8 +65,10 @@ void Transfers::put_away(Transfer& transfer) noexcept {
   transfer.exposed = transfer.running = transfer.withdrawing = transfer.pending = false;
 }
 
-/// The two come by different ways, in any order.
+/// The two come by different ways, in any order. Whoever is told of the loss of a peer may have
+/// passed over a receive that a task was to complete.
 void Transfers::complete_rest(Transfer& receive, Status status) noexcept {
+  if (status.ok() && receive.lacks_head) status = receive.peer->lost;
   if (!status.ok() || !receive.lacks_head) return complete(receive, status);
   receive.has_rest = true;
   receive.running = receive.plain = false;

@@ -66,8 +66,10 @@ class Transfers {
   void run(Transfer& transfer, Task task) noexcept;
   /// It is over: whatever knows of it forgets it, and who waits for it goes on.
   void complete(Transfer& transfer, Status status) noexcept;
-  /// All of the receive's message that does not come with its head has come, or will not.
+  /// The data behind the head of the receive's message has come, or will not: complete() if the
+  /// head has, too.
   void complete_rest(Transfer& receive, Status status) noexcept;
+  /// The head has come: complete() if the rest has, too.
   void complete_head(Transfer& receive) noexcept;
   /// complete() for a receive that was posted and has got its message, in one packet.
   void complete_received(Transfer& receive) noexcept {

@@ -42,9 +42,10 @@ void Unexpected::withdraw(Context& context, Peer& peer, const Header& header) no
   Arrival* const arrival = context.matcher.announced(peer, header.transfer);
   if (arrival == nullptr) return;  // matched: the transfer takes its course
   context.matcher.remove(*arrival);
-  if (arrival->payload != nullptr) {  // all of it: what withdraws it came behind
+  if (arrival->payload != nullptr) {
     counts_.held_bytes -= arrival->kept;
     peer.deliver(arrival->kept);
+    if (peer.train.arrival == arrival) peer.train.arrival = nullptr;
   }
   FramePool::release(arrival);
   Header reply{};

@@ -16,9 +16,9 @@ PATIENCE_S = 15  # from the fault until every rank has been told
 class Job:
     """The program on three nodes, until `end`: the launcher itself may wait for ever for nodes out of reach."""
 
-    def __init__(self, lab, mpi, launch, folder, *arguments, **extra):
-        program = [str(PROGRAMS / "endless.py"), str(folder), *map(str, arguments)]
-        words, environment = launch(3, [str(mpi.prefix / "bin" / "python"), *program])
+    def __init__(self, lab, mpi, launch, folder, *arguments, program="endless.py", **extra):
+        command_line = [str(PROGRAMS / program), str(folder), *map(str, arguments)]
+        words, environment = launch(3, [str(mpi.prefix / "bin" / "python"), *command_line])
         environment = {**environment, "TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": str(TIMEOUT_S), **extra}
         self.lab, self.folder = lab, folder
         with (folder / "said").open("wb") as output:
@@ -80,6 +80,20 @@ def test_a_cut_in_the_middle_of_messages(mpi, launch, tmp_path, arguments, extra
     with Lab(3, latency="200us") as lab:
         job = Job(lab, mpi, launch, tmp_path, *arguments, TUTTI_P2P="1", **extra)
         job.wait_for(["ready"], 60)
+        lab.cut("n1")
+        told = job.wait_for(["0", "2"], PATIENCE_S)
+        job.end()
+    assert all(text.startswith("told ") for text in told), told
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("room", [16, 1 << 20])
+def test_a_cut_in_the_middle_of_a_head(mpi, launch, tmp_path, room):
+    """A receive with little room needs no more than the head, which does not come any more: there is nothing to read."""
+    with Lab(3, latency="500us", rate="4Mbit") as lab:
+        job = Job(lab, mpi, launch, tmp_path, room, program="head.py", TUTTI_P2P="1")
+        job.wait_for(["ready"], 60)
+        time.sleep(0.15)
         lab.cut("n1")
         told = job.wait_for(["0", "2"], PATIENCE_S)
         job.end()

@@ -249,13 +249,27 @@ def test_mpi_programs_talk_over_the_network(mpi, launch, loss, tmp_path):
     assert (lost > 0) == (loss > 0)
 
 
-def test_small_messages_wake_nobody_who_computes(mpi, launch, lab_command, tmp_path):
+def compiled(mpi, name, folder):
+    """A program of tests/mpi."""
     if not (mpi.prefix / "bin" / "mpicc").exists():
         pytest.skip(f"{mpi.name} has no compiler")
-    source = Path(__file__).resolve().parents[1] / "mpi" / "programs" / "interrupts.c"
-    subprocess.run([mpi.prefix / "bin" / "mpicc", "-std=gnu11", "-O1", "-o", tmp_path / "interrupts", source],
+    source = Path(__file__).resolve().parents[1] / "mpi" / "programs" / f"{name}.c"
+    subprocess.run([mpi.prefix / "bin" / "mpicc", "-std=gnu11", "-O1", "-o", folder / name, source, "-pthread"],
                    check=True, timeout=120)
-    words, environment = launch(2, [str(tmp_path / "interrupts")])
+    return str(folder / name)
+
+
+@pytest.mark.timeout(200)
+def test_random_messages_come_through_losses(mpi, launch, lab_command, tmp_path):
+    """The seed is printed."""
+    words, environment = launch(3, [compiled(mpi, "traffic", tmp_path), "0", "3"])
+    answer = lab_command("--nodes", "3", "--latency", "200us", "--loss", "0.01", "--", sys.executable, "-m", "tutti", "run", *words,
+                         env=environment | {"TUTTI_P2P": "1"}, timeout=180)
+    assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr
+
+
+def test_small_messages_wake_nobody_who_computes(mpi, launch, lab_command, tmp_path):
+    words, environment = launch(2, [compiled(mpi, "interrupts", tmp_path)])
     answer = lab_command("--nodes", "2", "--latency", "500us", "--", sys.executable, "-m", "tutti", "run", *words,
                          env=environment | {"TUTTI_P2P": "1"})
     assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr

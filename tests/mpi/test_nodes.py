@@ -111,6 +111,18 @@ def test_messages(program, libraries, mpi, source, argument, placement):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("placement,protocol", [("apart", "read_interrupt"), ("pairs", "read_interrupt"), ("apart", "write")])
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_traffic(program, libraries, mpi, placement, protocol):
+    """Random messages on communicators of all kinds at once, tutti's and the MPI's. The seed is printed."""
+    description = mpis.MPIS[mpi]
+    command = on_nodes(placement, [program(description, "traffic.c"), "0", "10"])
+    result = mpis.start(description, 3, command, True, MESSAGES | {"TUTTI_RENDEZVOUS": protocol})
+    assert result.status == 0, f"status {result.status} (None: no end in sight)\n{result.text[-3000:]}"
+    assert "passed (0 failures)" in result.text
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 def test_small_messages_wake_nobody_who_computes(program, libraries, mpi):
     description = mpis.MPIS[mpi]
@@ -172,8 +184,9 @@ def test_a_stopped_rank_lives(program, libraries, mpi, what):
     """Three times as long as a node may be silent: its machine still knows its process."""
     mpi = mpis.MPIS[mpi]
     command = on_nodes("apart", [program(mpi, "stopped.c"), "3", what])
-    settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "1", "TUTTI_REPORT": "1", "TUTTI_P2P": "1"}
-    result = mpis.start(mpi, 3, command, True, settings)
+    settings = {"TUTTI_NET": "on", "TUTTI_NET_TIMEOUT": "1", "TUTTI_REPORT": "1"}
+    messages = {"TUTTI_P2P": "1"} if "send" in what else {}
+    result = mpis.start(mpi, 3, command, True, settings | messages)
     assert result.status == 0, result.text[-3000:]
     assert "stopped: passed (0 failures)" in result.text
     assert (f"MPI_{what.capitalize()}", "MPI") not in result.rows()

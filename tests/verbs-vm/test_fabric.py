@@ -68,8 +68,9 @@ def programs():
     """Compiles them; without MPICH the tests skip."""
     if (MPICH / "mpicc").exists():
         PROGRAMS.mkdir(parents=True, exist_ok=True)
-        for name in ("coll", "bcast_by_rank"):
-            subprocess.run([MPICH / "mpicc", "-std=gnu11", "-O1", "-o", PROGRAMS / name, ROOT / "bench" / f"{name}.c"],
+        sources = [ROOT / "bench" / "coll.c", ROOT / "bench" / "bcast_by_rank.c", ROOT / "tests" / "mpi" / "programs" / "traffic.c"]
+        for source in sources:
+            subprocess.run([MPICH / "mpicc", "-std=gnu11", "-O1", "-o", PROGRAMS / source.stem, source, "-pthread"],
                            check=True, timeout=120)
 
 
@@ -112,6 +113,14 @@ def test_interrupts_are_selective(result):
 def test_random_messages(result):
     assert result.status == 0, result.text
     assert "[  PASSED  ]" in result.text and "FAILED" not in result.text
+
+
+@pytest.mark.runs("traffic", launch("traffic", 0, 2, TUTTI_P2P="1"))
+@pytest.mark.usefixtures("mpich")
+def test_random_messages_of_an_mpi_program(result):
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text
+    sends = {name for call, names in algorithms(result.text).items() if call.endswith("send") for name in names}
+    assert sends - {"MPI"}, result.text
 
 
 # ---- multicast -------------------------------------------------------------------------------------

@@ -181,14 +181,9 @@ void OfiNetwork::take_bell(std::uint32_t sender, Event way) noexcept {
   }
 }
 
-/// Messages come on the second lane: while they do, the first one is looked at now and then. Each
-/// look is a call of the kernel.
-Moved OfiNetwork::poll(bool surely) noexcept {
-  constexpr int kLooks = 4;
-  Moved moved = Moved::nothing;
-  if (second_.is_open()) moved = poll_lane(second_, Event::unsolicited);
-  if (moved != Moved::nothing && !surely && ++looks_ % kLooks != 0) return moved;
-  add(poll_lane(first_, Event::solicited), &moved);
+Moved OfiNetwork::poll(bool) noexcept {
+  Moved moved = poll_lane(first_, Event::solicited);
+  if (second_.is_open()) add(poll_lane(second_, Event::unsolicited), &moved);
   return moved;
 }
 

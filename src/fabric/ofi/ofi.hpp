@@ -126,7 +126,6 @@ class OfiNetwork final : public QueuedNetwork {
   // By peer: how many more of its bells have come on the first lane than on the second.
   std::vector<std::int32_t> bells_;
   std::vector<Half> halves_;        // at most one for each peer
-  int looks_ = 0;                   // that have found something on the second lane
   std::size_t expected_ = 0;        // peers of which something is still to come on the second lane
   bool one_write_ = false;          // data and counter as two parts of one write
   bool virtual_addresses_ = false;  // peers give addresses, not offsets
