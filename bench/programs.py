@@ -27,6 +27,7 @@ from tutti.report.files import write_json
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
+PROGRAMS = HERE.parent / "tests" / "mpi" / "programs"  # a sample sort and a transposition; an FFT that transposes
 HPCC_INPUT = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
 LIMIT_S = 280
 Prepare = Callable[[Path, int, int], list[str]]  # a folder, the ranks and the work give the command
@@ -59,8 +60,13 @@ def jobs_in_c() -> list[Job]:
         for title, source, arguments, work in (
                 ("cg", EXAMPLES / "cg" / "cg.c", lambda work: ["--side", "64", "--solves", str(work)], 200),
                 ("matmul", EXAMPLES / "matmul" / "matmul.c", lambda work: ["480", str(work)], 20),
-                ("phases", HERE / "phases.c", lambda work: ["--phases", str(work)], 100)):
+                ("phases", HERE / "phases.c", lambda work: ["--phases", str(work)], 100),
+                ("sort", PROGRAMS / "exchanges.c", lambda work: ["120", "77", "20000", str(work)], 100)):
             found.append(Job(title, mpi.product, launcher, environment, compiled(mpi, source, arguments), work, 1))
+        if packages := next((HERE.parent / ".envs").glob("fft/lib/python*/site-packages"), None):
+            fft = [str(mpi.prefix / "bin" / "python"), str(PROGRAMS / "fft.py"), "1"]
+            found.append(Job("fft", mpi.product, launcher, environment | {"TEST_FFT_PACKAGES": str(packages)},
+                             lambda _folder, _ranks, work, fft=fft: [*fft, str(work)], 10, 1))
     return found
 
 

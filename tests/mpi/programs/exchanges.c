@@ -186,9 +186,10 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int rows = argc > 1 ? atoi(argv[1]) : 120, columns = argc > 2 ? atoi(argv[2]) : 77;
-  for (int i = 0; i < 3; i++) {
-    transpose(rows + i, columns);
-    transpose(1 + i, columns); /* fewer rows than ranks */
+  const int rounds = argc > 4 ? atoi(argv[4]) : 3;
+  for (int i = 0; i < rounds; i++) {
+    transpose(rows + i % 3, columns);
+    transpose(1 + i % 3, columns); /* fewer rows than ranks */
     sort(argc > 3 ? atoi(argv[3]) : 20000);
   }
   return finish("exchanges");

@@ -2,7 +2,7 @@
 two (slabs and pencils), are transformed, compared with numpy's FFT of the whole grid, and transformed back. Between the axes
 mpi4py-fft redistributes the grid by MPI_Alltoallw with subarrays, on communicators of the rows and columns of ranks.
 
-    fft.py SEED     with mpi4py-fft in TEST_FFT_PACKAGES, a folder of packages"""
+    fft.py SEED [ROUNDS]     with mpi4py-fft in TEST_FFT_PACKAGES, a folder of packages"""
 
 import os
 import sys
@@ -47,10 +47,10 @@ def check(comm: MPI.Comm, seed: int, shape: tuple[int, ...], axes: tuple[int, ..
 
 
 def main() -> None:
-    comm, seed = MPI.COMM_WORLD, int(sys.argv[1])
+    comm, seed, rounds = MPI.COMM_WORLD, int(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 1
     if comm.rank == 0:
         print(f"seed {seed}")
-    failures = sum(check(comm, seed + number, shape, axes, dtype, slab) for number, (shape, axes) in enumerate(CASES)
+    failures = sum(check(comm, seed + number, shape, axes, dtype, slab) for number, (shape, axes) in enumerate(CASES * rounds)
                    for dtype in (float, complex) for slab in (True, False))
     failures = comm.allreduce(failures)
     if comm.rank == 0:
