@@ -13,7 +13,8 @@ bool makes_sense(const Header& header) noexcept {
     case PacketKind::eager_synchronous:
       return header.payload <= header.bytes && header.bytes <= kMostEager;
     case PacketKind::request_to_send:
-      return header.payload == 0 || header.payload == sizeof(Announcement);
+      return header.payload == 0 || header.payload == sizeof(Key) ||
+             header.payload == sizeof(Announcement);
     case PacketKind::clear_to_send:
       return header.payload == sizeof(Clearance);
     default:
@@ -76,8 +77,8 @@ void Delivery::handle(Peer& peer, const Packet& packet) noexcept {
 void Delivery::handle_envelope(Peer& peer, const Packet& packet) noexcept {
   const Header& header = packet.header;
   Announcement said{};
-  if (header.kind == PacketKind::request_to_send && header.payload != 0)
-    std::memcpy(&said, packet.payload, sizeof said);
+  if (header.kind == PacketKind::request_to_send)
+    std::memcpy(&said, packet.payload, header.payload);
   if (!peer.train.complete() || !makes_sense(header, said))
     return peers_.fail(peer, Status{Code::corrupt, peer.rank, "a damaged envelope"});
   Context& context = contexts_.of(header.context);

@@ -26,7 +26,7 @@ namespace tutti::p2p {
 enum class PacketKind : std::uint8_t {
   eager,              // envelope and data
   eager_synchronous,  // likewise; the sender wants to hear when it is matched
-  request_to_send,    // envelope; data: Announcement, where it reads. RNDZ_START of RNDV-2006
+  request_to_send,    // envelope; data: Key where it reads, or Announcement. RNDZ_START of RNDV-2006
   clear_to_send,      // to a sender; data: Clearance. RNDZ_REPLY
   data,               // to a receiver: a part of the message, at offset `bytes`
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`
@@ -66,11 +66,12 @@ inline Protocol protocol_of(const Header& request_to_send) noexcept {
   return static_cast<Protocol>(request_to_send.detail & ~(kSenderWaits | kByKernel));
 }
 
-/// Data of request_to_send, where the receiver may read.
+/// Data of request_to_send, where the receiver may read. Without a head it is left out.
 struct Announcement {
   Key key;
   std::uint64_t head;  // of the message, its first bytes come behind this by themselves
 };
+static_assert(offsetof(Announcement, key) == 0);
 
 /// Data of clear_to_send.
 struct Clearance {

@@ -65,7 +65,8 @@ Status Peer::connect() noexcept {
       at > arena.bytes || inbound_bytes(kRingBytes << doubled) > arena.bytes - at)
     return Status{Code::corrupt, rank, "the peer names no place for messages"};
   ring_there = kRingBytes << doubled;
-  if (mapped == nullptr && site.far_trains) {
+  // Sockets take from any memory; a simulated network copies what is not of the arena.
+  if (mapped == nullptr && site.far_trains && !site.fabric.traits().virtual_time) {
     own.reset(new (std::nothrow) std::byte[inbound_bytes(ring_there)]);
     if (!own) return Status::error(Code::no_memory, "no memory for messages");
     mirror = own.get();

@@ -70,7 +70,7 @@ bool Receives::receive_kept(Arrival& arrival, void* buffer, std::size_t room,
 bool Receives::receive_front(Peer& peer, const Context& context, void* buffer, std::size_t room,
                              int source, int tag, Receipt* out) noexcept {
   Packet packet;
-  if (!peer.front(&packet)) return false;
+  if (!peer.train.complete() || !peer.front(&packet)) return false;
   const Header& header = packet.header;
   if (header.kind != PacketKind::eager || header.bytes != header.payload || header.bytes > room ||
       header.context[0] != context.id[0] || header.context[1] != context.id[1] ||

@@ -50,8 +50,8 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   auto detail = static_cast<std::uint8_t>(protocol);
   if (send.waited) detail |= send.by_kernel ? kByKernel : kSenderWaits;
   Header header = envelope(send, PacketKind::request_to_send, detail);
-  header.payload = send.exposed ? sizeof(Announcement) : 0;
   const Announcement said{send.region.key, head_of(send, peer)};
+  header.payload = !send.exposed ? 0 : said.head != 0 ? sizeof said : sizeof said.key;
   outbox_.post(peer, header, &said);
   if (said.head != 0 && peer.lost.ok()) send_head(send, peer, said.head);
   if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();

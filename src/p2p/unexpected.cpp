@@ -12,8 +12,7 @@ Arrival* Unexpected::keep(Context& context, Peer& peer, const Header& header,
   const bool announced = header.kind == PacketKind::request_to_send;
   const bool eager = !announced && payload != nullptr;
   Announcement said{};
-  if (announced && header.payload == sizeof said && payload != nullptr)
-    std::memcpy(&said, payload, sizeof said);
+  if (announced && payload != nullptr) std::memcpy(&said, payload, header.payload);
   const std::size_t kept = eager ? header.bytes : said.head;
   void* memory = engine_.frames().allocate(sizeof(Arrival) + kept);
   if (memory == nullptr) return nullptr;

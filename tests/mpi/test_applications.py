@@ -20,6 +20,10 @@ def served_calls(result: mpis.Result) -> int:
     return sum(count for (_, algorithm), count in result.rows().items() if not algorithm.startswith("MPI ("))
 
 
+def messages_by_tutti(result: mpis.Result) -> bool:
+    return any(call.lower().endswith("send") and not way.startswith("MPI (") for call, way in result.rows())
+
+
 def check_nothing_found(result: mpis.Result) -> None:
     assert not DIFFER.search(result.text) and "never completed" not in result.text, result.text[-3000:]
 
@@ -40,13 +44,14 @@ def small_problem(example: str, ranks: int) -> str:
 @pytest.mark.mpi
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_hpcc(libraries, tmp_path, monkeypatch):
+@pytest.mark.parametrize("messages", ["0", "1"])
+def test_hpcc(libraries, tmp_path, monkeypatch, messages):
     hpcc = shutil.which("hpcc")
     if hpcc is None or not HPCC_INPUT.exists():
         pytest.skip("hpcc is not installed (apt-get install hpcc)")
     (tmp_path / "hpccinf.txt").write_text(small_problem(HPCC_INPUT.read_text(), 2))
     monkeypatch.chdir(tmp_path)
-    result = mpis.start(mpis.MPIS["openmpi-debian"], 2, [hpcc], True, SETTINGS, limit_s=800)
+    result = mpis.start(mpis.MPIS["openmpi-debian"], 2, [hpcc], True, SETTINGS | {"TUTTI_P2P": messages}, limit_s=800)
     assert result.status == 0, result.text[-3000:]
     check_nothing_found(result)
     said = (tmp_path / "hpccoutf.txt").read_text()
@@ -55,6 +60,7 @@ def test_hpcc(libraries, tmp_path, monkeypatch):
     assert not re.search(r"^ *[1-9]\d* tests completed and failed residual checks", said, re.MULTILINE)
     assert "FAILED" not in said
     assert served_calls(result) > 1000, result.text[-3000:]
+    assert messages_by_tutti(result) == (messages == "1"), result.text[-3000:]
 
 
 @pytest.mark.mpi
@@ -78,6 +84,38 @@ def test_scalapack(libraries, tmp_path, monkeypatch, solver, data):
 NOT_COLLECTIVE = re.compile("PingP|Sendrecv|Exchange|Uniband|Biband|Reduce_local")
 
 
+def imb(program: str, least: int) -> tuple[mpis.Mpi, Path, list[str]]:
+    """Intel MPI, the binary, and the names of all benchmarks that it lists."""
+    mpi = mpis.MPIS["impi"]
+    binary = Path(mpi.launcher[0]).parent / program
+    if not binary.exists():
+        pytest.skip(f"{program} is not part of the installed impi-rt")
+    listed = mpis.start(mpi, 1, [str(binary), "-list"], False)
+    benchmarks = re.findall(r"^#? *([A-Z][A-Za-z_0-9]+)(?: \(non-default\))?$", listed.text, re.MULTILINE)
+    assert len(benchmarks) >= least, listed.text
+    return mpi, binary, benchmarks
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("program,least", [("IMB-P2P", 7), ("IMB-MPI1", 13)])
+def test_imb_messages(libraries, program, least, ranks):
+    """Messages by tutti, in every benchmark that has some."""
+    mpi, binary, benchmarks = imb(program, least)
+    options = ["-iter", "30", "-msglog", "0:18"]
+    if program == "IMB-MPI1":
+        benchmarks = [name for name in benchmarks if NOT_COLLECTIVE.match(name) and name != "Reduce_local"]
+        options += [*benchmarks, "-npmin", str(ranks), "-time", "0.1"]
+    result = mpis.start(mpi, ranks, [str(binary), *options], True, SETTINGS | {"TUTTI_P2P": "1"}, limit_s=500)
+    assert result.status == 0, result.text[-3000:]
+    check_nothing_found(result)
+    for name in benchmarks:
+        assert f"# Benchmarking {name}" in result.text or f"Benchmark {name} is invalid for {ranks} processes" in result.text
+    assert messages_by_tutti(result), result.text[-3000:]
+
+
 @pytest.mark.mpi
 @pytest.mark.slow
 @pytest.mark.timeout(600)
@@ -85,13 +123,7 @@ NOT_COLLECTIVE = re.compile("PingP|Sendrecv|Exchange|Uniband|Biband|Reduce_local
 @pytest.mark.parametrize("program", ["IMB-MPI1", "IMB-NBC"])
 def test_imb(libraries, program, ranks):
     """Every benchmark that it lists."""
-    mpi = mpis.MPIS["impi"]
-    binary = Path(mpi.launcher[0]).parent / program
-    if not binary.exists():
-        pytest.skip(f"{program} is not part of the installed impi-rt")
-    listed = mpis.start(mpi, 1, [str(binary), "-list"], False)
-    benchmarks = re.findall(r"^ *([A-Z][A-Za-z_]+)(?: \(non-default\))?$", listed.text, re.MULTILINE)
-    assert len(benchmarks) >= 13, listed.text
+    mpi, binary, benchmarks = imb(program, 13)
     result = mpis.start(mpi, ranks, [str(binary), *benchmarks, "-npmin", str(ranks), "-iter", "30", "-time", "0.1",
                                      "-msglog", "0:18"], True, SETTINGS, limit_s=500)
     assert result.status == 0, result.text[-3000:]

@@ -161,6 +161,7 @@ LARGE = [("sendrecv", 100, "read_interrupt"), ("sendrecv", 100_000, "read_interr
 
 
 @pytest.mark.mpi
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("placement", ["apart", "pairs"])
 @pytest.mark.parametrize("what,size,protocol", LARGE)
 def test_killed_rank_that_sends(program, libraries, tmp_path, what, size, protocol, placement):

@@ -1,5 +1,5 @@
 """Rank 1 sends 1 MiB to rank 0, which computes for 6 s before it receives with ROOM bytes; rank 2 waits for rank 1:
-`head.py FOLDER ROOM`. What a rank was told is in FOLDER/RANK: "told TEXT", or "got it"."""
+`head.py FOLDER ROOM`. What a rank was told is in FOLDER/RANK: "told TEXT", or "got it", all or a part."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ try:
     comm.Recv(room, 1)
     said = "got it"
 except MPI.Exception as error:
-    said = f"told {error.Get_error_string()}"
+    said = "got it" if error.Get_error_class() == MPI.ERR_TRUNCATE else f"told {error.Get_error_string()}"
 (folder / f".{comm.rank}").write_text(said)
 os.rename(folder / f".{comm.rank}", folder / str(comm.rank))
 os._exit(3)
