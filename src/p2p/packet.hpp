@@ -26,7 +26,7 @@ namespace tutti::p2p {
 enum class PacketKind : std::uint8_t {
   eager,              // envelope and data
   eager_synchronous,  // likewise; the sender wants to hear when it is matched
-  request_to_send,    // envelope; data: Key where it reads, or Announcement. RNDZ_START of RNDV-2006
+  request_to_send,    // envelope; data: Key or Announcement, if any. RNDZ_START of RNDV-2006
   clear_to_send,      // to a sender; data: Clearance. RNDZ_REPLY
   data,               // to a receiver: a part of the message, at offset `bytes`
   finished,   // to a sender or a receiver: the transfer is over, with the outcome in `detail`

@@ -263,8 +263,8 @@ def compiled(mpi, name, folder):
 def test_random_messages_come_through_losses(mpi, launch, lab_command, tmp_path):
     """The seed is printed."""
     words, environment = launch(3, [compiled(mpi, "traffic", tmp_path), "0", "3"])
-    answer = lab_command("--nodes", "3", "--latency", "200us", "--loss", "0.01", "--", sys.executable, "-m", "tutti", "run", *words,
-                         env=environment | {"TUTTI_P2P": "1"}, timeout=180)
+    answer = lab_command("--nodes", "3", "--latency", "200us", "--loss", "0.01", "--", sys.executable, "-m", "tutti", "run",
+                         *words, env=environment | {"TUTTI_P2P": "1"}, timeout=180)
     assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr
 
 

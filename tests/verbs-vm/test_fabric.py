@@ -68,8 +68,8 @@ def programs():
     """Compiles them; without MPICH the tests skip."""
     if (MPICH / "mpicc").exists():
         PROGRAMS.mkdir(parents=True, exist_ok=True)
-        sources = [ROOT / "bench" / "coll.c", ROOT / "bench" / "bcast_by_rank.c", ROOT / "tests" / "mpi" / "programs" / "traffic.c"]
-        for source in sources:
+        for path in ("bench/coll.c", "bench/bcast_by_rank.c", "tests/mpi/programs/traffic.c"):
+            source = ROOT / path
             subprocess.run([MPICH / "mpicc", "-std=gnu11", "-O1", "-o", PROGRAMS / source.stem, source, "-pthread"],
                            check=True, timeout=120)
 
