@@ -5,6 +5,14 @@
 #include "team/copy_small.hpp"
 
 namespace tutti::p2p {
+namespace {
+
+/// Small messages, which are most, are not asked about.
+bool rings(const Outbox& outbox, const Header& header) noexcept {
+  return header.bytes > kMostPayload && outbox.interrupts(header);
+}
+
+}  // namespace
 
 // ---- leaving
 
@@ -29,10 +37,11 @@ bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destin
   } else if (!peer->room_for_message(bytes)) {
     return false;
   } else {
-    const bool interrupts = outbox_.interrupts(header);
-    const Status status = peer->write_message(header, data, interrupts, stores);
-    if (!status.ok()) peers_.fail(*peer, status);
-    if (!status.ok()) return false;
+    const Status status = peer->write_message(header, data, rings(outbox_, header), stores);
+    if (!status.ok()) {
+      peers_.fail(*peer, status);
+      return false;
+    }
   }
   peer->answers.note_sent(bytes);
   peer->charged += cost_of(bytes);
@@ -52,7 +61,7 @@ void Eager::send(Transfer& send, Peer& peer) noexcept {
   ++counts_.eager;
   if (synchronous) peer.add_open(send);
   if (peer.clear_way() && peer.room_for_message(send.bytes)) {
-    const Status status = peer.write_message(header, send.buffer, outbox_.interrupts(header));
+    const Status status = peer.write_message(header, send.buffer, rings(outbox_, header));
     if (!status.ok()) peers_.fail(peer, status);
   } else {
     header.payload = static_cast<std::uint16_t>(send.bytes);

@@ -19,7 +19,7 @@ bool Outbox::interrupts(const Header& header) const noexcept {
       return true;
     case PacketKind::eager:
     case PacketKind::eager_synchronous:
-      return header.bytes > kMostPayload;
+      return header.bytes > kMostPayload;  // a train
     default:
       return false;
   }
