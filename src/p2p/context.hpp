@@ -1,4 +1,4 @@
-// What the messages of one team have in common: the matching, and the receives from anybody in it.
+// What the messages of one group have in common: the matching, and the receives from anybody in it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "p2p/matching.hpp"
 #include "p2p/packet.hpp"
 #include "p2p/transfer.hpp"
-#include "team/team.hpp"
+#include "team/group.hpp"
 
 namespace tutti::p2p {
 
@@ -25,7 +25,7 @@ struct Context {
   }
 
   std::uint64_t id[2] = {0, 0};
-  Team* team = nullptr;  // nullptr: messages have come, but this rank has not used the team yet
+  Group* group = nullptr;  // nullptr: messages have come, but this rank has not used the group yet
   Matcher matcher;
   Membership members;                       // for receives from anybody
   List<Transfer, &Transfer::in_peer> wild;  // these
@@ -33,12 +33,12 @@ struct Context {
 };
 
 /// The header of a message's first packet.
-inline Header envelope(const Context& context, const Team& team, std::size_t bytes, int tag,
+inline Header envelope(const Context& context, const Group& group, std::size_t bytes, int tag,
                        PacketKind kind) noexcept {
   Header header{};
   header.context[0] = context.id[0];
   header.context[1] = context.id[1];
-  header.source = static_cast<std::uint32_t>(team.rank());
+  header.source = static_cast<std::uint32_t>(group.rank());
   header.tag = tag;
   header.bytes = bytes;
   header.kind = kind;
@@ -46,7 +46,7 @@ inline Header envelope(const Context& context, const Team& team, std::size_t byt
 }
 
 inline Header envelope(const Transfer& send, PacketKind kind, std::uint8_t detail = 0) noexcept {
-  Header header = envelope(*send.context, *send.team, send.bytes, send.tag, kind);
+  Header header = envelope(*send.context, *send.group, send.bytes, send.tag, kind);
   header.transfer = send.id;
   header.detail = detail;
   return header;

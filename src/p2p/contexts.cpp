@@ -26,17 +26,17 @@ Context& Contexts::find_or_make(const std::uint64_t id[2]) noexcept {
   return *place;
 }
 
-Context& Contexts::join(Team& team) noexcept {
-  Context& context = of(team.id());
-  context.team = &team;
-  context.members = Membership{team.membership().ranks, team.size(), {}, true};
-  team.context = &context;
+Context& Contexts::join(Group& group) noexcept {
+  Context& context = of(group.id());
+  context.group = &group;
+  context.members = Membership{group.job_ranks(), group.size(), {}, true};
+  group.context = &context;
   return context;
 }
 
 void Contexts::erase(Context& context) noexcept {
   if (last_ == &context) last_ = nullptr;
-  if (context.team != nullptr) context.team->context = nullptr;
+  if (context.group != nullptr) context.group->context = nullptr;
   const std::pair<std::uint64_t, std::uint64_t> id{context.id[0], context.id[1]};
   contexts_.erase(id);
 }

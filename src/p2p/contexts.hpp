@@ -1,4 +1,4 @@
-// The teams whose messages this rank knows of, and what waits in them for a message from anybody.
+// The groups whose messages this rank knows of, and what waits in them for a message from anybody.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ class Contexts {
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 
-  Context& of(Team& team) noexcept {
-    Context* const context = known(team);
-    return context != nullptr ? *context : join(team);
+  Context& of(Group& group) noexcept {
+    Context* const context = known(group);
+    return context != nullptr ? *context : join(group);
   }
-  /// nullptr: the team has sent and received nothing here yet.
-  static Context* known(const Team& team) noexcept { return team.context; }
-  /// Of a packet, which may be of a team that this rank has not used yet.
+  /// nullptr: the group has sent and received nothing here yet.
+  static Context* known(const Group& group) noexcept { return group.context; }
+  /// Of a packet, which may be of a group that this rank has not used yet.
   Context& of(const std::uint64_t id[2]) noexcept {
     const bool again = last_ != nullptr && last_->id[0] == id[0] && last_->id[1] == id[1];
     return again ? *last_ : find_or_make(id);
@@ -57,7 +57,7 @@ class Contexts {
   };
 
   Context& find_or_make(const std::uint64_t id[2]) noexcept;
-  Context& join(Team& team) noexcept;
+  Context& join(Group& group) noexcept;
   Task guard(Context& context) noexcept;
 
   Engine& engine_;

@@ -23,14 +23,14 @@ bool Eager::suits(const Transfer& send, Peer& peer) const noexcept {
          (send.bytes <= most(&peer) && peer.clear_way() && peer.room_for_message(send.bytes));
 }
 
-bool Eager::send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+bool Eager::send_now(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                      std::optional<Stores> stores) noexcept {
-  if (tag < 0 || destination < 0 || destination >= team.size()) return false;
-  Peer* const peer = peers_.known(team.job_rank(destination));
+  if (tag < 0 || destination < 0 || destination >= group.size()) return false;
+  Peer* const peer = peers_.known(group.job_rank(destination));
   if (peer == nullptr || peer->rank == fabric_.rank() || !peer->lost.ok()) return false;
   if (bytes > most(peer) || !peer->affords(bytes, options_.allowance)) return false;
   if (!peer->clear_way()) return false;
-  Header header = envelope(contexts_.of(team), team, bytes, tag, PacketKind::eager);
+  Header header = envelope(contexts_.of(group), group, bytes, tag, PacketKind::eager);
   if (peer->suits_slot(bytes)) {
     header.payload = static_cast<std::uint16_t>(bytes);
     peer->write_in_slot(header, data);

@@ -52,7 +52,7 @@ class Eager {
   bool suits(const Transfer& send, Peer& peer) const noexcept;
   /// What is not out of the ordinary in any way is written into the receiver's memory and
   /// forgotten. `stores`: of an answer. False: nothing was done.
-  bool send_now(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+  bool send_now(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                 std::optional<Stores> stores = {}) noexcept;
   /// One that suits, to a peer that affords it.
   void send(Transfer& send, Peer& peer) noexcept;

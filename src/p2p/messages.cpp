@@ -16,7 +16,7 @@ Options limited(Options options) noexcept {
 }
 
 Wish receive_of(const Arrival& message, void* buffer, std::size_t room) noexcept {
-  return Wish::receive(*message.context->team, buffer, room,
+  return Wish::receive(*message.context->group, buffer, room,
                        static_cast<int>(message.header.source), message.header.tag);
 }
 
@@ -56,7 +56,7 @@ Status Messages::check(const Wish& wish) const noexcept {
   if (fabric_.traits().elided_payload) {
     return Status::error(Code::unsupported, "messages need a simulation with payload");
   }
-  if (wish.rank >= wish.team.size() || wish.rank < (wildcards ? kAnySource : 0)) {
+  if (wish.rank >= wish.group.size() || wish.rank < (wildcards ? kAnySource : 0)) {
     return Status::error(Code::invalid_argument, "no such rank in the team");
   }
   if (wish.tag < (wildcards ? kAnyTag : 0))
@@ -76,27 +76,27 @@ void Messages::begin(Transfer& transfer, bool watched) noexcept {
 
 // ---- blocking
 
-Status Messages::send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+Status Messages::send(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode) noexcept {
   Entry guard(engine_, backlog_);
   Peer* const asked_by = std::exchange(asked_by_, nullptr);
   const bool may_leave = mode != SendMode::synchronous;
   Sends::Way way;
   if (asked_by != nullptr && mode != SendMode::buffered) {
-    way = sends_.way_of_answer(*asked_by, asked_bytes_, team, bytes, destination, may_leave);
+    way = sends_.way_of_answer(*asked_by, asked_bytes_, group, bytes, destination, may_leave);
   }
   const std::uint64_t begun = way.stores ? ticks() : 0;
   if (!way.by_kernel && may_leave &&
-      eager_.send_now(team, data, bytes, destination, tag, way.stores)) {
+      eager_.send_now(group, data, bytes, destination, tag, way.stores)) {
     if (way.stores)
       asked_by->small_answers.note_written(begun, {asked_by->sent, asked_by->received});
     return Status::success();
   }
   use();
-  const Wish wish = Wish::send(team, data, bytes, destination, tag, mode);
+  const Wish wish = Wish::send(group, data, bytes, destination, tag, mode);
   TUTTI_TRY(check(wish));
   Transfer transfer;
-  transfer.want(contexts_.of(team), wish);
+  transfer.want(contexts_.of(group), wish);
   transfer.waited = true;
   transfer.by_kernel = way.by_kernel;
   begin(transfer, false);
@@ -113,39 +113,39 @@ void Messages::taken_at_once() noexcept {
   engine_.poll();
 }
 
-Receipt Messages::receive(Team& team, void* buffer, std::size_t room, int source,
+Receipt Messages::receive(Group& group, void* buffer, std::size_t room, int source,
                           int tag) noexcept {
   Entry guard(engine_, backlog_);
   asked_by_ = nullptr;
-  if (const Peer* const peer = receives_.next_from(team, source, tag)) {
+  if (const Peer* const peer = receives_.next_from(group, source, tag)) {
     for (std::uint32_t spins = engine_.policy().spins; spins != 0 && !peer->arrived(); --spins)
       cpu_pause();
   }
   Receipt at_once;
-  if (receives_.receive_now(team, buffer, room, source, tag, &at_once)) {
+  if (receives_.receive_now(group, buffer, room, source, tag, &at_once)) {
     taken_at_once();
-    note_question(team, at_once, false);
+    note_question(group, at_once, false);
     return at_once;
   }
   use();
-  const Wish wish = Wish::receive(team, buffer, room, source, tag);
+  const Wish wish = Wish::receive(group, buffer, room, source, tag);
   if (const Status status = check(wish); !status.ok()) return {.status = status};
   Transfer transfer;
-  transfer.want(contexts_.of(team), wish);
+  transfer.want(contexts_.of(group), wish);
   transfer.waited = true;
   begin(transfer, false);
   delivery_.wait_for(transfer, guard);
-  note_question(team, transfer.outcome, transfer.by_kernel);
+  note_question(group, transfer.outcome, transfer.by_kernel);
   return transfer.outcome;
 }
 
 /// A blocking receive has got a message, and what comes next may be its answer. Who has begun
 /// something else meanwhile may be one of many that all send first, and must not wait.
-void Messages::note_question(const Team& team, const Receipt& receipt, bool by_kernel) noexcept {
+void Messages::note_question(const Group& group, const Receipt& receipt, bool by_kernel) noexcept {
   const bool small = SmallAnswers::suits(receipt.bytes);
   if (!small && !Answers::suits(receipt.bytes)) return;
   if (!options_.tries || !receipt.status.ok() || receipt.source < 0) return;
-  asked_by_ = peers_.known(team.job_rank(receipt.source));
+  asked_by_ = peers_.known(group.job_rank(receipt.source));
   if (asked_by_ == nullptr) return;
   Peer& peer = *asked_by_;
   asked_bytes_ = receipt.bytes;
@@ -157,18 +157,18 @@ void Messages::note_question(const Team& team, const Receipt& receipt, bool by_k
   }
 }
 
-Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int destination,
+Receipt Messages::exchange(Group& group, const void* data, std::size_t bytes, int destination,
                            int send_tag, void* buffer, std::size_t room, int source,
                            int receive_tag) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  const Wish out = Wish::send(team, data, bytes, destination, send_tag);
-  const Wish in = Wish::receive(team, buffer, room, source, receive_tag);
+  const Wish out = Wish::send(group, data, bytes, destination, send_tag);
+  const Wish in = Wish::receive(group, buffer, room, source, receive_tag);
   Status status = check(out);
   if (status.ok()) status = check(in);
   if (!status.ok()) return {.status = status};
   Transfer receiving, sending;
-  Context& context = contexts_.of(team);
+  Context& context = contexts_.of(group);
   receiving.want(context, in);
   sending.want(context, out);
   receiving.waited = sending.waited = true;
@@ -184,7 +184,7 @@ Receipt Messages::exchange(Team& team, const void* data, std::size_t bytes, int 
 
 Status Messages::prepare(const Wish& wish, Transfer** out) noexcept {
   TUTTI_TRY(check(wish));
-  return transfers_.make(contexts_.of(wish.team), wish, out);
+  return transfers_.make(contexts_.of(wish.group), wish, out);
 }
 
 Status Messages::start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept {
@@ -201,30 +201,30 @@ void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept 
   begin(transfer, true);
 }
 
-Status Messages::start_send(Team& team, const void* data, std::size_t bytes, int destination,
+Status Messages::start_send(Group& group, const void* data, std::size_t bytes, int destination,
                             int tag, SendMode mode, Transfer** out) noexcept {
   Entry guard(engine_, backlog_);
-  return start(Wish::send(team, data, bytes, destination, tag, mode), guard, out);
+  return start(Wish::send(group, data, bytes, destination, tag, mode), guard, out);
 }
 
-Status Messages::start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+Status Messages::start_receive(Group& group, void* buffer, std::size_t room, int source, int tag,
                                Transfer** out) noexcept {
   Entry guard(engine_, backlog_);
-  return start(Wish::receive(team, buffer, room, source, tag), guard, out);
+  return start(Wish::receive(group, buffer, room, source, tag), guard, out);
 }
 
-Status Messages::prepare_send(Team& team, const void* data, std::size_t bytes, int destination,
+Status Messages::prepare_send(Group& group, const void* data, std::size_t bytes, int destination,
                               int tag, SendMode mode, Transfer** out) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  return prepare(Wish::send(team, data, bytes, destination, tag, mode), out);
+  return prepare(Wish::send(group, data, bytes, destination, tag, mode), out);
 }
 
-Status Messages::prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+Status Messages::prepare_receive(Group& group, void* buffer, std::size_t room, int source, int tag,
                                  Transfer** out) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  return prepare(Wish::receive(team, buffer, room, source, tag), out);
+  return prepare(Wish::receive(group, buffer, room, source, tag), out);
 }
 
 Status Messages::restart(Transfer& transfer) noexcept {
@@ -276,30 +276,31 @@ void Messages::cancel(Transfer& transfer) noexcept {
 
 // ---- probes
 
-bool Messages::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
+bool Messages::take_now(Group& group, int source, int tag, Receipt* out,
+                        Arrival** message) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  if (const Status status = check(Wish::probe(team, source, tag)); !status.ok()) {
+  if (const Status status = check(Wish::probe(group, source, tag)); !status.ok()) {
     *out = {.status = status};
     return true;
   }
-  return probes_.take_now(team, source, tag, out, message);
+  return probes_.take_now(group, source, tag, out, message);
 }
 
-Receipt Messages::take(Team& team, int source, int tag, Arrival** message) noexcept {
+Receipt Messages::take(Group& group, int source, int tag, Arrival** message) noexcept {
   Entry guard(engine_, backlog_);
   use();
-  const Status status = check(Wish::probe(team, source, tag));
+  const Status status = check(Wish::probe(group, source, tag));
   if (!status.ok()) return {.status = status};
-  return probes_.take(team, source, tag, message, guard);
+  return probes_.take(group, source, tag, message, guard);
 }
 
-bool Messages::probe_now(Team& team, int source, int tag, Receipt* out) noexcept {
-  return take_now(team, source, tag, out, nullptr);
+bool Messages::probe_now(Group& group, int source, int tag, Receipt* out) noexcept {
+  return take_now(group, source, tag, out, nullptr);
 }
 
-Receipt Messages::probe(Team& team, int source, int tag) noexcept {
-  return take(team, source, tag, nullptr);
+Receipt Messages::probe(Group& group, int source, int tag) noexcept {
+  return take(group, source, tag, nullptr);
 }
 
 Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept {
@@ -308,7 +309,7 @@ Receipt Messages::receive_taken(Arrival* message, void* buffer, std::size_t room
   asked_by_ = nullptr;
   const Wish wish = receive_of(*message, buffer, room);
   Transfer transfer;
-  transfer.want(contexts_.of(wish.team), wish);
+  transfer.want(contexts_.of(wish.group), wish);
   transfer.waited = true;
   receives_.begin_with(message, transfer);
   delivery_.wait_for(transfer, guard);
@@ -340,10 +341,10 @@ Engine::Reached Messages::ended(Transfer& transfer) noexcept {
   return engine_.reached(transfer.ended, transfer.started, nobody_);
 }
 
-void Messages::finish_sending(const Team* team) noexcept {
+void Messages::finish_sending(const Group* group) noexcept {
   if (!in_use()) return;
   Engine::Guard guard(engine_);
-  engine_.wait_until([this, team] { return parting_.has_sent(team); }, guard);
+  engine_.wait_until([this, group] { return parting_.has_sent(group); }, guard);
 }
 
 bool Messages::cover() noexcept {

@@ -6,7 +6,7 @@
 // message and how its data will move, and the receiver answers when a receive takes it. So a
 // receiver's memory is bounded, whatever is sent.
 //
-// Messages of one sender and one team are matched in the order in which they were sent (MPI 4.1,
+// Messages of one sender and one group are matched in the order in which they were sent (MPI 4.1,
 // section 3.5); all packets of a pair of ranks travel in one order. Everything runs in tasks of the
 // engine: whoever is inside moves everything on, and the progress thread does while large receives
 // are outstanding.
@@ -56,51 +56,51 @@ class Messages {
   /// arena, so that it is at the same place on all ranks.
   Status open() noexcept { return peers_.open(); }
 
-  // ---- blocking. Ranks are ranks in the team; tags are 0 ... 2^31-1.
+  // ---- blocking. Ranks are ranks in the group; tags are 0 ... 2^31-1.
 
   /// Sends `bytes` from `data` to `destination`.
-  Status send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+  Status send(Group& group, const void* data, std::size_t bytes, int destination, int tag,
               SendMode mode = SendMode::standard) noexcept;
   /// Receives at most `room` bytes. Sources and tags may be kAnySource and kAnyTag.
-  Receipt receive(Team& team, void* buffer, std::size_t room, int source, int tag) noexcept;
+  Receipt receive(Group& group, void* buffer, std::size_t room, int source, int tag) noexcept;
   /// Sends and receives at once, as MPI_Sendrecv.
-  Receipt exchange(Team& team, const void* data, std::size_t bytes, int destination, int send_tag,
+  Receipt exchange(Group& group, const void* data, std::size_t bytes, int destination, int send_tag,
                    void* buffer, std::size_t room, int source, int receive_tag) noexcept;
 
   /// Sends a message that can leave at once: one small enough, to a rank that has room for it and
   /// has been talked to before. False: nothing was done, and send() or start_send() will say more.
   /// For standard and ready sends; without a transfer, so it costs less than start_send().
-  bool send_now(Team& team, const void* data, std::size_t bytes, int destination,
+  bool send_now(Group& group, const void* data, std::size_t bytes, int destination,
                 int tag) noexcept {
     Entry guard(engine_, backlog_);
     asked_by_ = nullptr;
-    return eager_.send_now(team, data, bytes, destination, tag);
+    return eager_.send_now(group, data, bytes, destination, tag);
   }
 
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on
   // success. The outcome of a transfer that could not be carried out is in its receipt.
 
-  Status start_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+  Status start_send(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                     SendMode mode, Transfer** out) noexcept;
-  Status start_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+  Status start_receive(Group& group, void* buffer, std::size_t room, int source, int tag,
                        Transfer** out) noexcept;
   /// The same. What has come already, all of it, and what there is room for is received at once,
   /// without a transfer: `*out` is then nullptr, and `*at_once`, which must be new, the receipt.
-  Status receive_or_start(Team& team, void* buffer, std::size_t room, int source, int tag,
+  Status receive_or_start(Group& group, void* buffer, std::size_t room, int source, int tag,
                           Receipt* at_once, Transfer** out) noexcept {
     Entry guard(engine_, backlog_);
     asked_by_ = nullptr;
     transfers_.sweep();
     *out = nullptr;
-    if (!receives_.receive_or_post(team, buffer, room, source, tag, at_once, out)) [[unlikely]]
-      return start(Wish::receive(team, buffer, room, source, tag), guard, out);
+    if (!receives_.receive_or_post(group, buffer, room, source, tag, at_once, out)) [[unlikely]]
+      return start(Wish::receive(group, buffer, room, source, tag), guard, out);
     if (*out == nullptr) taken_at_once();
     return Status::success();
   }
   /// An inactive transfer, which restart() starts any number of times.
-  Status prepare_send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+  Status prepare_send(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                       SendMode mode, Transfer** out) noexcept;
-  Status prepare_receive(Team& team, void* buffer, std::size_t room, int source, int tag,
+  Status prepare_receive(Group& group, void* buffer, std::size_t room, int source, int tag,
                          Transfer** out) noexcept;
   Status restart(Transfer& transfer) noexcept;
   /// Progresses everything once. True when the transfer is over (or inactive); `*out` is then its
@@ -130,11 +130,11 @@ class Messages {
   // ---- probes
 
   /// True when there is a message that such a receive would take; `*out` describes it.
-  bool probe_now(Team& team, int source, int tag, Receipt* out) noexcept;
-  Receipt probe(Team& team, int source, int tag) noexcept;
+  bool probe_now(Group& group, int source, int tag, Receipt* out) noexcept;
+  Receipt probe(Group& group, int source, int tag) noexcept;
   /// As probe_now, and takes the message out of the matching: only `*message` receives it.
-  bool take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept;
-  Receipt take(Team& team, int source, int tag, Arrival** message) noexcept;
+  bool take_now(Group& group, int source, int tag, Receipt* out, Arrival** message) noexcept;
+  Receipt take(Group& group, int source, int tag, Arrival** message) noexcept;
   /// Receives a message that was taken. Gives it up.
   Receipt receive_taken(Arrival* message, void* buffer, std::size_t room) noexcept;
   Status start_receive_taken(Arrival* message, void* buffer, std::size_t room,
@@ -153,8 +153,8 @@ class Messages {
   /// fail. The host begins nothing any more.
   void conclude(Meeting& meeting) noexcept { parting_.conclude(meeting); }
   /// Before the rank leaves: waits until what it has sent without waiting for it has left.
-  /// `team`: only that. Thread-safe.
-  void finish_sending(const Team* team = nullptr) noexcept;
+  /// `group`: only that. Thread-safe.
+  void finish_sending(const Group* group = nullptr) noexcept;
   /// Before a call that may block outside of tutti until others have moved on, who may wait for
   /// what is under way here. True when there is such: the progress thread looks after it until
   /// uncover().
@@ -162,9 +162,14 @@ class Messages {
   void uncover() noexcept { engine_.background().uncover(); }
   /// Something may be under way that progresses only when this rank is inside. Any thread.
   bool in_use() const noexcept { return peers_.in_use(); }
-  /// The team is given up by this rank: its transfers are over; messages that nobody has received
+  /// The group is given up by this rank: its transfers are over; messages that nobody has received
   /// are dropped.
-  void forget(Team& team) noexcept { parting_.forget(team); }
+  void give_up(Group& group) noexcept {
+    Engine::Guard guard(engine_);
+    forget(group);
+  }
+  /// The same, for who is under the lock.
+  void forget(Group& group) noexcept { parting_.forget(group); }
 
   const Counts& counts() const noexcept { return counts_; }
   const Options& options() const noexcept { return options_; }
@@ -174,7 +179,7 @@ class Messages {
  private:
   void use() noexcept;
   void taken_at_once() noexcept;
-  void note_question(const Team& team, const Receipt& receipt, bool by_kernel) noexcept;
+  void note_question(const Group& group, const Receipt& receipt, bool by_kernel) noexcept;
   Status check(const Wish& wish) const noexcept;
   Status prepare(const Wish& wish, Transfer** out) noexcept;
   Status start(const Wish& wish, Engine::Guard& guard, Transfer** out) noexcept;

@@ -52,8 +52,8 @@ inline constexpr std::uint8_t kSenderWaits = 0x80;
 inline constexpr std::uint8_t kByKernel = 0x40;
 
 struct Header {
-  std::uint64_t context[2];  // the team's id
-  std::uint32_t source;      // rank of the sender in the team
+  std::uint64_t context[2];  // the group's id
+  std::uint32_t source;      // rank of the sender in the group
   std::int32_t tag;
   std::uint64_t bytes;     // of the message; in data, more and clear_to_send: an offset
   std::uint32_t transfer;  // who it is about, at the addressee; in envelopes: at the sender

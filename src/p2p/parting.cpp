@@ -6,10 +6,10 @@ namespace tutti::p2p {
 namespace {
 
 /// A send goes on although its host has given it up.
-bool sends_on(const Peer& peer, const Team* team) noexcept {
+bool sends_on(const Peer& peer, const Group* group) noexcept {
   for (Transfer* open = peer.open.first(); open != nullptr; open = peer.open.next(*open)) {
     if (open->released && open->kind == Transfer::Kind::send &&
-        (team == nullptr || open->team == team))
+        (group == nullptr || open->group == group))
       return true;
   }
   return false;
@@ -69,16 +69,16 @@ void Parting::conclude(Meeting& meeting) noexcept {
   meeting.meet();
 }
 
-bool Parting::has_sent(const Team* team) const noexcept {
+bool Parting::has_sent(const Group* group) const noexcept {
   const std::int32_t self = engine_.fabric().rank();
-  return std::none_of(peers_.all().begin(), peers_.all().end(), [self, team](const auto& peer) {
-    if (!peer || (team == nullptr && peer->rank == self)) return false;
-    return !peer->queue.empty() || sends_on(*peer, team);
+  return std::none_of(peers_.all().begin(), peers_.all().end(), [self, group](const auto& peer) {
+    if (!peer || (group == nullptr && peer->rank == self)) return false;
+    return !peer->queue.empty() || sends_on(*peer, group);
   });
 }
 
-void Parting::forget(Team& team) noexcept {
-  Context* const context = Contexts::known(team);
+void Parting::forget(Group& group) noexcept {
+  Context* const context = Contexts::known(group);
   if (context == nullptr) return;
   contexts_.fail_wild(*context, Status::error(Code::invalid_argument, "the team was given up"));
   unexpected_.drop_all(*context);
@@ -86,7 +86,7 @@ void Parting::forget(Team& team) noexcept {
   for (const auto& peer : peers_.all()) {
     if (!peer) continue;
     for (Transfer* open = peer->open.first(); open != nullptr; open = peer->open.next(*open))
-      if (open->team == &team) open->team = nullptr, open->context = nullptr;
+      if (open->group == &group) open->group = nullptr, open->context = nullptr;
   }
   contexts_.erase(*context);
 }

@@ -43,10 +43,10 @@ class Parting {
 
   /// As Messages::conclude().
   void conclude(Meeting& meeting) noexcept;
-  /// True when what this rank has sent without waiting for it has left; `team`: only that.
-  bool has_sent(const Team* team) const noexcept;
+  /// True when what this rank has sent without waiting for it has left; `group`: only that.
+  bool has_sent(const Group* group) const noexcept;
   /// As Messages::forget().
-  void forget(Team& team) noexcept;
+  void forget(Group& group) noexcept;
 
  private:
   void say_last() noexcept;

@@ -17,19 +17,19 @@ Receipt found(Matcher& matcher, Arrival& arrival, Arrival** message) noexcept {
 
 /// Nothing waits for the message that a probe looks for: whether it can still come is looked up
 /// here, now and then. True when it cannot.
-bool Probes::in_vain(Team& team, int source, Receipt* out) noexcept {
+bool Probes::in_vain(Group& group, int source, Receipt* out) noexcept {
   if (!engine_.glance()) return false;
   const bool any = source == kAnySource;
-  const std::int32_t rank = any ? -1 : team.job_rank(source);
+  const std::int32_t rank = any ? -1 : group.job_rank(source);
   const Membership one{&rank, 1, {}};
-  const Status status = engine_.health(any ? contexts_.of(team).members : one);
+  const Status status = engine_.health(any ? contexts_.of(group).members : one);
   if (status.ok()) return false;
   *out = {.status = status};
   return true;
 }
 
-bool Probes::take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept {
-  Matcher& matcher = contexts_.of(team).matcher;
+bool Probes::take_now(Group& group, int source, int tag, Receipt* out, Arrival** message) noexcept {
+  Matcher& matcher = contexts_.of(group).matcher;
   Arrival* arrival = matcher.find(source, tag);
   if (arrival == nullptr) {
     delivery_.poll(nullptr);
@@ -37,20 +37,20 @@ bool Probes::take_now(Team& team, int source, int tag, Receipt* out, Arrival** m
     }
     arrival = matcher.find(source, tag);
   }
-  if (arrival == nullptr) return in_vain(team, source, out);
+  if (arrival == nullptr) return in_vain(group, source, out);
   *out = found(matcher, *arrival, message);
   return true;
 }
 
-Receipt Probes::take(Team& team, int source, int tag, Arrival** message,
+Receipt Probes::take(Group& group, int source, int tag, Arrival** message,
                      Engine::Guard& guard) noexcept {
-  Context& context = contexts_.of(team);
+  Context& context = contexts_.of(group);
   Matcher& matcher = context.matcher;
   Arrival* arrival = matcher.find(source, tag);
   if (arrival == nullptr) {
     // Stands for the probe where it is looked up who still waits for a peer.
     Transfer probing;
-    probing.want(context, Wish::probe(team, source, tag));
+    probing.want(context, Wish::probe(group, source, tag));
     receives_.begin(probing, false);
     delivery_.wait_until(
         [&] {

@@ -22,11 +22,11 @@ class Probes {
   Probes& operator=(const Probes&) = delete;
 
   /// As Messages::take_now() and take(), of a probe with valid arguments.
-  bool take_now(Team& team, int source, int tag, Receipt* out, Arrival** message) noexcept;
-  Receipt take(Team& team, int source, int tag, Arrival** message, Engine::Guard& guard) noexcept;
+  bool take_now(Group& group, int source, int tag, Receipt* out, Arrival** message) noexcept;
+  Receipt take(Group& group, int source, int tag, Arrival** message, Engine::Guard& guard) noexcept;
 
  private:
-  bool in_vain(Team& team, int source, Receipt* out) noexcept;
+  bool in_vain(Group& group, int source, Receipt* out) noexcept;
 
   Engine& engine_;
   Contexts& contexts_;

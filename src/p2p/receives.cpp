@@ -7,43 +7,43 @@ namespace tutti::p2p {
 
 // ---- at once
 
-Peer* Receives::next_from(const Team& team, int source, int tag) const noexcept {
-  if (source < 0 || source >= team.size()) return nullptr;
-  Context* const context = Contexts::known(team);
-  Peer* const peer = peers_.known(team.job_rank(source));
+Peer* Receives::next_from(const Group& group, int source, int tag) const noexcept {
+  if (source < 0 || source >= group.size()) return nullptr;
+  Context* const context = Contexts::known(group);
+  Peer* const peer = peers_.known(group.job_rank(source));
   if (context == nullptr || peer == nullptr || !peer->accepted() || !peer->lost.ok())
     return nullptr;
   Matcher& matcher = context->matcher;
   return matcher.expects(source) || matcher.find(source, tag) != nullptr ? nullptr : peer;
 }
 
-bool Receives::receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+bool Receives::receive_now(Group& group, void* buffer, std::size_t room, int source, int tag,
                            Receipt* out) noexcept {
-  Context* const context = Contexts::known(team);
-  if (context == nullptr || source < kAnySource || source >= team.size() || tag < kAnyTag)
+  Context* const context = Contexts::known(group);
+  if (context == nullptr || source < kAnySource || source >= group.size() || tag < kAnyTag)
     return false;
   if (Arrival* const arrival = context->matcher.find(source, tag))
     return receive_kept(*arrival, buffer, room, out);
-  Peer* const peer = next_from(team, source, tag);
+  Peer* const peer = next_from(group, source, tag);
   return peer != nullptr && peer->arrived() &&
          receive_front(*peer, *context, buffer, room, source, tag, out);
 }
 
 /// Posting is all there is to do for a small message of a peer that has been talked to and of whose
 /// messages none is kept.
-bool Receives::receive_or_post(Team& team, void* buffer, std::size_t room, int source, int tag,
+bool Receives::receive_or_post(Group& group, void* buffer, std::size_t room, int source, int tag,
                                Receipt* out, Transfer** posted) noexcept {
-  Context* const context = Contexts::known(team);
-  const bool named = context != nullptr && source >= 0 && source < team.size() && tag >= kAnyTag;
-  Peer* const peer = named ? peers_.known(team.job_rank(source)) : nullptr;
+  Context* const context = Contexts::known(group);
+  const bool named = context != nullptr && source >= 0 && source < group.size() && tag >= kAnyTag;
+  Peer* const peer = named ? peers_.known(group.job_rank(source)) : nullptr;
   if (peer == nullptr || !peer->accepted() || !peer->lost.ok() || room > eager_.most(nullptr) ||
       context->matcher.keeps(source))
-    return receive_now(team, buffer, room, source, tag, out);
+    return receive_now(group, buffer, room, source, tag, out);
   if (peer->arrived() && !context->matcher.expects(source) &&
       receive_front(*peer, *context, buffer, room, source, tag, out))
     return true;
   Transfer* receive = nullptr;
-  if (!transfers_.make(*context, Wish::receive(team, buffer, room, source, tag), &receive).ok())
+  if (!transfers_.make(*context, Wish::receive(group, buffer, room, source, tag), &receive).ok())
     return false;
   transfers_.start(*receive);
   receive->peer = peer;
@@ -96,7 +96,8 @@ void Receives::begin(Transfer& receive, bool watched) noexcept {
   // the matching.
   Peer* peer = nullptr;
   Status status;
-  if (receive.rank != kAnySource) status = peers_.find(receive.team->job_rank(receive.rank), &peer);
+  if (receive.rank != kAnySource)
+    status = peers_.find(receive.group->job_rank(receive.rank), &peer);
   if (!status.ok()) return transfers_.complete(receive, status);
   Matcher& matcher = receive.context->matcher;
   const bool probes = receive.kind == Transfer::Kind::probe;

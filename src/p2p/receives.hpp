@@ -25,14 +25,14 @@ class Receives {
   /// Receives a message that has come already and is out of the ordinary in no way: kept here, or
   /// at the front of its sender's ring. False: nothing was done. Otherwise `*out`, which must be
   /// new, says what has come.
-  bool receive_now(Team& team, void* buffer, std::size_t room, int source, int tag,
+  bool receive_now(Group& group, void* buffer, std::size_t room, int source, int tag,
                    Receipt* out) noexcept;
   /// The same, or begins the receive, where its source and all else is usual too: `*posted` is set
   /// then. False: nothing was done.
-  bool receive_or_post(Team& team, void* buffer, std::size_t room, int source, int tag,
+  bool receive_or_post(Group& group, void* buffer, std::size_t room, int source, int tag,
                        Receipt* out, Transfer** posted) noexcept;
   /// The peer whose next packet would be given to such a receive if it fits; nullptr: none.
-  Peer* next_from(const Team& team, int source, int tag) const noexcept;
+  Peer* next_from(const Group& group, int source, int tag) const noexcept;
 
   /// Begins a receive or a probe. `watched`: nobody waits in here for it, so that the progress
   /// thread may have to.

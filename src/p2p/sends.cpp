@@ -8,10 +8,10 @@
 
 namespace tutti::p2p {
 
-Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Team& team,
+Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Group& group,
                                 std::size_t bytes, int destination, bool small) noexcept {
-  if (destination < 0 || destination >= team.size() ||
-      team.job_rank(destination) != asked_by.rank || !rendezvous_.have_processors(asked_by))
+  if (destination < 0 || destination >= group.size() ||
+      group.job_rank(destination) != asked_by.rank || !rendezvous_.have_processors(asked_by))
     return {};
   const bool first = fabric_.rank() < asked_by.rank;
   if (Answers::suits(bytes) && Answers::suits(asked))
@@ -25,7 +25,7 @@ Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Team& t
 void Sends::begin(Transfer& send, bool watched) noexcept {
   transfers_.start(send);
   Peer* peer = nullptr;
-  const std::int32_t rank = send.team->job_rank(send.rank);
+  const std::int32_t rank = send.group->job_rank(send.rank);
   if (const Status status = peers_.find(rank, &peer); !status.ok())
     return transfers_.complete(send, status);
   if (!peer->lost.ok()) return transfers_.complete(send, peer->lost);
@@ -42,8 +42,8 @@ void Sends::begin(Transfer& send, bool watched) noexcept {
 /// A buffered send that cannot leave at once: a copy is sent in the background.
 void Sends::send_copy(Transfer& send, bool watched) noexcept {
   Transfer* background = nullptr;
-  Status status = transfers_.make(
-      *send.context, Wish::send(*send.team, nullptr, send.bytes, send.rank, send.tag), &background);
+  const Wish wish = Wish::send(*send.group, nullptr, send.bytes, send.rank, send.tag);
+  Status status = transfers_.make(*send.context, wish, &background);
   if (status.ok()) {
     background->copy = static_cast<std::byte*>(::operator new(send.bytes + 1, std::nothrow));
     background->buffer = background->copy;

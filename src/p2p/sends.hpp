@@ -39,7 +39,7 @@ class Sends {
   };
   /// Of an answer to `asked` bytes of `asked_by`, which this rank has received last. `small`: also
   /// of a small one.
-  Way way_of_answer(Peer& asked_by, std::size_t asked, const Team& team, std::size_t bytes,
+  Way way_of_answer(Peer& asked_by, std::size_t asked, const Group& group, std::size_t bytes,
                     int destination, bool small) noexcept;
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;

@@ -14,7 +14,7 @@
 
 namespace tutti {
 
-class Team;
+class Group;
 
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
@@ -30,7 +30,7 @@ enum class SendMode : std::uint8_t {
 /// What came of a send or receive.
 struct Receipt {
   Status status;            // truncated: the message was longer than the buffer, which is filled
-  int source = kAnySource;  // rank in the team; of receives and probes
+  int source = kAnySource;  // rank in the group; of receives and probes
   int tag = kAnyTag;
   std::size_t bytes = 0;  // of the message, even where it was truncated
   bool cancelled = false;
@@ -96,10 +96,10 @@ struct Transfer {
 
   // What is wanted. Constant while the transfer is active.
   Context* context = nullptr;
-  Team* team = nullptr;
+  Group* group = nullptr;
   std::byte* buffer = nullptr;  // of a send only read
   std::size_t bytes = 0;        // of a receive: room
-  int rank = 0;                 // destination or source, in the team
+  int rank = 0;                 // destination or source, in the group
   int tag = 0;
   Kind kind = Kind::send;
   SendMode mode = SendMode::standard;
@@ -140,28 +140,28 @@ struct Transfer {
 /// What a send, a receive or a probe is asked to do.
 struct Wish {
   Transfer::Kind kind;
-  Team& team;
+  Group& group;
   void* buffer;       // of a send only read
   std::size_t bytes;  // of a receive: room
-  int rank;           // destination or source, in the team
+  int rank;           // destination or source, in the group
   int tag;
   SendMode mode = SendMode::standard;
 
-  static Wish send(Team& team, const void* data, std::size_t bytes, int destination, int tag,
+  static Wish send(Group& group, const void* data, std::size_t bytes, int destination, int tag,
                    SendMode mode = SendMode::standard) noexcept {
-    return {Transfer::Kind::send, team, const_cast<void*>(data), bytes, destination, tag, mode};
+    return {Transfer::Kind::send, group, const_cast<void*>(data), bytes, destination, tag, mode};
   }
-  static Wish receive(Team& team, void* buffer, std::size_t room, int source, int tag) noexcept {
-    return {Transfer::Kind::receive, team, buffer, room, source, tag};
+  static Wish receive(Group& group, void* buffer, std::size_t room, int source, int tag) noexcept {
+    return {Transfer::Kind::receive, group, buffer, room, source, tag};
   }
-  static Wish probe(Team& team, int source, int tag) noexcept {
-    return {Transfer::Kind::probe, team, nullptr, 0, source, tag};
+  static Wish probe(Group& group, int source, int tag) noexcept {
+    return {Transfer::Kind::probe, group, nullptr, 0, source, tag};
   }
 };
 
 inline void Transfer::want(Context& in, const Wish& wish) noexcept {
   context = &in;
-  team = &wish.team;
+  group = &wish.group;
   buffer = static_cast<std::byte*>(wish.buffer);
   bytes = wish.bytes;
   rank = wish.rank;

@@ -8,10 +8,9 @@ namespace tutti {
 Status Team::create(TeamResources& resources, const std::uint64_t id[2], int rank, int size,
                     const std::int32_t* members, bool symmetric, Use use, const Membership* watched,
                     std::unique_ptr<Team>* out) {
-  std::unique_ptr<Team> team(new (resources.engine.frames()) Team(resources, rank, size));
+  std::unique_ptr<Team> team(new (resources.engine.frames())
+                                 Team(resources, Group(id, rank, size, members)));
   if (!team) return Status::error(Code::no_memory, "out of memory");
-  team->id_[0] = id[0];
-  team->id_[1] = id[1];
   team->symmetric_ = symmetric;
   if (use == Use::one_at_a_time) team->cell_counts_ = kFewCells;
   team->letters_only_ = use == Use::letters;
@@ -19,9 +18,8 @@ Status Team::create(TeamResources& resources, const std::uint64_t id[2], int ran
   team->most_carried_ = team->fabric().traits().most_carried;
   if (!symmetric || watched != nullptr) {
     team->members_.assign(members, members + size);
-    members = team->members_.data();
+    team->ranks_ = members = team->members_.data();
   }
-  team->ranks_ = members;
   team->membership_ = watched != nullptr ? Membership{watched->ranks, watched->size, {}}
                                          : Membership{members, size, {}};
   team->membership_.team = watched != nullptr ? watched->team : team->id_;

@@ -32,6 +32,7 @@
 #include "team/cast_watch.hpp"
 #include "team/cell_tree.hpp"
 #include "team/directory.hpp"
+#include "team/group.hpp"
 #include "team/inbox.hpp"
 #include "team/layers.hpp"
 #include "team/machine_levels.hpp"
@@ -56,9 +57,6 @@ class Online;  // src/select
 class Team;
 namespace offload {
 struct Port;  // src/offload
-}
-namespace p2p {
-struct Context;  // src/p2p
 }
 
 /// Runs collectives of teams within others: those of layers, and those of dedicated processors.
@@ -99,7 +97,7 @@ struct TeamResources {
 };
 
 /// Of a million simulated ranks they lie side by side.
-class Team : public InFramePool {
+class Team : public InFramePool, public Group {
  public:
   /// What a team is for: any collectives in its order; one at a time, which needs less memory; or
   /// those alone that move their data by letters and invitations, without layers and blocks.
@@ -132,13 +130,10 @@ class Team : public InFramePool {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  int rank() const noexcept { return rank_; }
-  int size() const noexcept { return size_; }
   Engine& engine() noexcept { return engine_; }
   Fabric& fabric() const noexcept { return fabric_; }
   FramePool& frames() noexcept { return resources_.engine.frames(); }
   Membership& membership() noexcept { return membership_; }
-  std::int32_t job_rank(int member) const noexcept { return ranks_[member]; }
   /// All members map each other's memory.
   bool mapped() const noexcept { return mapped_; }
   /// Not nullptr where some nodes have several members and there are several nodes.
@@ -207,14 +202,12 @@ class Team : public InFramePool {
   /// No member has used it, nor will: nothing may still come to its memory.
   void set_unused() noexcept { unused_ = true; }
 
-  const std::uint64_t* id() const noexcept { return id_; }
   /// The id of the next team that is made of this one's members. All members ask in one order.
   void next_child_id(std::uint64_t out[2]) noexcept;
 
   // What others keep for the team; each is set by its owner alone.
   Choices* choices = nullptr;  // Dispatcher's, of all teams of its shape; once they are asked for
   offload::Port* port = nullptr;    // offload::Client's; nullptr: no dedicated processors serve it
-  p2p::Context* context = nullptr;  // p2p::Contexts'; nullptr: it has had no messages here
   Online* online = nullptr;         // JobImpl's; nullptr: nothing is tried
   bool hosted = false, waits = false;  // JobImpl's, of TeamSpec; before its choices are asked for
 
@@ -232,12 +225,11 @@ class Team : public InFramePool {
   void map_nodes(NodeMap& map) const;
   bool reclaim_mapped() noexcept;
 
-  Team(TeamResources& resources, int rank, int size) noexcept
-      : engine_(resources.engine),
+  Team(TeamResources& resources, const Group& group) noexcept
+      : Group(group.id(), group.rank(), group.size(), group.job_ranks()),
+        engine_(resources.engine),
         fabric_(resources.engine.fabric()),
-        resources_(resources),
-        rank_(rank),
-        size_(size) {}
+        resources_(resources) {}
 
   /// Takes the next place in the team's order. `items`: stream items that the collective will use;
   /// `watched`: Algorithm::watched.
@@ -353,8 +345,6 @@ class Team : public InFramePool {
   Engine& engine_;
   Fabric& fabric_;
   TeamResources& resources_;
-  const int rank_;
-  const int size_;
   bool mapped_ = false;
   bool elided_ = false;
   bool unused_ = false;
@@ -372,7 +362,6 @@ class Team : public InFramePool {
   friend class Scratch;  // blocks of the pool
   bool inbox_in_use_ = false;
   std::size_t most_carried_ = ~std::size_t{0};
-  const std::int32_t* ranks_ = nullptr;  // job ranks of the members
   std::uint64_t next_epoch_ = 0;
   std::uint64_t next_item_ = 0;
   std::uint64_t next_done_ = 0;
@@ -382,7 +371,6 @@ class Team : public InFramePool {
   std::vector<std::uint64_t> finished_early_;  // epochs that finished before an earlier one
   Inbox inbox_{*this};
 
-  std::uint64_t id_[2] = {0, 0};
   std::uint64_t children_ = 0;         // next_child_id()
   std::uint64_t next_cast_ = 0;        // take_ticket()
   std::int32_t decliner_ = -1;         // the job rank of a member that takes no part

@@ -78,6 +78,17 @@ def test_program(program, libraries, mpi, source, ranks, tutti):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("settings", [{}, {"TUTTI_ARENA": "16M"}], ids=["", "small_arena"])
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("mpi", ALL)
+def test_new_communicators(program, libraries, mpi, ranks, settings):
+    """Messages are tutti's on every new communicator, whatever is done first with it, but not between two groups."""
+    rows = check(program, mpi, ranks, "copies.c", True, settings).rows()
+    left = {(call, way): count for (call, way), count in rows.items() if way.startswith("MPI (")}
+    assert left == {(call, "MPI (intercommunicator)"): ranks // 2 for call in ("MPI_Bsend", "MPI_Recv")}
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_nobody(program, libraries, mpi):
     """Calls with MPI_PROC_NULL end in tutti, but for matched probes: their message is the MPI's MPI_MESSAGE_NO_PROC."""

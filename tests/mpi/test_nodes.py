@@ -96,7 +96,8 @@ MESSAGES = {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", "TUTTI_NET": "on"}
 @pytest.mark.mpi
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("placement", ["apart", "pairs"])
-@pytest.mark.parametrize("source,argument", [("messages.c", "0"), ("progress.c", "0"), ("first_probe.c", "300000"),
+@pytest.mark.parametrize("source,argument", [("messages.c", "0"), ("progress.c", "0"), ("copies.c", "60"),
+                                             ("first_probe.c", "300000"),
                                              *(("polling.c", str(way)) for way in (0, 2, 4, 5, 7, 11))])
 @pytest.mark.parametrize("mpi", mpis.first("mpich", "openmpi"))
 def test_messages(program, libraries, mpi, source, argument, placement):

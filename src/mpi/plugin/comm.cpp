@@ -79,6 +79,7 @@ void enter(MPI_Comm handle, Comm* comm) noexcept {
     native.Comm_size(handle, &comm->size);
     native.Comm_rank(handle, &comm->rank);
     comm->handle = handle;
+    settle_messages(*comm);
   }
   comms.insert(key(handle), comm);
 }
@@ -100,11 +101,6 @@ Comm* mark_foreign(MPI_Comm handle) noexcept {
   return comm;
 }
 
-void settle_messages(Comm& comm) noexcept {
-  if (state.messages == nullptr || comm.size < 2) return;
-  comm.messages = open_blocking(comm).ok() && comm.team != nullptr;
-}
-
 }  // namespace
 
 std::uint64_t mix(std::uint64_t value) noexcept {
@@ -123,7 +119,6 @@ void adopt(MPI_Comm handle, const std::uint64_t birth[2]) noexcept {
   Comm* comm = new_comm(birth);
   if (!keep(handle, comm)) return;
   enter(handle, comm);
-  settle_messages(*comm);
 }
 
 void begin_copy(const std::uint64_t birth[2]) noexcept { copied = new_comm(birth); }

@@ -19,14 +19,15 @@
 namespace tutti::mpi {
 
 /// A communicator inside the world of which all members run tutti. Nothing is exchanged when it is
-/// made: its teams come with the first collectives (comm_teams.cpp). It is the value of tutti's
+/// made: its messages need nothing of the others, and its teams come with the first collectives
+/// (comm_teams.cpp). It is the value of tutti's
 /// attribute on the communicator, and destroyed when that has been freed and its last operation is
 /// over.
 struct Comm {
   enum class Served : std::uint8_t { unknown, yes, no };
 
-  // Of its blocking collectives and its messages; nullptr until the first one, and where the MPI
-  // serves them. Collectives of one communicator are never started by two threads at a time.
+  // Of its blocking collectives; nullptr until the first one, and where the MPI serves them.
+  // Collectives of one communicator are never started by two threads at a time.
   Team* team = nullptr;
   KnownCalls known;  // of that
   // Of those of which each rank knows but its own counts, by read_plain(): memory to be used again.
@@ -45,9 +46,10 @@ struct Comm {
   // How it was made. Members of a communicator have the same, and so have those of others that came
   // out of the same call; the first member tells them apart.
   std::uint64_t birth[2] = {0, 0};
-  // Its messages are tutti's. Settled inside the call that made it: messages may precede any later
-  // agreement.
-  bool messages = false;
+  // Of its messages; nullptr where they are the MPI's. The same on all members, who do not agree on
+  // it: messages may come before anything that all of them do.
+  std::unique_ptr<Group> group;
+  std::vector<std::int32_t> members;  // with messages: ranks of the world
   bool foreign = false;        // not of the world: only remembered, so as not to ask again
   std::uint64_t children = 0;  // communicators made from it by all its members; the same on all
   // Communicators made from it by MPI_Comm_create_group, by tag and members.
@@ -78,23 +80,27 @@ inline Comm* find_comm(MPI_Comm comm) noexcept {
   return comms.find(key(comm));
 }
 
-/// The communicator if its messages are tutti's, else nullptr. Thread-safe.
-inline Comm* find_messages(MPI_Comm handle) noexcept {
-  Comm* comm = find_comm(handle);
-  return comm != nullptr && comm->messages ? comm : nullptr;
-}
-
 /// The same, but a communicator that is met for the first time is looked at: a copy of one of the
 /// world's is taken up, any other marked as the MPI's own. Local. Thread-safe.
 Comm* find_or_adopt(MPI_Comm comm) noexcept;
 
+/// The communicator if its messages are tutti's, else nullptr. Thread-safe.
+inline Comm* find_messages(MPI_Comm handle) noexcept {
+  Comm* comm = find_comm(handle);
+  if (comm == nullptr) [[unlikely]]
+    comm = find_or_adopt(handle);
+  return comm != nullptr && comm->group ? comm : nullptr;
+}
+
+/// Decides whose the messages of a communicator are that has just been met. Local.
+void settle_messages(Comm& comm) noexcept;
 /// Makes `comm.team` at the first blocking collective, where all members are: afterwards it is
 /// there on all of them, or on none and the MPI serves them. An error is one on all members.
 Status open_blocking(Comm& comm) noexcept;
 /// Makes `comm.nonblocking` at the first non-blocking or persistent one. Local: where a member has
 /// no memory for it, it fails there, and on the others the first operation does.
 Status open_nonblocking(Comm& comm) noexcept;
-/// Gives its teams back.
+/// Gives its teams back, and what its messages have left behind.
 void close_teams(Comm& comm) noexcept;
 
 /// Takes a reference. Only threads of the program change their number: where it promises that one
@@ -124,8 +130,7 @@ inline void release(Comm* comm) noexcept {
 /// MPI's from now on, which refuses them. What is under way goes on. Local. Thread-safe.
 void forget(MPI_Comm comm) noexcept;
 
-/// Takes up a communicator that the program has just made of `birth`, by all its members; with
-/// messages its team is made now. Collective over it.
+/// Takes up a communicator that the program has just made of `birth`, by all its members. Local.
 void adopt(MPI_Comm handle, const std::uint64_t birth[2]) noexcept;
 /// Around the call that makes a copy of which the handle is not known yet (MPI_Comm_idup): it is
 /// taken up when it is first used.

@@ -1,5 +1,6 @@
-// The teams of a communicator, made with its first collectives: a program makes many communicators
-// that it uses for messages only, or not at all.
+// What moves a communicator's messages and collectives. The group of its messages is made when it
+// is met, by each member for itself. Its teams are made with its first collectives: a program makes
+// many communicators that it uses for messages only, or not at all.
 //
 // Where the members share memory they meet through tutti's own tables, and a member that has no
 // room is seen by all of them there. Over nodes the MPI agrees, once, in the first blocking
@@ -27,11 +28,16 @@ bool find_members(Comm& comm, std::vector<std::int32_t>* members) {
   return true;
 }
 
+// Members of several communicators may have come out of one call.
+void number(const Comm& comm, const std::vector<std::int32_t>& members, std::uint64_t id[2]) {
+  id[0] = comm.birth[0];
+  id[1] = mix(comm.birth[1] + static_cast<std::uint64_t>(members.front()) + 1);
+}
+
 Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, bool blocking,
                    Team** team) {
   TeamSpec spec;
-  spec.id[0] = comm.birth[0];
-  spec.id[1] = mix(comm.birth[1] + static_cast<std::uint64_t>(members.front()) + 1);
+  number(comm, members, spec.id);
   if (!blocking) {
     spec.id[0] ^= 0x6e6f6e626c6f636bu;
     spec.id[1] = mix(spec.id[1]);
@@ -88,6 +94,13 @@ bool world_ranks(MPI_Comm comm, int size, std::vector<std::int32_t>* members) {
   return true;
 }
 
+void settle_messages(Comm& comm) noexcept {
+  if (state.messages == nullptr || !find_members(comm, &comm.members)) return;
+  std::uint64_t id[2];
+  number(comm, comm.members, id);
+  comm.group = std::make_unique<Group>(id, comm.rank, comm.size, comm.members.data());
+}
+
 Status open_blocking(Comm& comm) noexcept {
   if (comm.serves_blocking != Comm::Served::unknown) return Status::success();
   std::vector<std::int32_t> members;
@@ -105,6 +118,8 @@ Status open_nonblocking(Comm& comm) noexcept {
 }
 
 void close_teams(Comm& comm) noexcept {
+  if (comm.group) state.messages->give_up(*comm.group);
+  comm.group.reset();
   for (Team** team : {&comm.team, &comm.nonblocking}) {
     if (*team != nullptr) state.job->release_team(*team);
     *team = nullptr;

@@ -31,7 +31,7 @@ int run_sendrecv(const char* call, const End& out, const End& in, bool copied, M
     return raise(*comm, call, kNoMemory);
   if (const Status packs = packed_out.pack(); !packs.ok()) return raise(*comm, call, packs);
   const Receipt receipt = counted(call, way_of(sent.bytes), sent.bytes, [&] {
-    return state.messages->exchange(*comm->team, packed_out.bytes(), packed_out.size(), out.peer,
+    return state.messages->exchange(*comm->group, packed_out.bytes(), packed_out.size(), out.peer,
                                     out.tag, packed_in.bytes(), packed_in.size(),
                                     source_of(in.peer), tag_of(in.tag));
   });
@@ -66,7 +66,7 @@ int run_isendrecv(const char* call, const End& out, const End& in, bool copied, 
     if (receives == Reason::none) status = make_receive(request, in, received);
     if (!status.ok() || sends == Reason::nobody) return status;
     if (!copied) return make_send(request, SendMode::standard, out, sent, false);
-    return state.messages->start_send(*comm->team, request.out.bytes(), request.out.size(),
+    return state.messages->start_send(*comm->group, request.out.bytes(), request.out.size(),
                                       out.peer, out.tag, SendMode::standard,
                                       request.receives ? &request.sending : &request.transfer);
   });

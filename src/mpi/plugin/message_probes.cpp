@@ -17,7 +17,7 @@ int run_probe(const char* call, int source, int tag, MPI_Comm handle, p2p::Arriv
   }
   if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   const Receipt found = counted(call, "eager", 0, [&] {
-    return state.messages->take(*comm->team, source_of(source), tag_of(tag), message);
+    return state.messages->take(*comm->group, source_of(source), tag_of(tag), message);
   });
   if (!found.status.ok()) return raise(*comm, call, found.status);
   set_received(status, found);
@@ -36,7 +36,7 @@ int run_iprobe(const char* call, int source, int tag, MPI_Comm handle, int* flag
   }
   if (reason != Reason::none) return pass(call, in_report(reason, handle), call_native);
   Receipt found;
-  *flag = state.messages->take_now(*comm->team, source_of(source), tag_of(tag), &found, message);
+  *flag = state.messages->take_now(*comm->group, source_of(source), tag_of(tag), &found, message);
   if (!*flag) {
     pump_host();
     return MPI_SUCCESS;

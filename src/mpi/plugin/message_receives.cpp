@@ -8,7 +8,7 @@ int receive_blocking(const char* call, Comm* comm, const End& end, const Data& d
   Packed packed;
   if (!packed.set(data)) return raise(*comm, call, kNoMemory);
   const Receipt receipt = counted(call, way_of(data.bytes), data.bytes, [&] {
-    return state.messages->receive(*comm->team, packed.bytes(), packed.size(), source_of(end.peer),
+    return state.messages->receive(*comm->group, packed.bytes(), packed.size(), source_of(end.peer),
                                    tag_of(end.tag));
   });
   const Status unpacks = packed.unpack(std::min(receipt.bytes, packed.size()));
@@ -24,13 +24,13 @@ Status make_receive(Request& request, const End& end, const Data& data) noexcept
   request.peer = end.peer;
   request.tag = end.tag;
   if (!request.in.set(data)) return kNoMemory;
-  Team& team = *request.comm->team;
+  Group& group = *request.comm->group;
   const int source = source_of(end.peer), tag = tag_of(end.tag);
   if (request.persistent) {
-    return state.messages->prepare_receive(team, request.in.bytes(), request.in.size(), source, tag,
-                                           &request.transfer);
+    return state.messages->prepare_receive(group, request.in.bytes(), request.in.size(), source,
+                                           tag, &request.transfer);
   }
-  return state.messages->start_receive(team, request.in.bytes(), request.in.size(), source, tag,
+  return state.messages->start_receive(group, request.in.bytes(), request.in.size(), source, tag,
                                        &request.transfer);
 }
 
@@ -41,7 +41,7 @@ inline int receive_in_place(Request* request, const char* call, Comm& comm, cons
                             const Data& data, MPI_Request* out) noexcept {
   if (request == nullptr) return raise(comm, call, kNoMemory);
   const double begin = state.report ? now() : 0;
-  const Status status = state.messages->receive_or_start(*comm.team, data.user, data.bytes,
+  const Status status = state.messages->receive_or_start(*comm.group, data.user, data.bytes,
                                                          source_of(end.peer), tag_of(end.tag),
                                                          &request->found, &request->transfer);
   if (!status.ok()) [[unlikely]] {

@@ -10,7 +10,7 @@ int send_blocking(const char* call, SendMode mode, const Comm* comm, const End& 
   if (const Status packs = packed.pack(); !packs.ok())
     return raise(const_cast<Comm&>(*comm), call, packs);
   const Status status = counted(call, way_of(data.bytes), data.bytes, [&] {
-    return state.messages->send(*comm->team, packed.bytes(), packed.size(), end.peer, end.tag,
+    return state.messages->send(*comm->group, packed.bytes(), packed.size(), end.peer, end.tag,
                                 mode);
   });
   if (status.ok()) [[likely]]
@@ -23,13 +23,13 @@ Status make_send(Request& request, SendMode mode, const End& end, const Data& da
   p2p::Transfer** place = request.receives ? &request.sending : &request.transfer;
   if (!request.receives) request.peer = end.peer, request.tag = end.tag;
   if (!request.out.set(data, copied)) return kNoMemory;
-  Team& team = *request.comm->team;
+  Group& group = *request.comm->group;
   if (request.persistent) {
-    return state.messages->prepare_send(team, request.out.bytes(), request.out.size(), end.peer,
+    return state.messages->prepare_send(group, request.out.bytes(), request.out.size(), end.peer,
                                         end.tag, mode, place);
   }
   TUTTI_TRY(request.out.pack());
-  return state.messages->start_send(team, request.out.bytes(), request.out.size(), end.peer,
+  return state.messages->start_send(group, request.out.bytes(), request.out.size(), end.peer,
                                     end.tag, mode, place);
 }
 
@@ -53,7 +53,7 @@ inline Request* send_at_once(const char* call, const Comm& comm, const End& end,
   Request* const request = sent_request();
   if (request == nullptr) return nullptr;
   const double begin = state.report ? now() : 0;
-  if (!state.messages->send_now(*comm.team, data.user, data.bytes, end.peer, end.tag))
+  if (!state.messages->send_now(*comm.group, data.user, data.bytes, end.peer, end.tag))
     return nullptr;
   if (state.report) [[unlikely]]
     count_taken(call, "eager", data.bytes, now() - begin);

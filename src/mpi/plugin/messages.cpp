@@ -105,7 +105,7 @@ class Barrier final : public p2p::Meeting {
 }  // namespace
 
 void finish_buffered(const Comm& comm) noexcept {
-  if (comm.messages) state.messages->finish_sending(comm.team);
+  if (comm.group) state.messages->finish_sending(comm.group.get());
 }
 
 void conclude_messages() noexcept {
