@@ -5,6 +5,7 @@ import subprocess
 
 import mpis
 import pytest
+from test_nodes import on_nodes
 
 MATMUL = mpis.ROOT / "examples" / "matmul" / "matmul.c"
 OVERLAPPED = {"cg": ["--side", "40", "--form", "pipelined"], "sgd": ["--form", "delayed", "--steps", "300"]}
@@ -40,6 +41,30 @@ def test_overlapped(libraries, tmp_path, mpi, name, dcp):
     assert result.status == 0 and ": right" in result.text, result.text[-3000:]
     taken = {algorithm for call, algorithm in result.rows() if call == "MPI_Iallreduce"}
     assert taken and (taken == {"dcp"}) is bool(dcp), result.text
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("arguments", [["stencil", "--edge", "60", "--planes", "7", "--steps", "30"],
+                                       ["stencil", "--edge", "150", "--planes", "2", "--steps", "11"],
+                                       ["pipeline", "--bytes", "4096", "--blocks", "50", "--passes", "3"],
+                                       ["pipeline", "--bytes", "1000000", "--blocks", "9", "--passes", "2"]],
+                         ids=lambda arguments: "-".join(arguments[:3:2]))
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_messages_beside_computation(libraries, tmp_path, mpi, arguments):
+    """Programs whose messages are under way while they compute, on one node and on three."""
+    description = mpis.MPIS[mpi]
+    if reason := description.missing():
+        pytest.skip(reason)
+    name = arguments[0]
+    subprocess.run([str(description.compiler), "-O2", "-o", name, str(mpis.ROOT / "examples" / name / f"{name}.c"), "-lm"],
+                   cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    for network in ({}, {"TUTTI_NET": "on"}):
+        command = [str(tmp_path / name), *arguments[1:]]
+        command = on_nodes("apart", command) if network else command
+        result = mpis.start(description, 3, command, True, {"TUTTI_P2P": "1", "TUTTI_REPORT": "1", **network})
+        assert result.status == 0 and f"{name}: verified" in result.text, result.text[-3000:]
+        ways = {way for call, way in result.rows() if call == "MPI_Isend"}
+        assert ways and ways <= {"eager", "rendezvous", "nobody"}, result.text
 
 
 @pytest.mark.mpi

@@ -220,7 +220,10 @@ void NodesFabric::progress() noexcept {
       wake_thread();
   }
   if (came) moved = Moved::something;
-  if (moved != Moved::nothing && sleepers()) ring_sleepers(moved);
+  if (moved != Moved::nothing) {
+    parts_.moved();
+    if (sleepers()) ring_sleepers(moved);
+  }
   collect();
 }
 

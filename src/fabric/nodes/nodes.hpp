@@ -22,6 +22,7 @@
 #include "fabric/fabric.hpp"
 #include "fabric/network.hpp"
 #include "fabric/nodes/lifelines.hpp"
+#include "fabric/nodes/parts.hpp"
 #include "fabric/shm/shm.hpp"
 
 namespace tutti::nodes {
@@ -188,6 +189,8 @@ class NodesFabric final : public Fabric {
   void wait_for_network() noexcept;
   void wait_for_call(int milliseconds) noexcept;
   bool watch_network(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept;
+  void sleep_on_network(std::uint64_t timeout_ns, Attention attention) noexcept;
+  bool pause_for_parts() noexcept;
   bool watched_enough() const noexcept;
   bool must_call_thread(Attention attention) const noexcept;
   static Status gather_doorbells(Bootstrap& bootstrap, const shm::ShmFabric& shm,
@@ -234,6 +237,7 @@ class NodesFabric final : public Fabric {
       false;  // every rank of this node has all doorbells; else nobody sleeps on descriptors
   std::atomic<std::uint64_t> calls_{
       0};  // of progress(); written under the engine's lock, read by the thread
+  Parts parts_;
   bool dead_ = false;
 };
 

@@ -22,6 +22,13 @@ constexpr int kBlocked = 1;        // ms while operations wait for the network t
 constexpr std::uint64_t kParting =
     1'000'000'000;  // ns for what is still under way when a rank leaves
 
+/// False: the time is over.
+bool sleep_on_any(pollfd* all, nfds_t count, std::uint64_t timeout_ns) noexcept {
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
+                         static_cast<long>(timeout_ns % 1'000'000'000)};
+  return ppoll(all, count, &timeout, nullptr) != 0;
+}
+
 }  // namespace
 
 NodesFabric::~NodesFabric() {
@@ -219,6 +226,25 @@ void NodesFabric::sleep(std::uint32_t ticket, std::uint64_t timeout_ns,
   attentive_.fetch_sub(attentive, std::memory_order_release);
 }
 
+void NodesFabric::sleep_on_network(std::uint64_t timeout_ns, Attention attention) noexcept {
+  const int network = network_->sleep_on(attention);
+  if (network < 0) return;
+  pollfd all[] = {{network, POLLIN, 0},
+                  {doorbell_, POLLIN, 0},
+                  {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
+  if (network_->blocked()) timeout_ns = std::min(timeout_ns, kBlocked * std::uint64_t{1'000'000});
+  if (sleep_on_any(all, 3, timeout_ns) && all[0].revents != 0) parts_.woken(now_ns());
+}
+
+/// True when something else has ended the pause.
+bool NodesFabric::pause_for_parts() noexcept {
+  const std::uint64_t pause = parts_.pause(now_ns());
+  if (pause == 0) return false;
+  pollfd others[] = {{doorbell_, POLLIN, 0},
+                     {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
+  return sleep_on_any(others, 2, pause);
+}
+
 /// Sleeps on the network and on the doorbell. False when another thread of this rank does. What has
 /// arrived since arm() either is in the network's queue, or has rung.
 bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns,
@@ -227,17 +253,8 @@ bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns,
   const Watch watch = attention == Attention::all ? Watch::all : Watch::solicited;
   if (!watch_.compare_exchange_strong(none, watch, std::memory_order_seq_cst)) return false;
   if (shm_->watch_doorbell(ticket)) {
-    const int network = network_->sleep_on(attention);
-    if (network >= 0) {
-      pollfd all[] = {{network, POLLIN, 0},
-                      {doorbell_, POLLIN, 0},
-                      {datagrams_ ? datagrams_->descriptor() : -1, POLLIN, 0}};
-      if (network_->blocked())
-        timeout_ns = std::min(timeout_ns, kBlocked * std::uint64_t{1'000'000});
-      const timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000),
-                             static_cast<long>(timeout_ns % 1'000'000'000)};
-      ppoll(all, 3, &timeout, nullptr);
-    }
+    if (attention == Attention::all || !pause_for_parts())
+      sleep_on_network(timeout_ns, attention);
     shm_->unwatch_doorbell();
     std::uint64_t count;
     static_cast<void>(!read(doorbell_, &count, sizeof count));
