@@ -51,6 +51,15 @@ std::size_t least_in_place(std::span<const Parcel> sent, std::size_t room,
   return region_of(sent, least).is_dense() ? least : kNever;
 }
 
+/// Bytes of the parcels that go beside the table, into `room`, in order, as Layout::way() says.
+std::size_t bytes_beside(std::span<const Parcel> sent, std::size_t room,
+                         std::size_t least) noexcept {
+  std::size_t used = 0;
+  for (const Parcel& parcel : sent)
+    if (parcel.bytes < least && parcel.bytes <= room - used) used += parcel.bytes;
+  return lines(used);
+}
+
 /// Writes the table and what lies beside it. `base`: of the cell or block. Charges for the copies.
 void write_table(Collective& c, const Layout& l, const std::byte* region, std::byte* base,
                  Entry* entries) noexcept {
@@ -114,7 +123,8 @@ Layout lay_out(const Collective& c, std::size_t room, std::size_t least) noexcep
   l.least_in_place = least_in_place(sent, room, least);
   const std::size_t copied = bytes_below(sent, l.least_in_place);
   const bool rings = copied > room;
-  l.most = rings ? room / 2 / kCacheLine * kCacheLine : copied;
+  const std::size_t half = room / 2 / kCacheLine * kCacheLine;
+  l.most = rings ? bytes_beside(sent, half, l.least_in_place) : copied;
   l.ring = l.data + l.most;
   l.chunk = rings ? (room - l.most) / kSlots / kCacheLine * kCacheLine : 0;
   l.bytes = rings ? l.ring + kSlots * l.chunk : l.data + copied;

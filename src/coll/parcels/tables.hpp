@@ -18,7 +18,7 @@
 namespace tutti::tables {
 
 constexpr std::size_t kCell = Team::kCellCapacity;
-constexpr std::size_t kSlots = 4;         // chunks of the ring
+constexpr std::size_t kSlots = 2;         // chunks of the ring
 constexpr std::size_t kLeastRing = 1024;  // bytes that a block has for data
 constexpr std::size_t kNever = ~std::size_t{0};
 
