@@ -5,8 +5,9 @@ with tutti; interleaved.
                                      [--mpi mpich,openmpi,impi] [--rounds 3] [--json FILE]
 
 Needs root, as every lab. examples/stencil exchanges planes, examples/pipeline hands on blocks of that size; both compute for
-longer than their messages take. They check their results, and say how long they took and how much of it they waited for messages
-(means of the ranks). Ranks, what moves their data and the lab's switch share this machine's processors."""
+longer than their messages take at 1 Gbit/s on the machine that they were measured on. They check their results, and say how
+long they took and how much of it they waited for messages (means of the ranks). Ranks, what moves their data and the lab's
+switch share this machine's processors."""
 
 from __future__ import annotations
 
@@ -40,6 +41,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    rounds.check_output(options.json)
+    for program in options.only.split(","):
+        if program not in PROGRAMS:
+            parser.error(f"--only {program}: expected some of {', '.join(PROGRAMS)}")
     lab = texts.LabRequest.parse(options.nodes, options.latency, options.rate)
     launches = [launch for name in options.mpi.split(",")
                 for launch in launches_of(mpis.find(name), options.nodes, ["read_interrupt"], lab)]

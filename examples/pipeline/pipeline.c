@@ -1,14 +1,17 @@
 /* Blocks of numbers that pass through all ranks, each of which changes them: a plain MPI program
  * that knows nothing of tutti.
  *
- *   pipeline [--bytes N] [--blocks N] [--passes N] [--out FILE]
+ *   mpicc -O2 examples/pipeline/pipeline.c -o pipeline
+ *   mpiexec -n 2 ./pipeline [--bytes N] [--blocks N] [--passes N] [--out FILE]
  *
  * A rank receives the next block from the rank before it and sends the last one to the rank behind
  * it while it works on one, so it takes no longer than the work if the messages pass meanwhile.
  * Working on a block means that many passes over its numbers, x -> a x + b modulo 2^64 with an a
  * and a b of the rank's own. The last rank knows what must come out; exit status 1 where that is
  * something else. Rank 0 prints, and appends to FILE as a line of JSON, the time of all blocks and
- * how much of it was spent waiting (means of the ranks). */
+ * how much of it was spent waiting (means of the ranks). Between nodes tutti takes over its
+ * messages where TUTTI_P2P=1 says so. */
+#include <errno.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,24 +40,32 @@ typedef struct {
 
 enum { SLOTS = 3 }; /* one comes, one is worked on, one goes */
 
-static int value_of(int argc, char** argv, const char* name, int otherwise) {
-  for (int i = 1; i + 1 < argc; i += 2)
-    if (strcmp(argv[i], name) == 0) return atoi(argv[i + 1]);
-  return otherwise;
+/* Whether `text` is a number from `least` to `most`, which is then written. */
+static int is_number(const char* text, long least, long most, int* out) {
+  char* end;
+  errno = 0;
+  const long value = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || errno != 0 || value < least || value > most) return 0;
+  *out = (int)value;
+  return 1;
 }
 
 static Options parse(int argc, char** argv) {
-  Options options = {value_of(argc, argv, "--bytes", 1 << 18), value_of(argc, argv, "--blocks", 20),
-                     value_of(argc, argv, "--passes", 20), NULL};
+  Options options = {1 << 18, 20, 20, NULL};
   for (int i = 1; i < argc; i += 2) {
-    const int known = strcmp(argv[i], "--bytes") == 0 || strcmp(argv[i], "--blocks") == 0 ||
-                      strcmp(argv[i], "--passes") == 0 || strcmp(argv[i], "--out") == 0;
-    if (!known || i + 1 >= argc || options.bytes < 8 || options.blocks < 1 || options.passes < 1) {
-      fprintf(stderr,
-              "usage: pipeline [--bytes N, from 8] [--blocks N] [--passes N] [--out FILE]\n");
-      MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    if (strcmp(argv[i], "--out") == 0) options.out = argv[i + 1];
+    const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+    int good = 0;
+    if (strcmp(name, "--bytes") == 0)
+      good = is_number(value, 8, 1 << 30, &options.bytes) && options.bytes % 8 == 0;
+    if (strcmp(name, "--blocks") == 0) good = is_number(value, 1, 1000000, &options.blocks);
+    if (strcmp(name, "--passes") == 0) good = is_number(value, 1, 1000000, &options.passes);
+    if (strcmp(name, "--out") == 0 && *value != '\0') good = 1, options.out = value;
+    if (good) continue;
+    fprintf(stderr,
+            "pipeline: %s %s: expected --bytes 8 to 1073741824 in steps of 8, --blocks or --passes "
+            "1 to 1000000, or --out FILE\n",
+            name, value);
+    MPI_Abort(MPI_COMM_WORLD, 2);
   }
   return options;
 }
@@ -164,7 +175,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Options options = parse(argc, argv);
-  Times times = run(&options, rank, ranks, &mine), mean;
+  Times times = run(&options, rank, ranks, &mine), mean = {0, 0};
   MPI_Allreduce(&mine, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Reduce(&times, &mean, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   mean.total_s /= ranks;

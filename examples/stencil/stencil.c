@@ -1,7 +1,8 @@
 /* Heat in a box whose planes are divided among the ranks: a plain MPI program that knows nothing of
  * tutti.
  *
- *   stencil [--edge N] [--planes N] [--steps N] [--out FILE]
+ *   mpicc -O2 examples/stencil/stencil.c -o stencil -lm
+ *   mpiexec -n 2 ./stencil [--edge N] [--planes N] [--steps N] [--out FILE]
  *
  * Every rank has `planes` planes of edge x edge points. In each step (Jacobi) it begins to exchange
  * its outermost planes with its neighbours, computes all points that need none of theirs, waits for
@@ -9,7 +10,9 @@
  * pass meanwhile. The temperature begins as a product of sines, which each step makes smaller by a
  * factor that is known: every rank compares its points with that; exit status 1 where they differ.
  * Rank 0 prints, and appends to FILE as a line of JSON, the time of all steps and how much of it
- * was spent waiting (means of the ranks). */
+ * was spent waiting (means of the ranks). Between nodes tutti takes over its messages where
+ * TUTTI_P2P=1 says so. */
+#include <errno.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -28,23 +31,31 @@ typedef struct {
 static const double kPi = 3.14159265358979323846;
 static const double kDiffusion = 1.0 / 8;
 
-static int value_of(int argc, char** argv, const char* name, int otherwise) {
-  for (int i = 1; i + 1 < argc; i += 2)
-    if (strcmp(argv[i], name) == 0) return atoi(argv[i + 1]);
-  return otherwise;
+/* Whether `text` is a number from `least` to `most`, which is then written. */
+static int is_number(const char* text, long least, long most, int* out) {
+  char* end;
+  errno = 0;
+  const long value = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || errno != 0 || value < least || value > most) return 0;
+  *out = (int)value;
+  return 1;
 }
 
 static Options parse(int argc, char** argv) {
-  Options options = {value_of(argc, argv, "--edge", 128), value_of(argc, argv, "--planes", 32),
-                     value_of(argc, argv, "--steps", 20), NULL};
+  Options options = {128, 32, 20, NULL};
   for (int i = 1; i < argc; i += 2) {
-    const int known = strcmp(argv[i], "--edge") == 0 || strcmp(argv[i], "--planes") == 0 ||
-                      strcmp(argv[i], "--steps") == 0 || strcmp(argv[i], "--out") == 0;
-    if (!known || i + 1 >= argc || options.edge < 1 || options.planes < 2 || options.steps < 1) {
-      fprintf(stderr, "usage: stencil [--edge N] [--planes N, from 2] [--steps N] [--out FILE]\n");
-      MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    if (strcmp(argv[i], "--out") == 0) options.out = argv[i + 1];
+    const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+    int good = 0;
+    if (strcmp(name, "--edge") == 0) good = is_number(value, 1, 4000, &options.edge);
+    if (strcmp(name, "--planes") == 0) good = is_number(value, 2, 100000, &options.planes);
+    if (strcmp(name, "--steps") == 0) good = is_number(value, 1, 1000000, &options.steps);
+    if (strcmp(name, "--out") == 0 && *value != '\0') good = 1, options.out = value;
+    if (good) continue;
+    fprintf(stderr,
+            "stencil: %s %s: expected --edge 1 to 4000, --planes 2 to 100000, --steps 1 to 1000000 "
+            "or --out FILE\n",
+            name, value);
+    MPI_Abort(MPI_COMM_WORLD, 2);
   }
   return options;
 }
@@ -92,12 +103,17 @@ static double step(const Options* options, double* in, double* out, int below, i
   return waited;
 }
 
+/* What all steps together make of the temperature. */
+static double factor_of(const Options* options, int ranks) {
+  const int n = options->edge, all = options->planes * ranks;
+  return pow(1 - 2 * kDiffusion * (3 - 2 * cos(kPi / (n + 1)) - cos(kPi / (all + 1))),
+             options->steps);
+}
+
 /* The largest difference from what is known, as a part of the largest value. */
 static double difference(const Options* options, const double* field, int rank, int ranks) {
   const int n = options->edge, planes = options->planes, all = planes * ranks;
-  const double per_step =
-      1 - 2 * kDiffusion * (3 - 2 * cos(kPi / (n + 1)) - cos(kPi / (all + 1)));
-  const double factor = pow(per_step, options->steps);
+  const double factor = factor_of(options, ranks);
   double largest = 0;
   for (int k = 1; k <= planes; ++k) {
     const double across = sine(rank * planes + k, all);
@@ -132,8 +148,12 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Options options = parse(argc, argv);
-  const size_t plane = plane_points(&options), bytes = (size_t)(options.planes + 2) * plane;
-  double* fields[2] = {calloc(bytes, sizeof(double)), calloc(bytes, sizeof(double))};
+  if (factor_of(&options, ranks) < 1e-200) {
+    fprintf(stderr, "stencil: nothing is left to compare after so many steps: take fewer\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  const size_t plane = plane_points(&options), points = (size_t)(options.planes + 2) * plane;
+  double* fields[2] = {calloc(points, sizeof(double)), calloc(points, sizeof(double))};
   if (fields[0] == NULL || fields[1] == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
   for (int k = 1; k <= options.planes; ++k)
     fill_plane(&options, fields[0] + (size_t)k * plane,
@@ -141,7 +161,7 @@ int main(int argc, char** argv) {
   const int below = rank > 0 ? rank - 1 : MPI_PROC_NULL;
   const int above = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
   MPI_Barrier(MPI_COMM_WORLD);
-  Times times = {MPI_Wtime(), 0}, mean;
+  Times times = {MPI_Wtime(), 0}, mean = {0, 0};
   for (int s = 0; s < options.steps; ++s)
     times.wait_s += step(&options, fields[s % 2], fields[(s + 1) % 2], below, above);
   times.total_s = MPI_Wtime() - times.total_s;

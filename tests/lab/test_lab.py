@@ -275,6 +275,14 @@ def test_small_messages_wake_nobody_who_computes(mpi, launch, lab_command, tmp_p
     assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr
 
 
+def test_who_computes_is_not_woken_for_each_packet(mpi, launch, lab_command, tmp_path):
+    """8 MiB at 1 Gbit/s take 67 ms: a look every 500 us, and no 500 and more."""
+    words, environment = launch(2, [compiled(mpi, "parts", tmp_path), "300"])
+    answer = lab_command("--nodes", "2", "--latency", "500us", "--rate", "1Gbit", "--", sys.executable, "-m", "tutti", "run",
+                         *words, env=environment | {"TUTTI_P2P": "1"})
+    assert answer.returncode == 0 and "passed (0 failures)" in answer.stdout, answer.stdout + answer.stderr
+
+
 def test_tutti_run_inside(mpi, launch, lab_command, tmp_path):
     (tmp_path / "program.py").write_text(MPI_PROGRAM)
     words, environment = launch(2, [str(mpi.prefix / "bin" / "python"), "program.py"])

@@ -233,6 +233,7 @@ void NodesFabric::collect() noexcept {
   NetworkFinished over[kBatch];
   for (std::size_t count = kBatch; count == kBatch;) {
     count = network_->finished(over, kBatch);
+    if (count != 0) parts_.moved();
     for (std::size_t i = 0; i < count; ++i) {
       const Status& status = over[i].status;
       if (status.code == Code::peer_lost) {

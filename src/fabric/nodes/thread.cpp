@@ -183,6 +183,7 @@ void NodesFabric::wait_for_network() noexcept {
   listening_.store(Watch::none, std::memory_order_relaxed);
   const bool came = datagrams_ && datagrams_->progress();
   const Moved moved = network_->progress(true);
+  if (came || moved != Moved::nothing) parts_.moved();
   take_notices();
   ring_sleepers(came || moved != Moved::unsolicited ? Moved::something : moved);
 }
@@ -253,7 +254,7 @@ bool NodesFabric::watch_network(std::uint32_t ticket, std::uint64_t timeout_ns,
   const Watch watch = attention == Attention::all ? Watch::all : Watch::solicited;
   if (!watch_.compare_exchange_strong(none, watch, std::memory_order_seq_cst)) return false;
   if (shm_->watch_doorbell(ticket)) {
-    if (attention == Attention::all || !pause_for_parts())
+    if (attention == Attention::all || traits_.bypass || !pause_for_parts())
       sleep_on_network(timeout_ns, attention);
     shm_->unwatch_doorbell();
     std::uint64_t count;

@@ -64,24 +64,29 @@ int on_delete(MPI_Comm handle, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-Comm* state_of(MPI_Comm comm) noexcept {
+// False: there is no such communicator. `*out` is nullptr where nothing is known of it.
+bool state_of(MPI_Comm comm, Comm** out) noexcept {
   void* value = nullptr;
   int found = 0;
-  if (native.Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS || !found) return nullptr;
-  return static_cast<Comm*>(value);
+  *out = nullptr;
+  if (native.Comm_get_attr(comm, keyval, &value, &found) != MPI_SUCCESS) return false;
+  if (found) *out = static_cast<Comm*>(value);
+  return true;
 }
 
-// From now on find_comm() knows it.
+// Two threads may meet a communicator at the same time, by messages, or one revoke it meanwhile.
+// The MPI's callbacks do not take it.
+std::mutex meeting_mutex;
+
+// From now on find_comm() knows it. Under the mutex, where other threads can have the handle.
 void enter(MPI_Comm handle, Comm* comm) noexcept {
-  static std::mutex mutex;  // two threads may meet a copy at the same time
-  const std::lock_guard lock(mutex);
   if (comm->handle != handle) {
     native.Comm_size(handle, &comm->size);
     native.Comm_rank(handle, &comm->rank);
     comm->handle = handle;
     settle_messages(*comm);
   }
-  comms.insert(key(handle), comm);
+  comms.insert(key(handle), comm->stranger != nullptr ? comm->stranger.get() : comm);
 }
 
 bool keep(MPI_Comm handle, Comm* comm) noexcept {
@@ -128,10 +133,13 @@ void end_copy() noexcept { delete std::exchange(copied, nullptr); }
 Comm* find_or_adopt(MPI_Comm handle) noexcept {
   if (Comm* found = find_comm(handle)) return found;
   if (handle == MPI_COMM_NULL) return nullptr;  // the MPI says what it thinks of that
-  Comm* comm = state_of(handle);
+  const std::lock_guard lock(meeting_mutex);
+  if (Comm* found = find_comm(handle)) return found;
+  Comm* comm = nullptr;
+  if (!state_of(handle, &comm)) return nullptr;
   if (comm == nullptr) return mark_foreign(handle);
   enter(handle, comm);
-  return comm;
+  return comm->stranger != nullptr ? comm->stranger.get() : comm;
 }
 
 Freeing::Freeing(MPI_Comm handle) noexcept : outer_(freeing) {
@@ -157,10 +165,9 @@ void destroy(Comm* comm) noexcept {
 // Another thread may be in a call on it, so its state lives on; calls from now on find a stranger.
 void forget(MPI_Comm handle) noexcept {
   if (handle == MPI_COMM_NULL) return;
-  static std::mutex mutex;  // two threads may revoke it
-  const std::lock_guard lock(mutex);
-  Comm* comm = state_of(handle);
-  if (comm == nullptr || comm->foreign || comm->stranger != nullptr) return;
+  const std::lock_guard lock(meeting_mutex);
+  Comm* comm = nullptr;
+  if (!state_of(handle, &comm) || comm == nullptr || comm->foreign || comm->stranger != nullptr) return;
   comm->stranger.reset(new (std::nothrow) Comm);
   Comm* stranger = comm->stranger.get();
   if (stranger == nullptr) return;

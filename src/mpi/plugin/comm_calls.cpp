@@ -1,6 +1,7 @@
 // The calls that make and free communicators: what is made of one of the world's belongs to it.
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "mpi/plugin/comm.hpp"
@@ -76,7 +77,12 @@ void next_group_birth(Comm& parent, MPI_Comm newcomm, int tag, std::uint64_t bir
   std::uint64_t which = mix(static_cast<std::uint64_t>(tag) + 0x67726f7570);
   for (const std::int32_t member : members)
     which = mix(which ^ static_cast<std::uint64_t>(member)) + 1;
-  const std::uint64_t number = parent.groups[which]++;
+  static std::mutex mutex;  // with another tag another thread may do the same
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex);
+    number = parent.groups[which]++;
+  }
   birth[0] = mix(parent.birth[0] ^ mix(which + number));
   birth[1] = mix(parent.birth[1] + which) ^ number;
 }

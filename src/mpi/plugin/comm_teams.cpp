@@ -20,31 +20,33 @@ bool all_reachable(const std::vector<std::int32_t>& members) {
 }
 
 // The members, where tutti could serve them: the same answer on all of them.
-bool find_members(Comm& comm, std::vector<std::int32_t>* members) {
+bool find_members(Comm& comm) {
+  if (!comm.members.empty()) return true;
+  std::vector<std::int32_t> members;
   if (!state.job || comm.foreign || comm.size <= 1 ||
-      !world_ranks(comm.handle, comm.size, members) || !all_reachable(*members))
+      !world_ranks(comm.handle, comm.size, &members) || !all_reachable(members))
     return false;
-  comm.spans = !state.job->shares_memory(members->data(), comm.size);
+  comm.spans = !state.job->shares_memory(members.data(), comm.size);
+  comm.members = std::move(members);
   return true;
 }
 
 // Members of several communicators may have come out of one call.
-void number(const Comm& comm, const std::vector<std::int32_t>& members, std::uint64_t id[2]) {
+void number(const Comm& comm, std::uint64_t id[2]) {
   id[0] = comm.birth[0];
-  id[1] = mix(comm.birth[1] + static_cast<std::uint64_t>(members.front()) + 1);
+  id[1] = mix(comm.birth[1] + static_cast<std::uint64_t>(comm.members.front()) + 1);
 }
 
-Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, bool blocking,
-                   Team** team) {
+Status create_team(const Comm& comm, bool blocking, Team** team) {
   TeamSpec spec;
-  number(comm, members, spec.id);
+  number(comm, spec.id);
   if (!blocking) {
     spec.id[0] ^= 0x6e6f6e626c6f636bu;
     spec.id[1] = mix(spec.id[1]);
   }
   spec.rank = comm.rank;
   spec.size = comm.size;
-  spec.members = members.data();
+  spec.members = comm.members.data();
   spec.hosted = true;
   spec.waits = blocking;
   return state.job->create_team(spec, team);
@@ -52,14 +54,15 @@ Status create_team(const Comm& comm, const std::vector<std::int32_t>& members, b
 
 // True on all members when it is true on all of them. Collective over the communicator.
 bool all_members(const Comm& comm, bool mine) {
+  const NativeCall inside;
   int value = mine ? 1 : 0, all = 0;
   return native.Allreduce(&value, &all, 1, MPI_INT, MPI_MIN, comm.handle) == MPI_SUCCESS &&
          all == 1;
 }
 
 // A team on all members or on none (`*team` is nullptr then). An error is that a member is lost.
-Status create_everywhere(const Comm& comm, const std::vector<std::int32_t>& members, Team** team) {
-  Status status = create_team(comm, members, true, team);
+Status create_everywhere(const Comm& comm, Team** team) {
+  Status status = create_team(comm, true, team);
   bool served = status.ok();
   if (comm.spans) {
     served = all_members(comm, served);
@@ -95,24 +98,22 @@ bool world_ranks(MPI_Comm comm, int size, std::vector<std::int32_t>* members) {
 }
 
 void settle_messages(Comm& comm) noexcept {
-  if (state.messages == nullptr || !find_members(comm, &comm.members)) return;
+  if (state.messages == nullptr || !find_members(comm)) return;
   std::uint64_t id[2];
-  number(comm, comm.members, id);
+  number(comm, id);
   comm.group = std::make_unique<Group>(id, comm.rank, comm.size, comm.members.data());
 }
 
 Status open_blocking(Comm& comm) noexcept {
   if (comm.serves_blocking != Comm::Served::unknown) return Status::success();
-  std::vector<std::int32_t> members;
-  if (find_members(comm, &members)) TUTTI_TRY(create_everywhere(comm, members, &comm.team));
+  if (find_members(comm)) TUTTI_TRY(create_everywhere(comm, &comm.team));
   comm.serves_blocking = comm.team != nullptr ? Comm::Served::yes : Comm::Served::no;
   return Status::success();
 }
 
 Status open_nonblocking(Comm& comm) noexcept {
   if (comm.serves_nonblocking != Comm::Served::unknown) return Status::success();
-  std::vector<std::int32_t> members;
-  if (find_members(comm, &members)) TUTTI_TRY(create_team(comm, members, false, &comm.nonblocking));
+  if (find_members(comm)) TUTTI_TRY(create_team(comm, false, &comm.nonblocking));
   comm.serves_nonblocking = comm.nonblocking != nullptr ? Comm::Served::yes : Comm::Served::no;
   return Status::success();
 }

@@ -7,9 +7,8 @@ namespace tutti::mpi {
 namespace {
 
 template <class NativeFunction>
-int run_probe(const char* call, int source, int tag, MPI_Comm handle, p2p::Arrival** message,
-              MPI_Status* status, NativeFunction&& call_native) {
-  Comm* comm = find_messages(handle);
+int run_probe(const char* call, int source, int tag, Comm* comm, MPI_Comm handle,
+              p2p::Arrival** message, MPI_Status* status, NativeFunction&& call_native) {
   const Reason reason = check_receive(comm, source, tag);
   if (reason == Reason::nobody && message == nullptr) {
     set_nobody(status);
@@ -25,9 +24,8 @@ int run_probe(const char* call, int source, int tag, MPI_Comm handle, p2p::Arriv
 }
 
 template <class NativeFunction>
-int run_iprobe(const char* call, int source, int tag, MPI_Comm handle, int* flag,
+int run_iprobe(const char* call, int source, int tag, Comm* comm, MPI_Comm handle, int* flag,
                p2p::Arrival** message, MPI_Status* status, NativeFunction&& call_native) {
-  Comm* comm = find_messages(handle);
   const Reason reason = check_receive(comm, source, tag);
   if (reason == Reason::nobody && message == nullptr) {
     *flag = 1;
@@ -60,8 +58,7 @@ Request* own_message(const MPI_Message* message) noexcept {
   return request_of(as_request(*message));
 }
 
-int hand_out_message(const char* call, MPI_Comm handle, p2p::Arrival* arrival, MPI_Message* out) {
-  Comm& comm = *find_messages(handle);
+int hand_out_message(const char* call, Comm& comm, p2p::Arrival* arrival, MPI_Message* out) {
   Request* request = allocate_request();
   if (request == nullptr) {
     state.messages->discard(arrival);
@@ -76,32 +73,37 @@ int hand_out_message(const char* call, MPI_Comm handle, p2p::Arrival* arrival, M
 // ---- entry points: message_NAME(the arguments of MPI_NAME, the MPI's own call)
 
 template <class NativeFunction>
-int message_Probe(int source, int tag, MPI_Comm comm, MPI_Status* status,
+int message_Probe(int source, int tag, MPI_Comm handle, MPI_Status* status,
                   NativeFunction&& call_native) {
-  return run_probe("MPI_Probe", source, tag, comm, nullptr, status, call_native);
+  return run_probe("MPI_Probe", source, tag, find_messages(handle), handle, nullptr, status,
+                   call_native);
 }
 
 template <class NativeFunction>
-int message_Iprobe(int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status,
+int message_Iprobe(int source, int tag, MPI_Comm handle, int* flag, MPI_Status* status,
                    NativeFunction&& call_native) {
-  return run_iprobe("MPI_Iprobe", source, tag, comm, flag, nullptr, status, call_native);
+  return run_iprobe("MPI_Iprobe", source, tag, find_messages(handle), handle, flag, nullptr, status,
+                    call_native);
 }
 
 template <class NativeFunction>
-int message_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status,
+int message_Mprobe(int source, int tag, MPI_Comm handle, MPI_Message* message, MPI_Status* status,
                    NativeFunction&& call_native) {
-  p2p::Arrival* arrival = nullptr;
-  const int code = run_probe("MPI_Mprobe", source, tag, comm, &arrival, status, call_native);
-  return arrival == nullptr ? code : hand_out_message("MPI_Mprobe", comm, arrival, message);
-}
-
-template <class NativeFunction>
-int message_Improbe(int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
-                    MPI_Status* status, NativeFunction&& call_native) {
+  Comm* const comm = find_messages(handle);
   p2p::Arrival* arrival = nullptr;
   const int code =
-      run_iprobe("MPI_Improbe", source, tag, comm, flag, &arrival, status, call_native);
-  return arrival == nullptr ? code : hand_out_message("MPI_Improbe", comm, arrival, message);
+      run_probe("MPI_Mprobe", source, tag, comm, handle, &arrival, status, call_native);
+  return arrival == nullptr ? code : hand_out_message("MPI_Mprobe", *comm, arrival, message);
+}
+
+template <class NativeFunction>
+int message_Improbe(int source, int tag, MPI_Comm handle, int* flag, MPI_Message* message,
+                    MPI_Status* status, NativeFunction&& call_native) {
+  Comm* const comm = find_messages(handle);
+  p2p::Arrival* arrival = nullptr;
+  const int code =
+      run_iprobe("MPI_Improbe", source, tag, comm, handle, flag, &arrival, status, call_native);
+  return arrival == nullptr ? code : hand_out_message("MPI_Improbe", *comm, arrival, message);
 }
 
 template <class NativeFunction>

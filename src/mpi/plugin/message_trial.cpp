@@ -62,23 +62,25 @@ double time_native() {
       });
 }
 
+/// A huge time where there is no room for messages.
 double time_own() {
   constexpr std::int32_t kBoth[] = {0, 1};
   constexpr std::uint64_t kId[2] = {0x747269616cu, 0};  // "trial"
   Group both(kId, state.rank, 2, kBoth);
   p2p::Messages& messages = state.job->messages();
   const int other = 1 - state.rank;
+  bool good = true;
   const double ns = half_round_trip_ns(
       [&](std::uint64_t out) {
-        static_cast<void>(messages.send(both, &out, sizeof out, other, kTag).ok());
+        good = messages.send(both, &out, sizeof out, other, kTag).ok() && good;
       },
       [&] {
         std::uint64_t in = 0;  // also where the other one is lost: then this was the last
-        static_cast<void>(messages.receive(both, &in, sizeof in, other, kTag).status.ok());
+        good = messages.receive(both, &in, sizeof in, other, kTag).status.ok() && good;
         return in;
       });
   messages.give_up(both);
-  return ns;
+  return good ? ns : std::numeric_limits<double>::max();
 }
 
 /// What rank 0 says.

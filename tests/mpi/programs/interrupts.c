@@ -2,42 +2,12 @@
  * program's own went to sleep, while rank 0 sends, less those in as long a time in which it does
  * not. First with nothing pending, then beside a receive of 1 MiB, which must come all the same. */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "check.h"
+#include "sleeps.h"
 
 /* Rounds: threads look at the clock now and then, on a busy machine not equally often in both
  * windows. */
 enum { kSmall = 200, kLarge = 1 << 20, kRounds = 5, kWindowMs = 400, kSeveral = 10 };
-
-static void pause_ms(long ms) {
-  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-  nanosleep(&time, NULL);
-}
-
-static long sleeps_of(const char* thread) {
-  char path[300], line[200];
-  long count = 0;
-  snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
-  FILE* file = fopen(path, "r");
-  while (file && fgets(line, sizeof line, file))
-    if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1) break;
-  if (file) fclose(file);
-  return count;
-}
-
-/* Of all threads but the one that calls. */
-static long sleeps_beside(void) {
-  long count = 0;
-  DIR* folder = opendir("/proc/self/task");
-  for (struct dirent* entry; folder && (entry = readdir(folder));)
-    if (entry->d_name[0] != '.' && atoi(entry->d_name) != (int)gettid())
-      count += sleeps_of(entry->d_name);
-  if (folder) closedir(folder);
-  return count;
-}
 
 static int smaller(const void* a, const void* b) {
   const long x = *(const long*)a, y = *(const long*)b;

@@ -3,13 +3,15 @@
  * way. */
 #include "check.h"
 
-enum { kLarge = 2 << 20, kMany = 3000 };
+enum { kLarge = 2 << 20, kMany = 3000, kWays = 4, kUses = 5 };
 
 static int rank, size, partner;
 static char* data;
+static MPI_Comm fresh[kUses]; /* that have had no collective yet */
+static int used = 0;
 
-/* Blocks until all ranks are in it, in a collective that no library but the MPI itself carries out.
- */
+/* Blocks until all ranks are in it, in a collective that no library but the MPI itself carries out,
+ * or that begins with one, as the first of a communicator may. */
 static void block(int way) {
   int one = 1, others = 0;
   MPI_Win window;
@@ -28,9 +30,12 @@ static void block(int way) {
       MPI_Win_fence(0, window);
       MPI_Win_free(&window);
       break;
-    default:
+    case 2:
       MPI_Comm_dup(MPI_COMM_WORLD, &copy);
       MPI_Comm_free(&copy);
+      break;
+    default:
+      MPI_Barrier(fresh[used++]);
   }
 }
 
@@ -88,17 +93,16 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   data = calloc(1, kLarge);
   partner = rank ^ 1;
-  if (partner >= size) {
-    for (int way = 0; way < 3; way++)
-      for (int i = 0; i < 5; i++) block(way);
-    return finish("progress");
-  }
-  for (int way = 0; way < 3; way++) {
+  for (int i = 0; i < kUses; i++) MPI_Comm_dup(MPI_COMM_WORLD, &fresh[i]);
+  for (int way = 0; way < kWays && partner >= size; way++)
+    for (int i = 0; i < kUses; i++) block(way);
+  for (int way = 0; way < kWays && partner < size; way++) {
     first_message(way);
     sender_blocks(way, 5, kLarge);
     sender_blocks(way, kMany, 1024);
     receiver_blocks(way, 5, kLarge);
     receiver_blocks(way, kMany, 1024);
   }
+  for (int i = 0; i < kUses; i++) MPI_Comm_free(&fresh[i]);
   return finish("progress");
 }
