@@ -89,6 +89,15 @@ def test_new_communicators(program, libraries, mpi, ranks, settings):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi", "impi"])
+def test_threads_meet_a_communicator(program, libraries, mpi):
+    """Two threads at the same time, which send and receive: collectives may not do that."""
+    description = mpis.MPIS[mpi]
+    result = mpis.start(description, 2, [program(description, "meetings.c"), "200"], True, {"TUTTI_P2P": "1"})
+    assert result.status == 0 and "passed (0 failures)" in result.text, result.text[-3000:]
+
+
+@pytest.mark.mpi
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_nobody(program, libraries, mpi):
     """Calls with MPI_PROC_NULL end in tutti, but for matched probes: their message is the MPI's MPI_MESSAGE_NO_PROC."""
