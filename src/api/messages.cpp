@@ -3,6 +3,7 @@
 #include <new>
 
 #include "api/handles.hpp"
+#include "team/team.hpp"
 
 using tutti::Receipt;
 using tutti::Status;

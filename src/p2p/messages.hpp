@@ -42,7 +42,7 @@
 #include "p2p/transfer.hpp"
 #include "p2p/transfers.hpp"
 #include "p2p/unexpected.hpp"
-#include "team/team.hpp"
+#include "team/group.hpp"
 
 namespace tutti::p2p {
 

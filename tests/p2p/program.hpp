@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "p2p/messages.hpp"
+#include "team/team.hpp"
 
 namespace tutti::test {
 

@@ -167,7 +167,8 @@ void forget(MPI_Comm handle) noexcept {
   if (handle == MPI_COMM_NULL) return;
   const std::lock_guard lock(meeting_mutex);
   Comm* comm = nullptr;
-  if (!state_of(handle, &comm) || comm == nullptr || comm->foreign || comm->stranger != nullptr) return;
+  if (!state_of(handle, &comm) || comm == nullptr || comm->foreign || comm->stranger != nullptr)
+    return;
   comm->stranger.reset(new (std::nothrow) Comm);
   Comm* stranger = comm->stranger.get();
   if (stranger == nullptr) return;

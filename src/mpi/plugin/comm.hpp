@@ -37,7 +37,7 @@ struct Comm {
   // on one rank and after it on another).
   Team* nonblocking = nullptr;
   Served serves_blocking = Served::unknown, serves_nonblocking = Served::unknown;
-  bool spans = false;  // with `members`: they do not all share memory. The same on all of them
+  bool spans = false;  // with a team: its members do not all share memory. The same on all of them
   MPI_Comm handle{};   // null while it is a copy that nobody has used
   int rank = 0;
   int size = 0;
@@ -49,7 +49,7 @@ struct Comm {
   // Of its messages; nullptr where they are the MPI's. The same on all members, who do not agree on
   // it: messages may come before anything that all of them do.
   std::unique_ptr<Group> group;
-  // Ranks of the world, once they have been asked for and all can be reached; else empty.
+  // With messages: ranks of the world. Else only while a team is made, which has its own copy.
   std::vector<std::int32_t> members;
   bool foreign = false;        // not of the world: only remembered, so as not to ask again
   std::uint64_t children = 0;  // communicators made from it by all its members; the same on all

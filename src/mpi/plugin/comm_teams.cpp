@@ -31,6 +31,11 @@ bool find_members(Comm& comm) {
   return true;
 }
 
+// A list that grows with the communicator is kept for messages alone.
+void drop_members(Comm& comm) noexcept {
+  if (!comm.group) comm.members = {};
+}
+
 // Members of several communicators may have come out of one call.
 void number(const Comm& comm, std::uint64_t id[2]) {
   id[0] = comm.birth[0];
@@ -107,6 +112,7 @@ void settle_messages(Comm& comm) noexcept {
 Status open_blocking(Comm& comm) noexcept {
   if (comm.serves_blocking != Comm::Served::unknown) return Status::success();
   if (find_members(comm)) TUTTI_TRY(create_everywhere(comm, &comm.team));
+  drop_members(comm);
   comm.serves_blocking = comm.team != nullptr ? Comm::Served::yes : Comm::Served::no;
   return Status::success();
 }
@@ -114,6 +120,7 @@ Status open_blocking(Comm& comm) noexcept {
 Status open_nonblocking(Comm& comm) noexcept {
   if (comm.serves_nonblocking != Comm::Served::unknown) return Status::success();
   if (find_members(comm)) TUTTI_TRY(create_team(comm, false, &comm.nonblocking));
+  drop_members(comm);
   comm.serves_nonblocking = comm.nonblocking != nullptr ? Comm::Served::yes : Comm::Served::no;
   return Status::success();
 }
