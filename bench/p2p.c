@@ -1,12 +1,14 @@
 /* Times messages between two ranks. A plain MPI program: it knows nothing of tutti, and the same
  * binary runs on an MPI alone and under `tutti run`.
  *
- *   p2p --ops latency,bandwidth,rate --sizes 8,4096 [--time-ms 20] [--batches 5] --out FILE
+ *   p2p --ops latency,bandwidth,rate,exchange,both --sizes 8,4096 [--time-ms 20] [--batches 5]
+ *       --out FILE
  *
  * latency: half of a round trip with blocking calls. bandwidth: a window of 16 messages under way
- * at once, answered by one of 4 bytes. rate: the same with a window of 128. What is given is the
- * time for one message, in batches; ranks other than 0 and 1 do nothing. Every message is written
- * before it is sent and looked at when it has come (its first and its last word).
+ * at once, answered by one of 4 bytes. rate: the same with a window of 128. exchange: MPI_Sendrecv,
+ * one message each way. both: a window of 16 each way. What is given is the time for one message,
+ * of an exchange that of the call, in batches; ranks other than 0 and 1 do nothing. Every message
+ * is written before it is sent and looked at when it has come (its first and its last word).
  *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "latency", "bytes": 8, "iterations": 20000, "us": [..one per batch..]}
@@ -91,11 +93,48 @@ static void windows(size_t bytes, long calls, int window) {
   }
 }
 
+/* MPI_Sendrecv by both at once. */
+static void exchange(size_t bytes, long calls) {
+  const int other = 1 - g_rank, count = (int)bytes;
+  for (long i = 0; i < calls; ++i, ++g_turn) {
+    stamp(g_send, bytes, g_turn ^ (uint32_t)-g_rank);
+    MPI_Sendrecv(g_send, count, MPI_BYTE, other, kTag, g_recv, count, MPI_BYTE, other, kTag,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check(g_recv, bytes, g_turn ^ (uint32_t)-other);
+  }
+}
+
+static void windows_both_ways(size_t bytes, long calls, int window) {
+  MPI_Request requests[2 * kMaxWindow];
+  const int other = 1 - g_rank, count = (int)bytes;
+  for (long i = 0; i < calls; ++i, g_turn += (uint32_t)window) {
+    for (int k = 0; k < window; ++k)
+      MPI_Irecv(g_recv + (size_t)k * bytes, count, MPI_BYTE, other, kTag, MPI_COMM_WORLD,
+                &requests[k]);
+    for (int k = 0; k < window; ++k) {
+      stamp(g_send + (size_t)k * bytes, bytes, g_turn + (uint32_t)k);
+      MPI_Isend(g_send + (size_t)k * bytes, count, MPI_BYTE, other, kTag, MPI_COMM_WORLD,
+                &requests[window + k]);
+    }
+    MPI_Waitall(2 * window, requests, MPI_STATUSES_IGNORE);
+    for (int k = 0; k < window; ++k)
+      check(g_recv + (size_t)k * bytes, bytes, g_turn + (uint32_t)k);
+  }
+}
+
+enum { kPingPong, kOneWay, kExchange, kBothWays };
 typedef struct {
   const char* name;
-  int window; /* 0: ping-pong */
+  int kind;
+  int window;   /* messages of one rank under way at once */
+  int messages; /* that a call's time is divided by */
 } Op;
-static const Op kOps[] = {{"latency", 0}, {"bandwidth", 16}, {"rate", 128}};
+static const Op kOps[] = {{"latency", kPingPong, 1, 2},
+                          {"bandwidth", kOneWay, 16, 16},
+                          {"rate", kOneWay, 128, 128},
+                          {"exchange", kExchange, 1, 1},
+                          {"both", kBothWays, 16, 32}};
+enum { kOpCount = sizeof kOps / sizeof *kOps };
 
 /* Microseconds for one message. */
 static double batch_us(const Op* op, size_t bytes, long calls) {
@@ -103,19 +142,21 @@ static double batch_us(const Op* op, size_t bytes, long calls) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_us();
   if (g_rank < 2) {
-    if (op->window == 0)
-      ping_pong(bytes, calls);
-    else
-      windows(bytes, calls, op->window);
+    switch (op->kind) {
+      case kPingPong: ping_pong(bytes, calls); break;
+      case kOneWay: windows(bytes, calls, op->window); break;
+      case kExchange: exchange(bytes, calls); break;
+      default: windows_both_ways(bytes, calls, op->window);
+    }
   }
-  us[0] = (now_us() - start) / (double)calls / (op->window == 0 ? 2 : op->window);
+  us[0] = (now_us() - start) / (double)calls / op->messages;
   MPI_Bcast(us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   return us[0];
 }
 
 static long calibrate(const Op* op, size_t bytes, double budget_us) {
   for (long calls = 1;; calls *= 2) {
-    const double each = batch_us(op, bytes, calls) * (op->window == 0 ? 2 : op->window);
+    const double each = batch_us(op, bytes, calls) * op->messages;
     if (each * (double)calls >= budget_us / 10 || calls > 100000000) {
       const double wanted = budget_us / (each > 0 ? each : 1);
       return wanted < 1 ? 1 : (long)wanted;
@@ -143,7 +184,7 @@ static void measure(const Op* op, size_t bytes, double time_ms, int batches, FIL
 }
 
 int main(int argc, char** argv) {
-  const Op* ops[3];
+  const Op* ops[kOpCount];
   size_t sizes[kMaxSizes], largest = 4;
   int op_count = 0, size_count = 0, batches = 5, ranks = 0;
   double time_ms = 20;
@@ -157,9 +198,10 @@ int main(int argc, char** argv) {
     if (strcmp(argv[i], "--ops") == 0) {
       for (char* word = strtok(value, ","); word; word = strtok(NULL, ",")) {
         const Op* found = NULL;
-        for (int k = 0; k < 3; ++k)
+        for (int k = 0; k < kOpCount; ++k)
           if (strcmp(kOps[k].name, word) == 0) found = &kOps[k];
-        if (!found || op_count == 3) die("not one of latency, bandwidth, rate: ", word);
+        if (!found || op_count == kOpCount)
+          die("not one of latency, bandwidth, rate, exchange, both: ", word);
         ops[op_count++] = found;
       }
     } else if (strcmp(argv[i], "--sizes") == 0) {
