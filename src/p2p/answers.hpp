@@ -1,11 +1,14 @@
 // Large messages that go back and forth between two ranks of a node: who copies them.
 //
-// Both ends copy, through shared memory and at the same time, or the receiver alone, in the kernel
-// (RDMA Read of RNDV-2006). Which is faster depends on the processors, on where they are, and on
-// whether the program has rewritten what it sends. So of the two ranks the first tries both and
-// measures the round trips, and the other answers in the way it was asked.
+// Both ends copy all of it, through shared memory and at the same time, or each one half, in the
+// kernel (the receiver reads and the sender writes; RDMA Read and Write of RNDV-2006; where the
+// sender cannot, the receiver reads all of it). Which is
+// faster depends on the processors, on where they are, and on whether the program has rewritten
+// what it sends. So of the two ranks the first tries both and measures the round trips, and the
+// other answers in the way it was asked.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -18,12 +21,9 @@ namespace tutti::p2p {
 /// Of one peer; under the engine's guard.
 class Answers {
  public:
-  /// Of so many bytes; others go by both ends. Where more go at once no cache holds them, and one
-  /// end is not faster than two.
-  static constexpr std::size_t kLeast = (std::size_t{16} << 10) + 1, kMost = std::size_t{2} << 20;
-  static constexpr bool suits(std::size_t bytes) noexcept {
-    return bytes >= kLeast && bytes <= kMost;
-  }
+  /// Of so many bytes; others go through shared memory.
+  static constexpr std::size_t kLeast = (std::size_t{16} << 10) + 1;
+  static constexpr bool suits(std::size_t bytes) noexcept { return bytes >= kLeast; }
 
   /// A blocking send of a suitable size is about to begin, and the last that this rank has done was
   /// to receive such a message of the peer, by receive(). True: by the kernel. `first`: this rank
@@ -53,13 +53,16 @@ class Answers {
 
  private:
   static std::size_t kind_of(std::size_t bytes) noexcept {
-    return static_cast<std::size_t>(std::bit_width(bytes - 1) - std::bit_width(kLeast - 1));
+    return std::min(
+        static_cast<std::size_t>(std::bit_width(bytes - 1) - std::bit_width(kLeast - 1)),
+        kKinds - 1);
   }
 
-  static constexpr std::size_t kKinds =
-      std::bit_width(kMost - 1) - std::bit_width(kLeast - 1) + 1;
-  static constexpr TwoWays kKind{16, 4, 0.95F, 0.95F};  // both ends, or the kernel
-  std::array<TwoWays, kKinds> kinds_{kKind, kKind, kKind, kKind, kKind, kKind, kKind};
+  /// To 32 KiB; twice as much each; the rest. What takes long must not need many trips to be known.
+  static constexpr std::size_t kKinds = 10;
+  static constexpr TwoWays kSmall{16, 4, 0.95F, 0.95F}, kLarge{8, 2, 0.95F, 0.95F};
+  std::array<TwoWays, kKinds> kinds_{kSmall, kSmall, kSmall, kSmall, kLarge,
+                                     kLarge, kLarge, kLarge, kLarge, kLarge};
   bool asked_by_kernel_ = false;  // how the last one came
   // Matched less sent. Those of the two ranks together are never more than 0.
   std::int64_t owed_ = 0;

@@ -116,9 +116,10 @@ void Delivery::handle_answer(Transfer& transfer, Peer& peer, const Packet& packe
       break;
   }
   const auto code = static_cast<Code>(packet.header.detail);
-  transfers_.complete(transfer, code == Code::ok
-                                    ? Status::success()
-                                    : Status{code, peer.rank, "the other side failed"});
+  const Status status =
+      code == Code::ok ? Status::success() : Status{code, peer.rank, "the other side failed"};
+  if (transfer.halved) return rendezvous_.half_over(transfer, peer, status);
+  transfers_.complete(transfer, status);
 }
 
 }  // namespace tutti::p2p

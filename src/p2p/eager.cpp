@@ -76,6 +76,7 @@ void Eager::receive(Transfer& receive, Peer& peer, const Header& header,
                     const void* payload) noexcept {
   receive.match(header);
   peer.answers.note_matched(header.bytes);
+  if (Episodes::suits(header.bytes)) peer.crossings.receive(false, transfers_.episodes());
   const std::size_t bytes = std::min<std::size_t>(receive.wanted, header.payload);
   fabric_.spend(Work::copy, bytes);
   copy_small(receive.buffer, payload, bytes);
@@ -134,6 +135,7 @@ void Eager::receive_kept(Transfer& receive, Arrival* arrival) noexcept {
   Peer& peer = *arrival->from;
   receive.match(header);
   peer.answers.note_matched(header.bytes);
+  if (Episodes::suits(header.bytes)) peer.crossings.receive(false, transfers_.episodes());
   if (hand_over(receive, arrival)) return received(receive, peer, header);
   Transfers::depend(receive, peer);
   if (!peer.lost.ok()) transfers_.complete(receive, peer.lost);

@@ -82,11 +82,12 @@ Status Messages::send(Group& group, const void* data, std::size_t bytes, int des
   Peer* const asked_by = std::exchange(asked_by_, nullptr);
   const bool may_leave = mode != SendMode::synchronous;
   Sends::Way way;
-  if (asked_by != nullptr && mode != SendMode::buffered) {
+  const bool crosses = sends_.may_cross(group, bytes, destination);
+  if (asked_by != nullptr && mode != SendMode::buffered && !crosses) {
     way = sends_.way_of_answer(*asked_by, asked_bytes_, group, bytes, destination, may_leave);
   }
   const std::uint64_t begun = way.stores ? ticks() : 0;
-  if (!way.by_kernel && may_leave &&
+  if (!way.by_kernel && !crosses && may_leave &&
       eager_.send_now(group, data, bytes, destination, tag, way.stores)) {
     if (way.stores)
       asked_by->small_answers.note_written(begun, {asked_by->sent, asked_by->received});
@@ -197,7 +198,7 @@ Status Messages::start(const Wish& wish, Engine::Guard& guard, Transfer** out) n
 /// A transfer for which nobody waits in here.
 void Messages::begin_watched(Transfer& transfer, Engine::Guard& guard) noexcept {
   // There may be a progress thread from now on.
-  if (transfer.bytes > eager_.most(nullptr)) guard.escalate();
+  if (Episodes::suits(transfer.bytes) || transfer.bytes > eager_.most(nullptr)) guard.escalate();
   begin(transfer, true);
 }
 
@@ -231,7 +232,7 @@ Status Messages::restart(Transfer& transfer) noexcept {
   if (transfer.active()) return Status::error(Code::invalid_argument, "the transfer is active");
   Entry guard(engine_, backlog_);
   transfers_.sweep();
-  transfer.waited = false;
+  transfer.waited = transfer.by_kernel = false;
   begin_watched(transfer, guard);
   return Status::success();
 }

@@ -74,7 +74,8 @@ class Messages {
                 int tag) noexcept {
     Entry guard(engine_, backlog_);
     asked_by_ = nullptr;
-    return eager_.send_now(group, data, bytes, destination, tag);
+    return !sends_.may_cross(group, bytes, destination) &&
+           eager_.send_now(group, data, bytes, destination, tag);
   }
 
   // ---- non-blocking and persistent. `*out` is the caller's until release(), and is set only on

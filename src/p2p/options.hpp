@@ -24,6 +24,7 @@ struct Counts {
   std::uint64_t write = 0;
   std::uint64_t read = 0;  // with and without interrupt
   std::uint64_t heads = 0;  // of them, whose head has gone ahead
+  std::uint64_t halved = 0;  // received, of which the sender was asked to write one half
   std::uint64_t pipelined = 0;
   std::uint64_t tried = 0;       // small answers whose stores a trial chose (SmallAnswers)
   std::uint64_t unexpected = 0;  // messages that came before their receives

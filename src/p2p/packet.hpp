@@ -48,7 +48,8 @@ enum class Protocol : std::uint8_t {
 /// In the detail of a request to send, beside the protocol: its sender waits for it inside, and
 /// could copy along.
 inline constexpr std::uint8_t kSenderWaits = 0x80;
-/// Likewise: its receiver is to copy alone, and need not look whether the sender waits.
+/// Likewise: the kernel is to copy. Alone: the receiver reads all of it, because its sender has
+/// something to read, too (Crossings). With kSenderWaits: each may copy one half (Answers).
 inline constexpr std::uint8_t kByKernel = 0x40;
 
 struct Header {

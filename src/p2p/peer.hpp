@@ -18,6 +18,7 @@
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "p2p/answers.hpp"
+#include "p2p/crossings.hpp"
 #include "p2p/list.hpp"
 #include "p2p/packet.hpp"
 #include "p2p/small_answers.hpp"
@@ -192,6 +193,7 @@ struct Peer {
   Status lost;                              // why it cannot be reached any more
   Remote arena;                             // its arena
   std::byte* mapped = nullptr;              // where that is mapped, or nullptr
+  bool readable = false;                    // so, and its memory has been read
   List<Transfer, &Transfer::in_peer> open;  // unfinished ones that depend on it
   Task listening;                           // takes packets from it
   Task flushing;                            // writes what waits in the queue
@@ -210,6 +212,7 @@ struct Peer {
   std::uint64_t charged = 0;            // cost of the eager messages and heads sent
   Answers answers;                      // where it is mapped
   SmallAnswers small_answers;           // likewise
+  Crossings crossings;                  // likewise
   bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena

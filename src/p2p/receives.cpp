@@ -37,6 +37,7 @@ bool Receives::receive_or_post(Group& group, void* buffer, std::size_t room, int
   const bool named = context != nullptr && source >= 0 && source < group.size() && tag >= kAnyTag;
   Peer* const peer = named ? peers_.known(group.job_rank(source)) : nullptr;
   if (peer == nullptr || !peer->accepted() || !peer->lost.ok() || room > eager_.most(nullptr) ||
+      (Episodes::suits(room) && rendezvous_.have_processors(*peer)) ||
       context->matcher.keeps(source))
     return receive_now(group, buffer, room, source, tag, out);
   if (peer->arrived() && !context->matcher.expects(source) &&
@@ -116,7 +117,11 @@ void Receives::begin(Transfer& receive, bool watched) noexcept {
     peer->add_open(receive);
     if (!probes) matcher.post(receive);
   }
-  if (watched && eager_.large(receive) && receive.active()) transfers_.watch(receive);
+  if (!receive.active()) return;
+  if (!probes && Episodes::suits(receive.bytes) && receive.peer != nullptr &&
+      rendezvous_.have_processors(*receive.peer))
+    transfers_.cross(receive);
+  if (watched && (receive.crosses || eager_.large(receive))) transfers_.watch(receive);
 }
 
 void Receives::begin_with(Arrival* arrival, Transfer& receive) noexcept {

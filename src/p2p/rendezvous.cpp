@@ -12,6 +12,11 @@ constexpr std::size_t kPart = std::size_t{1} << 20;
 /// And where the sender may offer its help, the receiver looks so often: a system call of 1 us for
 /// 20 to 30 us of copying.
 constexpr std::size_t kPartAlone = std::size_t{256} << 10;
+/// The kernel looks up pages.
+constexpr std::size_t kPage = 4096;
+
+/// Where the half begins that the sender writes.
+std::size_t half_of(std::size_t bytes) noexcept { return bytes / 2 / kPage * kPage; }
 
 std::size_t part_of(const Peer& peer, std::size_t rest, std::size_t most = kPart) noexcept {
   return peer.mapped != nullptr ? std::min(most, rest) : rest;
@@ -48,7 +53,8 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
     protocol = Protocol::pipelined;
   }
   auto detail = static_cast<std::uint8_t>(protocol);
-  if (send.waited) detail |= send.by_kernel ? kByKernel : kSenderWaits;
+  if (send.by_kernel) detail |= kByKernel;
+  if (send.waited && !(send.crosses && send.by_kernel)) detail |= kSenderWaits;
   Header header = envelope(send, PacketKind::request_to_send, detail);
   const Announcement said{send.region.key, head_of(send, peer)};
   header.payload = !send.exposed ? 0 : said.head != 0 ? sizeof said : sizeof said.key;
@@ -92,8 +98,12 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   receive.sender = header.transfer;
   receive.sender_waits = (header.detail & kSenderWaits) != 0;
   receive.by_kernel = (header.detail & kByKernel) != 0;
-  if (reads && !(receive.sender_waits && may_both_copy(receive, peer)))
-    return transfers_.run(receive, read(receive, peer, said.key, said.head));
+  const bool crosses = receive.by_kernel && !receive.sender_waits;
+  if (Episodes::suits(header.bytes)) peer.crossings.receive(crosses, transfers_.episodes());
+  if (reads && !(receive.sender_waits && may_both_copy(receive, peer))) {
+    const std::size_t begin = std::min<std::size_t>(said.head, receive.wanted);
+    return transfers_.run(receive, read(receive, peer, said.key, begin));
+  }
   clear(receive, peer, header.transfer, protocol == Protocol::write);
 }
 
@@ -108,9 +118,46 @@ bool Rendezvous::have_processors(const Peer& peer) const noexcept {
          !engine_.policy().yield && !fabric_.traits().virtual_time;
 }
 
+/// The kernel is to copy, both wait inside, and so each may do one half. That the memory can be
+/// reached is known: who finds out by a half must not ask for all of it. A receive that is given up
+/// at a deadline may not be written to any more, and its sender cannot be told in time.
+bool Rendezvous::may_halve(const Transfer& receive, const Peer& peer) const noexcept {
+  return receive.by_kernel && receive.sender_waits && receive.waited &&
+         receive.wanted >= 2 * kPage && peer.readable && have_processors(peer) &&
+         engine_.policy().deadline_ns == 0;
+}
+
+/// Lets the sender write the second half. Where the part ends that this rank reads.
+std::size_t Rendezvous::offer_half(Transfer& receive, Peer& peer) noexcept {
+  if (!may_halve(receive, peer) || !transfers_.ids().give(receive).ok() ||
+      !fabric_.expose(receive.buffer, receive.wanted, &receive.region).ok())
+    return receive.wanted;
+  receive.exposed = receive.halved = true;
+  const std::size_t end = half_of(receive.wanted);
+  receive.moved = end;  // where the sender must send its half in parts
+  post_clearance(peer, receive.sender, {receive.id, 1, receive.wanted, receive.region.key}, end);
+  ++counts_.halved;
+  return end;
+}
+
+void Rendezvous::half_over(Transfer& transfer, Peer& peer, Status status) noexcept {
+  if (!transfer.refused) return transfers_.complete_half(transfer, false, status);
+  if (!status.ok()) return transfers_.complete(transfer, status);
+  want_half_in_parts(transfer, peer);
+}
+
+/// The kernel has refused this rank's half. The sender's one is over: it does one thing at a time.
+void Rendezvous::want_half_in_parts(Transfer& receive, Peer& peer) noexcept {
+  receive.halved = receive.refused = false;
+  receive.wanted = half_of(receive.wanted);
+  clear(receive, peer, receive.sender, false, 0);
+}
+
 void Rendezvous::wait_for(Transfer& send) noexcept {
   // Nobody has said anything of it yet, or it moves already.
-  if (send.id == 0 || !send.exposed || send.running || send.peer->mapped == nullptr) return;
+  if (send.id == 0 || !send.exposed || send.running || send.by_kernel ||
+      send.peer->mapped == nullptr)
+    return;
   Header header = envelope(send, PacketKind::waits);
   header.payload = 0;
   outbox_.post(*send.peer, header, nullptr);
@@ -133,9 +180,10 @@ void Rendezvous::sender_waits(Context* context, Peer& peer, const Header& header
 void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
                        std::size_t begin) noexcept {
   if (!peer.lost.ok()) return transfers_.complete(receive, peer.lost);
-  if (const Status status = transfers_.ids().give(receive); !status.ok()) {
-    outbox_.finish(peer, sender, status);
-    return transfers_.complete(receive, status);
+  const Status named = receive.id != 0 ? Status::success() : transfers_.ids().give(receive);
+  if (!named.ok()) {
+    outbox_.finish(peer, sender, named);
+    return transfers_.complete(receive, named);
   }
   Clearance clearance{receive.id, 0, receive.wanted, {}};
   if (direct && receive.wanted != 0 &&
@@ -149,6 +197,11 @@ void Rendezvous::clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool
     ++peer.streams;
     peer.stream_bytes += receive.wanted;
   }
+  post_clearance(peer, sender, clearance, begin);
+}
+
+void Rendezvous::post_clearance(Peer& peer, std::uint32_t sender, const Clearance& clearance,
+                                std::size_t begin) noexcept {
   Header header{};
   header.transfer = sender;
   header.bytes = begin;
@@ -168,8 +221,10 @@ void Rendezvous::cleared(Transfer& send, Peer& peer, const Clearance& clearance,
     outbox_.finish(peer, clearance.transfer, Status::success());
     transfers_.complete(send, Status::success());
   } else if (clearance.direct != 0) {
-    transfers_.run(send, write(send, peer, clearance));
+    send.halved = begin != 0;
+    transfers_.run(send, write(send, peer, clearance, begin));
   } else {
+    send.halved = false;  // it could not be read
     transfers_.run(send, send_parts(send, peer, clearance, begin));
   }
 }
@@ -178,8 +233,9 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
   const std::size_t offset = packet.header.bytes;
   const std::size_t bytes = packet.header.payload;
   if (offset > receive.wanted || bytes > receive.wanted - offset) {
-    return transfers_.complete(
-        receive, Status{Code::corrupt, peer.rank, "a part lies outside of its message"});
+    const Status corrupt{Code::corrupt, peer.rank, "a part lies outside of its message"};
+    return receive.halved ? half_over(receive, peer, corrupt)
+                          : transfers_.complete(receive, corrupt);
   }
   fabric_.spend(Work::copy, bytes);
   if (bytes > kSmallCopy && past_caches(peer)) {
@@ -188,55 +244,69 @@ void Rendezvous::receive_part(Transfer& receive, Peer& peer, const Packet& packe
     copy_bytes(receive.buffer + offset, packet.payload, bytes);
   }
   receive.moved += bytes;
-  if (receive.moved == receive.wanted) transfers_.complete_rest(receive, Status::success());
+  if (receive.moved < receive.wanted) return;
+  if (receive.halved) return half_over(receive, peer, Status::success());
+  transfers_.complete_rest(receive, Status::success());
 }
 
 // ---- data
 
 /// RDMA Read: the receiver fetches the data and tells the sender that it is done.
-Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t head) noexcept {
+Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t begin) noexcept {
   const std::uint32_t sender = receive.sender;
-  const std::size_t begin = std::min(head, receive.wanted);
+  const std::size_t end = offer_half(receive, peer);
   // Both may soon wait for it; where they compute, the progress thread reads. It is called for what
-  // is large alone.
+  // is large alone. And where messages go both ways, the own ones should begin first.
   const bool looked_after = receive.wanted > kPartAlone && engine_.background().attended();
-  if (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after))
+  const bool crosses = receive.by_kernel && !receive.sender_waits;
+  if (crosses || (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after)))
     co_await engine_.later();
   Remote source;
-  Status status =
-      begin == receive.wanted ? Status::success() : fabric_.attach(peer.rank, key, &source);
+  Status status = begin == end ? Status::success() : fabric_.attach(peer.rank, key, &source);
   Completion& completion = receive.completion;
-  for (std::size_t offset = begin; status.ok() && offset < receive.wanted;) {
+  for (std::size_t offset = begin; status.ok() && offset < end;) {
     const bool may_hand_over = may_both_copy(receive, peer);
     if (may_hand_over && receive.sender_waits) {
       receive.running = false;
       clear(receive, peer, sender, false, offset);
       co_return status;
     }
-    const std::size_t bytes =
-        part_of(peer, receive.wanted - offset, may_hand_over ? kPartAlone : kPart);
+    const std::size_t bytes = part_of(peer, end - offset, may_hand_over ? kPartAlone : kPart);
     status = fabric_.get(source, offset, receive.buffer + offset, bytes, &completion);
     if (!status.ok()) break;
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;
-    if (offset < receive.wanted) co_await engine_.later();
+    if (offset < end) co_await engine_.later();
   }
+  if (begin != end) peer.readable = peer.mapped != nullptr && status.ok();
   if (cannot_reach(status)) {
     receive.running = false;
-    clear(receive, peer, sender, false, begin);
+    receive.refused = receive.halved;
+    if (!receive.halved) {
+      clear(receive, peer, sender, false, begin);
+    } else if (receive.half_over) {
+      want_half_in_parts(receive, peer);
+    } else if (!peer.lost.ok()) {
+      transfers_.complete(receive, peer.lost);
+    }
     co_return status;
   }
   outbox_.finish(peer, sender, status);
-  transfers_.complete_rest(receive, status);
+  if (receive.halved) {
+    transfers_.complete_half(receive, true, status);
+  } else {
+    transfers_.complete_rest(receive, status);
+  }
   co_return status;
 }
 
 /// RDMA Write: the sender stores the data, and its FIN comes after all of it.
-Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept {
+Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance,
+                       std::size_t begin) noexcept {
   Remote target;
   Status status = fabric_.attach(peer.rank, clearance.key, &target);
   Completion& completion = send.completion;
-  for (std::size_t offset = 0; status.ok() && offset < clearance.bytes;) {
+  for (std::size_t offset = begin; status.ok() && offset < clearance.bytes;) {
     const std::size_t bytes = part_of(peer, clearance.bytes - offset);
     status = fabric_.put(target, offset, send.buffer + offset, bytes, nullptr, &completion,
                          Event::unsolicited);  // as its FIN, which must not overtake it
@@ -247,12 +317,13 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance) noexcept
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();
   }
-  if (cannot_reach(status)) {
-    co_await send_parts(send, peer, clearance, 0);
+  // What a processor can write to, such as the memory of a device, the kernel may not.
+  if (cannot_reach(status) || (send.halved && status.code == Code::invalid_argument)) {
+    co_await send_parts(send, peer, clearance, begin);
     co_return Status::success();
   }
   outbox_.finish(peer, clearance.transfer, status);
-  transfers_.complete(send, status);
+  end_sending(send, status);
   co_return status;
 }
 
@@ -284,8 +355,13 @@ Task Rendezvous::send_parts(Transfer& send, Peer& peer, Clearance clearance,
     offset += bytes;
   }
   if (!status.ok()) outbox_.finish(peer, clearance.transfer, status);
-  transfers_.complete(send, status);
+  end_sending(send, status);
   co_return status;
+}
+
+void Rendezvous::end_sending(Transfer& send, Status status) noexcept {
+  if (send.halved) return transfers_.complete_half(send, true, status);
+  transfers_.complete(send, status);
 }
 
 }  // namespace tutti::p2p

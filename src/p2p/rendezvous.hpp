@@ -8,8 +8,10 @@
 //     | --- FIN -------> |             | <-- FIN -------- |                | --- part -----> |
 //
 // (*) with interrupt, this wakes the receiver's progress thread, which then reads while both sides
-// compute. Over sockets, where the caller of the send waits for it, the head of the message follows
-// the RTS at once, so that the links are not idle until the read has come back.
+// compute. Where both wait for it inside, the receiver may read one half while the sender writes
+// the other (CTS, key and offset; each tells the other with a FIN). Over sockets, where the caller
+// of the send waits for it, the head of the message follows the RTS at once, so that the links are
+// not idle until the read has come back.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +47,8 @@ class Rendezvous {
   /// `begin`: where the parts begin.
   void cleared(Transfer& send, Peer& peer, const Clearance& clearance, std::size_t begin) noexcept;
   void receive_part(Transfer& receive, Peer& peer, const Packet& packet) noexcept;
+  /// The other side has copied its half of a message, or could not.
+  void half_over(Transfer& transfer, Peer& peer, Status status) noexcept;
   /// The caller of the send waits for it inside from now on: tells the receiver, who may want help.
   void wait_for(Transfer& send) noexcept;
   /// A sender has said so. `context`: where its message may still be; nullptr: given up.
@@ -58,11 +62,17 @@ class Rendezvous {
   bool may_both_copy(const Transfer& receive, const Peer& peer) const noexcept;
   void clear(Transfer& receive, Peer& peer, std::uint32_t sender, bool direct,
              std::size_t begin = 0) noexcept;
+  void post_clearance(Peer& peer, std::uint32_t sender, const Clearance& clearance,
+                      std::size_t begin) noexcept;
+  bool may_halve(const Transfer& receive, const Peer& peer) const noexcept;
+  std::size_t offer_half(Transfer& receive, Peer& peer) noexcept;
+  void want_half_in_parts(Transfer& receive, Peer& peer) noexcept;
   std::size_t head_of(const Transfer& send, Peer& peer) const noexcept;
   void send_head(const Transfer& send, Peer& peer, std::size_t head) noexcept;
-  Task read(Transfer& receive, Peer& peer, Key key, std::size_t head) noexcept;
-  Task write(Transfer& send, Peer& peer, Clearance clearance) noexcept;
+  Task read(Transfer& receive, Peer& peer, Key key, std::size_t begin) noexcept;
+  Task write(Transfer& send, Peer& peer, Clearance clearance, std::size_t begin) noexcept;
   Task send_parts(Transfer& send, Peer& peer, Clearance clearance, std::size_t begin) noexcept;
+  void end_sending(Transfer& send, Status status) noexcept;
 
   Engine& engine_;
   Fabric& fabric_;

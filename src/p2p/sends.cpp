@@ -31,12 +31,23 @@ void Sends::begin(Transfer& send, bool watched) noexcept {
   if (!peer->lost.ok()) return transfers_.complete(send, peer->lost);
   send.peer = peer;
   if (rank == fabric_.rank()) return send_to_self(send, *peer, watched);
+  if (!send.by_kernel && send.mode != SendMode::buffered && crosses(send.bytes, peer)) {
+    transfers_.cross(send);
+    const bool first = fabric_.rank() < rank;
+    send.by_kernel =
+        !options_.tries || peer->crossings.send(send.bytes, first, transfers_.episodes());
+  }
   const bool small = !send.by_kernel && eager_.suits(send, *peer);
   if (small && peer->affords(send.bytes, options_.allowance)) return eager_.send(send, *peer);
   if (send.mode == SendMode::buffered) return send_copy(send, watched);
   if (small) ++counts_.deferred;
   rendezvous_.start(send, *peer);
   if (watched && eager_.large(send) && send.active()) transfers_.watch(send);
+}
+
+bool Sends::crosses(std::size_t bytes, const Peer* peer) const noexcept {
+  return Episodes::suits(bytes) && transfers_.episodes().receiving() && peer != nullptr &&
+         rendezvous_.have_processors(*peer) && fabric_.traits().user_memory;
 }
 
 /// A buffered send that cannot leave at once: a copy is sent in the background.

@@ -41,12 +41,18 @@ class Sends {
   /// of a small one.
   Way way_of_answer(Peer& asked_by, std::size_t asked, const Group& group, std::size_t bytes,
                     int destination, bool small) noexcept;
+  /// Whether a send leaves while others come in, so that the kernel may copy it (Crossings).
+  bool may_cross(const Group& group, std::size_t bytes, int destination) const noexcept {
+    return Episodes::suits(bytes) && transfers_.episodes().receiving() && destination >= 0 &&
+           destination < group.size() && crosses(bytes, peers_.known(group.job_rank(destination)));
+  }
   /// `watched`: nobody waits in here for it, so that the progress thread may have to.
   void begin(Transfer& send, bool watched) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.
   void cancel(Transfer& send) noexcept;
 
  private:
+  bool crosses(std::size_t bytes, const Peer* peer) const noexcept;
   void send_copy(Transfer& send, bool watched) noexcept;
   void send_to_self(Transfer& send, Peer& self, bool watched) noexcept;
   void cancel_to_self(Transfer& send) noexcept;

@@ -127,7 +127,11 @@ struct Transfer {
   bool plain = true;                // what it has done so far has left nothing behind in it
   bool waited = false;              // its caller waits inside until it is over
   bool sender_waits = false;        // of a receive: so does the caller of its send
-  bool by_kernel = false;           // its receiver is to copy alone
+  bool crosses = false;             // counted in the rank's Episodes
+  bool by_kernel = false;           // to be copied by the kernel, not through memory shared by both
+  bool halved = false;              // so it is, one half by each side
+  bool half_over = false;           // the other side's is
+  bool refused = false;             // its own could not be read, and is wanted in parts after that
   std::byte* copy = nullptr;        // of a buffered send
   Receipt outcome;
   Word ended{0};              // times it has ended; awaited by tasks

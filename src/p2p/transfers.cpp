@@ -63,6 +63,7 @@ void Transfers::put_away(Transfer& transfer) noexcept {
   if (transfer.exposed) fabric_.withdraw(transfer.region);
   if (transfer.pending) engine_.background().finished();
   transfer.exposed = transfer.running = transfer.withdrawing = transfer.pending = false;
+  transfer.halved = transfer.half_over = transfer.refused = false;
 }
 
 /// The two come by different ways, in any order. Whoever is told of the loss of a peer may have
@@ -79,6 +80,19 @@ void Transfers::complete_head(Transfer& receive) noexcept {
   if (receive.has_rest) complete(receive, Status::success());
 }
 
+/// As long as its own task runs, that brings it to its end, also where the peer is lost.
+void Transfers::complete_half(Transfer& transfer, bool own, Status status) noexcept {
+  if (!status.ok()) transfer.outcome.status = status;
+  if (own) {
+    transfer.running = false;
+  } else {
+    transfer.half_over = true;
+  }
+  if (transfer.running) return;
+  const Status lost = transfer.half_over ? Status::success() : transfer.peer->lost;
+  if (transfer.half_over || !lost.ok()) complete(transfer, lost);
+}
+
 void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.posted) transfer.context->matcher.remove(transfer);
   if (transfer.open) transfer.peer->remove_open(transfer);
@@ -86,8 +100,24 @@ void Transfers::complete(Transfer& transfer, Status status) noexcept {
   if (transfer.peer != nullptr) transfer.peer->forget(transfer);
   if (transfer.id != 0 || transfer.exposed || transfer.running || transfer.pending) [[unlikely]]
     put_away(transfer);
+  if (transfer.crosses) [[unlikely]]
+    end_crossing(transfer);
   if (!status.ok()) transfer.outcome.status = status;
   end(transfer);
+}
+
+void Transfers::cross(Transfer& transfer) noexcept {
+  transfer.crosses = true;
+  if (transfer.kind == Transfer::Kind::send) {
+    episodes_.begin_send(fabric_.now_ns());
+  } else {
+    episodes_.begin_receive();
+  }
+}
+
+void Transfers::end_crossing(Transfer& transfer) noexcept {
+  transfer.crosses = false;
+  if (episodes_.end(transfer.kind == Transfer::Kind::receive)) episodes_.end_all(fabric_.now_ns());
 }
 
 }  // namespace tutti::p2p

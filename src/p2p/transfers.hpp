@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "p2p/context.hpp"
+#include "p2p/crossings.hpp"
 #include "p2p/ids.hpp"
 #include "p2p/options.hpp"
 #include "p2p/peer.hpp"
@@ -71,9 +72,12 @@ class Transfers {
   void complete_rest(Transfer& receive, Status status) noexcept;
   /// The head has come: complete() if the rest has, too.
   void complete_head(Transfer& receive) noexcept;
+  /// One of the two halves of a message is over, this rank's `own` or the other one's: complete()
+  /// if both are.
+  void complete_half(Transfer& transfer, bool own, Status status) noexcept;
   /// complete() for a receive that was posted and has got its message, in one packet.
   void complete_received(Transfer& receive) noexcept {
-    if (receive.pending) [[unlikely]]
+    if (receive.pending || receive.crosses) [[unlikely]]
       return complete(receive, Status::success());
     if (receive.open) receive.peer->remove_open(receive);
     if (receive.wild) receive.context->remove_wild(receive);
@@ -89,6 +93,9 @@ class Transfers {
   static void depend(Transfer& receive, Peer& peer) noexcept;
 
   Ids& ids() noexcept { return ids_; }
+  /// A large receive that has been posted, or a send that begins while there is one.
+  void cross(Transfer& transfer) noexcept;
+  const Episodes& episodes() const noexcept { return episodes_; }
   /// How many have been started and are not over.
   std::size_t unfinished() const noexcept { return unfinished_; }
 
@@ -104,11 +111,13 @@ class Transfers {
   Status make_new(Transfer** out) noexcept;
   void destroy_garbage() noexcept;
   void put_away(Transfer& transfer) noexcept;
+  void end_crossing(Transfer& transfer) noexcept;
 
   Engine& engine_;
   Fabric& fabric_;
   const Options& options_;
   Ids ids_;
+  Episodes episodes_;
   std::vector<Transfer*> garbage_;  // released and over
   List<Transfer, &Transfer::in_lane> kept_;
   std::size_t unfinished_ = 0;

@@ -8,8 +8,9 @@
 namespace tutti::p2p {
 
 /// For messages of about one size. A trial goes the first way so many times in a row, then the
-/// second, and comes again after 32 times as many, because processors and programs change. The
-/// first ones find the caches as the other way has left them, so only the second half of each
+/// second, and comes again after 32 times as many, because processors and programs change; after
+/// four times that, where one of the two took more than half as long again as the other. The first
+/// ones find the caches as the other way has left them, so only the second half of each
 /// counts, of which `enough` must have been measured: the second way is neither tried nor taken
 /// where the first one could not be. The first way is taken where both are alike: another one must
 /// take less than `worth` of the time, in later trials `later_worth`. Not thread-safe.
@@ -25,12 +26,17 @@ class TwoWays {
     const std::uint32_t trial = 2 * in_a_row_, again = 32 * in_a_row_;
     const std::uint32_t turn = turn_++;
     const std::uint32_t place = (later && turn >= trial ? turn + again / 2 : turn) % again;
-    counts_ = place < trial && place % in_a_row_ >= in_a_row_ / 2;
-    if (place < trial) {
+    const bool tries = place < trial && left_out_ == 0;
+    counts_ = tries && place % in_a_row_ >= in_a_row_ / 2;
+    if (tries) {
       known_ = place < in_a_row_ || ways_[false].trips >= enough_;
       return place >= in_a_row_ && known_;
     }
-    if (place == trial || turn == trial) compare(turn == trial);
+    if (turn == trial || (place == trial && left_out_ == 0)) {
+      compare(turn == trial);
+    } else if (place == trial) {
+      --left_out_;
+    }
     return better_;
   }
   /// Whether it matters what the last one took.
@@ -61,12 +67,15 @@ class TwoWays {
     float mean() const noexcept { return sum / static_cast<float>(trips); }
   };
 
+  static constexpr float kFar = 1.5F;
+
   void compare(bool first_trial) noexcept {
     known_ = ways_[false].trips >= enough_ && ways_[true].trips >= enough_;
     const bool in_use = !first_trial && better_;
     const float worth = first_trial ? worth_ : later_worth_;
     const bool change = known_ && ways_[!in_use].mean() < worth * ways_[in_use].mean();
     better_ = known_ && in_use != change;
+    left_out_ = known_ && ways_[!better_].mean() > kFar * ways_[better_].mean() ? 3 : 0;
     ways_ = {};
   }
 
@@ -74,6 +83,7 @@ class TwoWays {
   std::uint32_t in_a_row_, enough_;  // powers of two
   float worth_, later_worth_;
   std::uint32_t turn_ = 0;
+  std::uint8_t left_out_ = 0;  // so many trials
   bool better_ = false, counts_ = false, known_ = false;
 };
 

@@ -22,16 +22,20 @@ using test::settings_of;
 
 /// Of ranks that have a processor each, and have talked to each other before.
 template <class Body>
-void run_answers(Body body) {
+void run_answers(Body body, const char* fault = "", bool processes = false) {
   Settings settings = settings_of(Rendezvous::automatic);
   settings.wait = WaitMode::spin;
-  test::run_threads(2, settings, [&body](Rank& r) {
+  settings.fault = fault;
+  settings.deadline_s = 0;  // with one, nothing is written to a receive
+  const auto talk_first = [&body](Rank& r) {
     char byte = 0;
     const Receipt receipt =
         r.job.messages().exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0);
     ASSERT_TRUE(receipt.status.ok());
     body(r);
-  });
+  };
+  if (!processes) return test::run_threads(2, settings, talk_first);
+  for (const int status : test::run_processes(2, settings, talk_first)) EXPECT_EQ(status, 0);
 }
 
 // Both ways are tried, by the rank that measures, and answered alike.
@@ -59,6 +63,62 @@ TEST(LargeAnswers, GoBothWays) {
     EXPECT_GE(eager, 8U);
     EXPECT_EQ(read + eager, std::uint64_t{kTrips});
   });
+}
+
+/// Messages of `bytes` to and fro, each from another place, and looked at. Rank 1 has room for a
+/// part of every tenth only.
+void go_and_look(Rank& r, std::size_t trips, std::size_t bytes) {
+  Messages& messages = r.job.messages();
+  for (std::size_t trip = 0; trip < trips; ++trip) {
+    const int tag = static_cast<int>(trip);
+    const std::vector<std::byte> data = pattern(bytes + trip, tag);
+    const auto send = [&] {
+      ASSERT_TRUE(messages.send(r.team, data.data() + trip, bytes, 1 - r.rank, tag).ok());
+    };
+    if (r.rank == 0) send();
+    const std::size_t room = r.rank == 1 && trip % 10 == 9 ? bytes - 3000 : bytes;
+    std::vector<std::byte> got(room + 1, std::byte{1});
+    const Receipt receipt = messages.receive(r.team, got.data(), room, 1 - r.rank, tag);
+    ASSERT_EQ(receipt.status.code, room < bytes ? Code::truncated : Code::ok);
+    ASSERT_TRUE(std::equal(got.begin(), got.end() - 1, data.begin() + tag));
+    ASSERT_EQ(got.back(), std::byte{1});
+    if (r.rank == 1) send();
+  }
+}
+
+// Once the kernel has been seen to reach the other side, each end copies one half: also where only
+// a part is wanted, where the halves have several parts, and at any place in memory.
+TEST(LargeAnswers, OfTheKernelAreCopiedInHalves) {
+  const auto all_sizes = [](Rank& r) {
+    for (const std::size_t bytes :
+         {std::size_t{20'000}, std::size_t{100'001}, std::size_t{5} << 20}) {
+      const auto before = counts(r);
+      go_and_look(r, 100, bytes);
+      EXPECT_GE(counts(r).halved - before.halved, 4U);
+    }
+  };
+  run_answers(all_sizes);
+  run_answers(all_sizes, "", true);
+}
+
+// What the kernel has permitted it may refuse later, to one of them or to both.
+TEST(LargeAnswers, ArriveWhereTheKernelRefusesAHalf) {
+  for (const char* const fault : {"fail:op=get:code=not_permitted:at=5:count=3",
+                                  "fail:op=put:code=not_permitted:at=5:count=3",
+                                  "fail:op=get:code=not_permitted:at=5:count=0:rank=1",
+                                  "fail:op=put:code=not_permitted:at=5:count=0:rank=1",
+                                  "fail:op=get:code=not_permitted:at=5:count=3,"
+                                  "fail:op=put:code=not_permitted:at=5:count=3",
+                                  "fail:op=put:code=invalid_argument:at=5:count=3"}) {
+    SCOPED_TRACE(fault);
+    run_answers(
+        [](Rank& r) {
+          const auto before = counts(r);
+          go_and_look(r, 400, 100'001);
+          EXPECT_GE(counts(r).halved - before.halved, 4U);
+        },
+        fault);
+  }
 }
 
 // What is no answer leaves at once, whatever the ways of answers.

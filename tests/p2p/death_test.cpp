@@ -107,6 +107,55 @@ INSTANTIATE_TEST_SUITE_P(All, Killed,
                                            Phase{"InParts", Rendezvous::automatic, 300'000, true}),
                          [](const auto& phase) { return phase.param.name; });
 
+// Large messages go back and forth, through shared memory and by the kernel in halves: one of the
+// two dies before it reads a part, or before it writes one, or lets the other side do so.
+TEST(KilledBackAndForth, InEveryPhase) {
+  const auto trip = [](Rank& r) {
+    std::vector<std::byte> data(3'000'000);
+    Messages& messages = r.job.messages();
+    const auto send = [&] {
+      return messages.send(r.team, data.data(), data.size(), 1 - r.rank, 0);
+    };
+    if (r.rank == 0) TUTTI_TRY(send());
+    TUTTI_TRY(messages.receive(r.team, data.data(), data.size(), 1 - r.rank, 0).status);
+    return r.rank == 1 ? send() : Status::success();
+  };
+  constexpr int kShared = 16;  // so many go through shared memory first
+  constexpr int kLast = 10;    // by then, some have gone in halves
+  const auto die = [&trip](int victim, const std::string& fault, bool halved) {
+    Settings settings = settings_of(Rendezvous::automatic);
+    settings.wait = WaitMode::spin;
+    settings.deadline_s = 0;  // with one, nothing is written to a receive
+    settings.fault = fault;
+    SCOPED_TRACE(fault);
+    const auto trip_and_count = [&](Rank& r) {
+      const Status status = trip(r);
+      EXPECT_TRUE(status.ok() || !halved || r.job.messages().counts().halved > 0);
+      return status;
+    };
+    survive(2, victim, settings, trip_and_count, [&](Rank& r) {
+      while (trip(r).ok()) {
+      }
+    });
+  };
+  for (const int victim : {0, 1}) {
+    const std::string of_victim = ":rank=" + std::to_string(victim);
+    for (const std::string phase : {"expose", "get", "put"}) {
+      for (const int time : {1, 2, 3, 4, 6, kLast}) {
+        const int at = phase == "expose" ? kShared + time : time;
+        die(victim, "kill:op=" + phase + ":at=" + std::to_string(at) + of_victim, time == kLast);
+      }
+    }
+    // It dies while it writes its half, and the survivor's own one has been refused.
+    constexpr int kWhole = 3;  // reads or puts before the first half
+    for (const int at : {kWhole, kWhole + 1}) {
+      die(victim, "kill:op=put:at=" + std::to_string(at) + of_victim +
+                      ",fail:op=get:code=not_permitted:count=0:at=" + std::to_string(kWhole + 1) +
+                      ":rank=" + std::to_string(1 - victim), true);
+    }
+  }
+}
+
 // ---- waits for a rank that never said anything
 // -------------------------------------------------------
 
