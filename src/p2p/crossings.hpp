@@ -32,7 +32,8 @@ class Episodes {
     if (open_ && ++begun_ < kMost) return;
     if (open_ && !idle) return;
     // Where a receive is always open, one that has lasted long enough is given up.
-    took_ns_ = open_ ? 0 : took_ns_;
+    given_up_ = open_;
+    if (given_up_) took_ns_ = 0;
     open_ = true;
     begun_ = 1;
     ++number_;
@@ -49,6 +50,8 @@ class Episodes {
   }
 
   bool receiving() const noexcept { return receives_ != 0; }
+  /// The last one had no end, and the next one may have none.
+  bool given_up() const noexcept { return given_up_; }
   /// Of the one that has begun last.
   std::uint64_t number() const noexcept { return number_; }
   /// Of that and the one before: what the latter took. 0: nothing is known of it.
@@ -60,7 +63,7 @@ class Episodes {
   static constexpr std::size_t kMost = 512;  // sends in an episode: twice a large window
 
   std::size_t receives_ = 0, sends_ = 0, begun_ = 0;
-  bool open_ = false;
+  bool open_ = false, given_up_ = false;
   std::uint64_t number_ = 0, begun_ns_ = 0, took_ns_ = 0;
 };
 
@@ -77,6 +80,8 @@ class Crossings {
     if (took != 0 && measured_ + 1 == now)
       kinds_[kind_].note(!by_kernel_, static_cast<float>(took));
     measures_ = false;
+    used_ = true;
+    if (episodes.given_up()) return by_kernel_ = true;
     if (!first && asked_ != 0 && now - asked_ < kLately) return by_kernel_ = asked_by_kernel_;
     kind_ = kind_of(bytes);
     by_kernel_ = !kinds_[kind_].choose();
@@ -87,8 +92,11 @@ class Crossings {
   /// A message of suitable size has come, so.
   void receive(bool by_kernel, const Episodes& episodes) noexcept {
     asked_by_kernel_ = by_kernel;
+    used_ = used_ || by_kernel;
     asked_ = episodes.number();
   }
+  /// Messages have crossed: one that comes may have a sender that waits.
+  bool used() const noexcept { return used_; }
 
  private:
   static constexpr std::uint64_t kLately = 3;
@@ -102,6 +110,7 @@ class Crossings {
   // The kernel, or through shared memory.
   static constexpr TwoWays kSmall{16, 4, 0.95F, 0.95F}, kLarge{4, 2, 0.95F, 0.95F};
   std::array<TwoWays, kKinds> kinds_{kSmall, kSmall, kSmall, kLarge, kLarge, kLarge};
+  bool used_ = false;
   bool asked_by_kernel_ = false;  // how its last one came
   std::uint64_t asked_ = 0;       // in this episode
   bool by_kernel_ = true;         // how those of the last episode went

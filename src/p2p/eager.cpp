@@ -110,6 +110,7 @@ void Eager::take_kept(Arrival* arrival, void* buffer) noexcept {
   copy_small(buffer, arrival->payload, header.bytes);
   Peer& peer = *arrival->from;
   peer.answers.note_matched(header.bytes);
+  if (Episodes::suits(header.bytes)) peer.crossings.receive(false, transfers_.episodes());
   FramePool::release(arrival);
   delivered(peer, header);
 }

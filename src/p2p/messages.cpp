@@ -68,7 +68,7 @@ Status Messages::check(const Wish& wish) const noexcept {
 void Messages::begin(Transfer& transfer, bool watched) noexcept {
   asked_by_ = nullptr;
   if (transfer.kind == Transfer::Kind::send) {
-    sends_.begin(transfer, watched);
+    sends_.begin(transfer, watched, transfer.mode != SendMode::buffered);
   } else {
     receives_.begin(transfer, watched);
   }
@@ -82,11 +82,12 @@ Status Messages::send(Group& group, const void* data, std::size_t bytes, int des
   Peer* const asked_by = std::exchange(asked_by_, nullptr);
   const bool may_leave = mode != SendMode::synchronous;
   Sends::Way way;
-  const bool crosses = sends_.may_cross(group, bytes, destination);
-  if (asked_by != nullptr && mode != SendMode::buffered && !crosses) {
+  if (asked_by != nullptr && mode != SendMode::buffered) {
     way = sends_.way_of_answer(*asked_by, asked_bytes_, group, bytes, destination, may_leave);
   }
   const std::uint64_t begun = way.stores ? ticks() : 0;
+  const bool crosses = !way.chosen && mode != SendMode::buffered &&
+                       sends_.may_cross(group, bytes, destination);
   if (!way.by_kernel && !crosses && may_leave &&
       eager_.send_now(group, data, bytes, destination, tag, way.stores)) {
     if (way.stores)
@@ -100,7 +101,7 @@ Status Messages::send(Group& group, const void* data, std::size_t bytes, int des
   transfer.want(contexts_.of(group), wish);
   transfer.waited = true;
   transfer.by_kernel = way.by_kernel;
-  begin(transfer, false);
+  sends_.begin(transfer, false, crosses);
   delivery_.wait_for(transfer, guard);
   return transfer.outcome.status;
 }
@@ -326,7 +327,8 @@ Status Messages::start_receive_taken(Arrival* message, void* buffer, std::size_t
   Transfer* transfer = nullptr;
   TUTTI_TRY(prepare(receive_of(*message, buffer, room), &transfer));
   receives_.begin_with(message, *transfer);
-  if (eager_.large(*transfer) && transfer->active()) transfers_.watch(*transfer);
+  if ((transfer->by_kernel || eager_.large(*transfer)) && transfer->active())
+    transfers_.watch(*transfer);
   *out = transfer;
   return Status::success();
 }

@@ -121,7 +121,8 @@ void Receives::begin(Transfer& receive, bool watched) noexcept {
   if (!probes && Episodes::suits(receive.bytes) && receive.peer != nullptr &&
       rendezvous_.have_processors(*receive.peer))
     transfers_.cross(receive);
-  if (watched && (receive.crosses || eager_.large(receive))) transfers_.watch(receive);
+  const bool may_wait = receive.crosses && receive.peer->crossings.used();
+  if (watched && (may_wait || eager_.large(receive))) transfers_.watch(receive);
 }
 
 void Receives::begin_with(Arrival* arrival, Transfer& receive) noexcept {

@@ -30,8 +30,10 @@ bool past_caches(const Peer& peer) noexcept {
   return peer.streams > 1 && peer.stream_bytes > (own_cache > 0 ? own_cache : kUsual);
 }
 
-bool cannot_reach(const Status& status) noexcept {
-  return status.code == Code::not_permitted || status.code == Code::unsupported;
+/// What a processor can reach, such as the memory of a device, the kernel may not, either.
+bool cannot_reach(const Status& status, const Peer& peer) noexcept {
+  return status.code == Code::not_permitted || status.code == Code::unsupported ||
+         (status.code == Code::invalid_argument && peer.mapped != nullptr);
 }
 
 }  // namespace
@@ -142,8 +144,9 @@ std::size_t Rendezvous::offer_half(Transfer& receive, Peer& peer) noexcept {
 
 void Rendezvous::half_over(Transfer& transfer, Peer& peer, Status status) noexcept {
   if (!transfer.refused) return transfers_.complete_half(transfer, false, status);
-  if (!status.ok()) return transfers_.complete(transfer, status);
-  want_half_in_parts(transfer, peer);
+  if (status.ok()) return want_half_in_parts(transfer, peer);
+  outbox_.finish(peer, transfer.sender, status);  // it waits for this side's half
+  transfers_.complete(transfer, status);
 }
 
 /// The kernel has refused this rank's half. The sender's one is over: it does one thing at a time.
@@ -279,7 +282,7 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t begin)
     if (offset < end) co_await engine_.later();
   }
   if (begin != end) peer.readable = peer.mapped != nullptr && status.ok();
-  if (cannot_reach(status)) {
+  if (cannot_reach(status, peer)) {
     receive.running = false;
     receive.refused = receive.halved;
     if (!receive.halved) {
@@ -317,8 +320,7 @@ Task Rendezvous::write(Transfer& send, Peer& peer, Clearance clearance,
     offset += bytes;
     if (offset < clearance.bytes) co_await engine_.later();
   }
-  // What a processor can write to, such as the memory of a device, the kernel may not.
-  if (cannot_reach(status) || (send.halved && status.code == Code::invalid_argument)) {
+  if (cannot_reach(status, peer)) {
     co_await send_parts(send, peer, clearance, begin);
     co_return Status::success();
   }

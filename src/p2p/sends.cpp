@@ -15,14 +15,14 @@ Sends::Way Sends::way_of_answer(Peer& asked_by, std::size_t asked, const Group& 
     return {};
   const bool first = fabric_.rank() < asked_by.rank;
   if (Answers::suits(bytes) && Answers::suits(asked))
-    return {.by_kernel = asked_by.answers.send(bytes, first, fabric_.now_ns()), .stores = {}};
+    return {true, asked_by.answers.send(bytes, first, fabric_.now_ns()), {}};
   if (!small || !SmallAnswers::suits(bytes) || !SmallAnswers::suits(asked)) return {};
   const std::optional<Stores> stores = asked_by.small_answers.choose(bytes, first);
   counts_.tried += stores ? 1 : 0;
-  return {.by_kernel = false, .stores = stores};
+  return {true, false, stores};
 }
 
-void Sends::begin(Transfer& send, bool watched) noexcept {
+void Sends::begin(Transfer& send, bool watched, bool may_cross) noexcept {
   transfers_.start(send);
   Peer* peer = nullptr;
   const std::int32_t rank = send.group->job_rank(send.rank);
@@ -31,7 +31,7 @@ void Sends::begin(Transfer& send, bool watched) noexcept {
   if (!peer->lost.ok()) return transfers_.complete(send, peer->lost);
   send.peer = peer;
   if (rank == fabric_.rank()) return send_to_self(send, *peer, watched);
-  if (!send.by_kernel && send.mode != SendMode::buffered && crosses(send.bytes, peer)) {
+  if (may_cross && crosses(send.bytes, peer)) {
     transfers_.cross(send);
     const bool first = fabric_.rank() < rank;
     send.by_kernel =
@@ -64,7 +64,7 @@ void Sends::send_copy(Transfer& send, bool watched) noexcept {
       status = Status::error(Code::no_memory, "no memory for a buffered message");
     } else {
       copy_bytes(background->copy, send.buffer, send.bytes);
-      begin(*background, watched);
+      begin(*background, watched, false);
     }
   }
   transfers_.complete(send, status);

@@ -34,6 +34,7 @@ class Sends {
 
   /// How a blocking send goes, where that is tried.
   struct Way {
+    bool chosen = false;           // by what was measured of answers
     bool by_kernel = false;        // the receiver copies, in the kernel; the sender waits inside
     std::optional<Stores> stores;  // by which it is written
   };
@@ -46,8 +47,9 @@ class Sends {
     return Episodes::suits(bytes) && transfers_.episodes().receiving() && destination >= 0 &&
            destination < group.size() && crosses(bytes, peers_.known(group.job_rank(destination)));
   }
-  /// `watched`: nobody waits in here for it, so that the progress thread may have to.
-  void begin(Transfer& send, bool watched) noexcept;
+  /// `watched`: nobody waits in here for it, so that the progress thread may have to. `may_cross`:
+  /// the kernel may copy it because others come in meanwhile.
+  void begin(Transfer& send, bool watched, bool may_cross) noexcept;
   /// Possible until the message is matched. It ends soon, in one way or the other.
   void cancel(Transfer& send) noexcept;
 

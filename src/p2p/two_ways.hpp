@@ -9,11 +9,11 @@ namespace tutti::p2p {
 
 /// For messages of about one size. A trial goes the first way so many times in a row, then the
 /// second, and comes again after 32 times as many, because processors and programs change; after
-/// four times that, where one of the two took more than half as long again as the other. The first
-/// ones find the caches as the other way has left them, so only the second half of each
-/// counts, of which `enough` must have been measured: the second way is neither tried nor taken
-/// where the first one could not be. The first way is taken where both are alike: another one must
-/// take less than `worth` of the time, in later trials `later_worth`. Not thread-safe.
+/// four times that, where two trials have agreed and one way took more than half as long again as
+/// the other. The first ones find the caches as the other way has left them, so only the second
+/// half of each counts, of which `enough` must have been measured: the second way is neither tried
+/// nor taken where the first one could not be. The first way is taken where both are alike: another
+/// one must take less than `worth` of the time, in later trials `later_worth`. Not thread-safe.
 class TwoWays {
  public:
   constexpr TwoWays(std::uint32_t in_a_row, std::uint32_t enough, float worth,
@@ -75,7 +75,8 @@ class TwoWays {
     const float worth = first_trial ? worth_ : later_worth_;
     const bool change = known_ && ways_[!in_use].mean() < worth * ways_[in_use].mean();
     better_ = known_ && in_use != change;
-    left_out_ = known_ && ways_[!better_].mean() > kFar * ways_[better_].mean() ? 3 : 0;
+    const bool agreed = known_ && !first_trial && !change;
+    left_out_ = agreed && ways_[!better_].mean() > kFar * ways_[better_].mean() ? 3 : 0;
     ways_ = {};
   }
 

@@ -121,6 +121,26 @@ TEST(LargeAnswers, ArriveWhereTheKernelRefusesAHalf) {
   }
 }
 
+// One half cannot be read, and the other one not be written, for want of memory: both hear of it.
+TEST(LargeAnswers, EndWhereNeitherHalfCanBeCopied) {
+  run_answers(
+      [](Rank& r) {
+        Messages& messages = r.job.messages();
+        std::vector<std::byte> data(100'000);
+        Status status;
+        for (int trip = 0; trip < 400 && status.ok(); ++trip) {
+          if (r.rank == 0) status = messages.send(r.team, data.data(), data.size(), 1, 0);
+          if (status.ok())
+            status = messages.receive(r.team, data.data(), data.size(), 1 - r.rank, 0).status;
+          if (status.ok() && r.rank == 1)
+            status = messages.send(r.team, data.data(), data.size(), 0, 0);
+        }
+        EXPECT_EQ(status.code, Code::no_memory);
+      },
+      "fail:op=get:code=not_permitted:at=5:count=0:rank=1,fail:op=put:code=no_memory:at=5:count=0:"
+      "rank=0");
+}
+
 // What is no answer leaves at once, whatever the ways of answers.
 TEST(LargeAnswers, OneAfterTheOtherLeavesAtOnce) {
   run_answers([](Rank& r) {
