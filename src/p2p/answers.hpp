@@ -2,10 +2,9 @@
 //
 // Both ends copy all of it, through shared memory and at the same time, or each one half, in the
 // kernel (the receiver reads and the sender writes; RDMA Read and Write of RNDV-2006; where the
-// sender cannot, the receiver reads all of it). Which is
-// faster depends on the processors, on where they are, and on whether the program has rewritten
-// what it sends. So of the two ranks the first tries both and measures the round trips, and the
-// other answers in the way it was asked.
+// sender cannot, the receiver reads all of it). Which is faster depends on the processors, on where
+// they are, and on whether the program has rewritten what it sends. So of the two ranks the first
+// tries both and measures the round trips, and the other answers in the way it was asked.
 #pragma once
 
 #include <algorithm>

@@ -36,6 +36,11 @@ bool cannot_reach(const Status& status, const Peer& peer) noexcept {
          (status.code == Code::invalid_argument && peer.mapped != nullptr);
 }
 
+/// Its sender has something to read, too (Crossings).
+bool sender_reads(const Transfer& receive) noexcept {
+  return receive.by_kernel && !receive.sender_waits;
+}
+
 }  // namespace
 
 // ---- control packets
@@ -100,8 +105,8 @@ void Rendezvous::accept(Transfer& receive, Peer& peer, const Header& header,
   receive.sender = header.transfer;
   receive.sender_waits = (header.detail & kSenderWaits) != 0;
   receive.by_kernel = (header.detail & kByKernel) != 0;
-  const bool crosses = receive.by_kernel && !receive.sender_waits;
-  if (Episodes::suits(header.bytes)) peer.crossings.receive(crosses, transfers_.episodes());
+  if (Episodes::suits(header.bytes))
+    peer.crossings.receive(sender_reads(receive), transfers_.episodes());
   if (reads && !(receive.sender_waits && may_both_copy(receive, peer))) {
     const std::size_t begin = std::min<std::size_t>(said.head, receive.wanted);
     return transfers_.run(receive, read(receive, peer, said.key, begin));
@@ -261,8 +266,8 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t begin)
   // Both may soon wait for it; where they compute, the progress thread reads. It is called for what
   // is large alone. And where messages go both ways, the own ones should begin first.
   const bool looked_after = receive.wanted > kPartAlone && engine_.background().attended();
-  const bool crosses = receive.by_kernel && !receive.sender_waits;
-  if (crosses || (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after)))
+  if (sender_reads(receive) ||
+      (!receive.by_kernel && have_processors(peer) && (receive.waited || looked_after)))
     co_await engine_.later();
   Remote source;
   Status status = begin == end ? Status::success() : fabric_.attach(peer.rank, key, &source);

@@ -31,7 +31,7 @@ void Sends::begin(Transfer& send, bool watched, bool may_cross) noexcept {
   if (!peer->lost.ok()) return transfers_.complete(send, peer->lost);
   send.peer = peer;
   if (rank == fabric_.rank()) return send_to_self(send, *peer, watched);
-  if (may_cross && crosses(send.bytes, peer)) {
+  if (may_cross && crosses(send.bytes) && may_read(peer)) {
     transfers_.cross(send);
     const bool first = fabric_.rank() < rank;
     send.by_kernel =
@@ -45,9 +45,9 @@ void Sends::begin(Transfer& send, bool watched, bool may_cross) noexcept {
   if (watched && eager_.large(send) && send.active()) transfers_.watch(send);
 }
 
-bool Sends::crosses(std::size_t bytes, const Peer* peer) const noexcept {
-  return Episodes::suits(bytes) && transfers_.episodes().receiving() && peer != nullptr &&
-         rendezvous_.have_processors(*peer) && fabric_.traits().user_memory;
+/// The peer may read in the kernel what is sent to it. nullptr: it is not known yet.
+bool Sends::may_read(const Peer* peer) const noexcept {
+  return peer != nullptr && rendezvous_.have_processors(*peer) && fabric_.traits().user_memory;
 }
 
 /// A buffered send that cannot leave at once: a copy is sent in the background.

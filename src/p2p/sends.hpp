@@ -35,7 +35,7 @@ class Sends {
   /// How a blocking send goes, where that is tried.
   struct Way {
     bool chosen = false;           // by what was measured of answers
-    bool by_kernel = false;        // the receiver copies, in the kernel; the sender waits inside
+    bool by_kernel = false;        // the kernel copies (Answers); the sender waits inside
     std::optional<Stores> stores;  // by which it is written
   };
   /// Of an answer to `asked` bytes of `asked_by`, which this rank has received last. `small`: also
@@ -44,8 +44,8 @@ class Sends {
                     int destination, bool small) noexcept;
   /// Whether a send leaves while others come in, so that the kernel may copy it (Crossings).
   bool may_cross(const Group& group, std::size_t bytes, int destination) const noexcept {
-    return Episodes::suits(bytes) && transfers_.episodes().receiving() && destination >= 0 &&
-           destination < group.size() && crosses(bytes, peers_.known(group.job_rank(destination)));
+    return crosses(bytes) && destination >= 0 && destination < group.size() &&
+           may_read(peers_.known(group.job_rank(destination)));
   }
   /// `watched`: nobody waits in here for it, so that the progress thread may have to. `may_cross`:
   /// the kernel may copy it because others come in meanwhile.
@@ -54,7 +54,10 @@ class Sends {
   void cancel(Transfer& send) noexcept;
 
  private:
-  bool crosses(std::size_t bytes, const Peer* peer) const noexcept;
+  bool crosses(std::size_t bytes) const noexcept {
+    return Episodes::suits(bytes) && transfers_.episodes().receiving();
+  }
+  bool may_read(const Peer* peer) const noexcept;
   void send_copy(Transfer& send, bool watched) noexcept;
   void send_to_self(Transfer& send, Peer& self, bool watched) noexcept;
   void cancel_to_self(Transfer& send) noexcept;

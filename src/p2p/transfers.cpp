@@ -89,8 +89,8 @@ void Transfers::complete_half(Transfer& transfer, bool own, Status status) noexc
     transfer.half_over = true;
   }
   if (transfer.running) return;
-  const Status lost = transfer.half_over ? Status::success() : transfer.peer->lost;
-  if (transfer.half_over || !lost.ok()) complete(transfer, lost);
+  if (transfer.half_over) return complete(transfer, Status::success());
+  if (!transfer.peer->lost.ok()) complete(transfer, transfer.peer->lost);
 }
 
 void Transfers::complete(Transfer& transfer, Status status) noexcept {

@@ -177,9 +177,10 @@ void run_processes(int ranks, const std::function<void(Rank&)>& body) {
   for (const int status : test::run_processes(ranks, settings, body)) EXPECT_EQ(status, 0);
 }
 
-/// To the next rank and from the last one, `times` times, in ways that programs use.
+/// In ways that programs use.
 enum class Call { sendrecv, window, send, synchronous, persistent };
 
+/// To the next rank and from the last one.
 void shift(Rank& r, Call call, std::size_t bytes, int tag) {
   Messages& messages = r.job.messages();
   const int next = (r.rank + 1) % r.size, last = (r.rank + r.size - 1) % r.size;
