@@ -10,7 +10,6 @@
 // byte. On a shared host it changes while one looks (lines.cpp), so look at several rounds.
 #include <immintrin.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -21,6 +20,8 @@
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include "two_processors.hpp"
 
 namespace {
 
@@ -64,16 +65,6 @@ struct Side {
 
 double ns_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-void stay_on(int processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) {
-    std::perror("copies: two processors are needed");
-    std::exit(1);
-  }
 }
 
 /// `blocks` of `block` bytes each way, the `done`-th and following of this size.

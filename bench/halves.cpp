@@ -8,10 +8,7 @@
 // sends from one buffer and receives in another, `passed on` sends from where it has received.
 // Median and fastest microseconds over the rounds, in which all ways take turns.
 #include <immintrin.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +19,8 @@
 #include <cstring>
 #include <utility>
 #include <vector>
+
+#include "two_processors.hpp"
 
 namespace {
 
@@ -147,23 +146,11 @@ struct Row {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 11;
-  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) return 1;
-  auto* const shared = new (memory) Shared;
-  const pid_t child = fork();
-  const int self = child == 0 ? 1 : 0;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(self, &set);
-  if (child < 0 || sched_setaffinity(0, sizeof set, &set) != 0) {
-    std::perror("halves: two processors are needed");
-    return 1;
-  }
+  const auto processes = TwoProcesses<Shared>::begin();
   std::vector<Row> rows;
   for (std::size_t bytes = 16384; bytes <= kMost; bytes *= 2)
     for (const bool pass_on : {false, true}) rows.push_back({bytes, pass_on, {}});
-  Side side(*shared, self);
+  Side side(*processes.shared, processes.self);
   for (int round = 0; round < rounds; ++round)
     for (Row& row : rows)
       for (int who = 0; who < 4; ++who) {
@@ -171,7 +158,7 @@ int main(int argc, char** argv) {
         side.run(row.bytes, static_cast<Who>(who), row.pass_on, 2);
         row.us[who].push_back(side.run(row.bytes, static_cast<Who>(who), row.pass_on, turns));
       }
-  if (self == 1) return 0;
+  if (processes.self == 1) return 0;
   std::printf("%9s %-9s", "bytes", "buffers");
   for (const char* name : kNames) std::printf(" %18s", name);
   std::printf("\n");
@@ -183,5 +170,5 @@ int main(int argc, char** argv) {
     }
     std::printf("\n");
   }
-  return waitpid(child, nullptr, 0) == child ? 0 : 1;
+  return processes.end();
 }

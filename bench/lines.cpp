@@ -7,7 +7,6 @@
 // A column is one page of shared memory, twice: the threads as they are / in each other's place.
 // Numbers are nanoseconds a turn (both lines cross), of 30,000 turns.
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -16,6 +15,8 @@
 #include <cstdlib>
 #include <new>
 #include <thread>
+
+#include "two_processors.hpp"
 
 namespace {
 
@@ -26,16 +27,6 @@ constexpr std::size_t kPageBytes = 4096;
 struct Line {
   alignas(128) std::atomic<int> turn{0};
 };
-
-void stay_on(int processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) {
-    std::perror("lines: two processors are needed");
-    std::exit(1);
-  }
-}
 
 /// Turns from `mine` to `other` and back.
 void answer(Line& mine, Line& other) {

@@ -9,10 +9,6 @@
 // rounds in which the processors were near (a line crosses in less than 80 ns) and far. On a shared
 // host that changes while one looks; rounds in which it changed are left out.
 #include <immintrin.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+
+#include "two_processors.hpp"
 
 namespace {
 
@@ -176,24 +174,12 @@ void print(std::vector<Way>& all) {
 
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
-  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) return 1;
-  auto* const shared = new (memory) Shared;
-  const pid_t child = fork();
-  const int self = child == 0 ? 1 : 0;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(self, &set);
-  if (child < 0 || sched_setaffinity(0, sizeof set, &set) != 0) {
-    std::perror("rings: two processors are needed");
-    return 1;
-  }
+  const auto processes = TwoProcesses<Shared>::begin();
   std::vector<Way> all = ways();
-  Side side(*shared, self);
+  Side side(*processes.shared, processes.self);
   for (int round = 0; round < rounds; ++round)
     for (Way& way : all) side.run(way, way.bytes <= 16384 ? 200 : 40);
-  if (self == 1) return 0;
+  if (processes.self == 1) return 0;
   print(all);
-  return waitpid(child, nullptr, 0) == child ? 0 : 1;
+  return processes.end();
 }
