@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,6 +64,13 @@ void survive(int ranks, int victim, const Settings& settings,
   }
 }
 
+/// What a victim does: more than its death takes.
+void go_on_until_killed(Rank& r, const std::function<Status(Rank&)>& body) {
+  for (int round = 0; round < 1'000 && body(r).ok(); ++round) {
+  }
+  _exit(EXIT_FAILURE);  // it lives, which survive() finds
+}
+
 struct Phase {
   const char* name;
   Rendezvous rendezvous;
@@ -89,10 +99,7 @@ TEST_P(Killed, InEveryPhase) {
           return messages.send(r.team, data.data(), data.size(), 1, 0, SendMode::synchronous);
         return messages.receive(r.team, data.data(), data.size(), 0, 0).status;
       };
-      survive(2, victim, settings, talk, [&](Rank& r) {
-        while (talk(r).ok()) {
-        }
-      });
+      survive(2, victim, settings, talk, [&talk](Rank& r) { go_on_until_killed(r, talk); });
       if (HasFailure()) return;
     }
   }
@@ -133,11 +140,7 @@ TEST(KilledBackAndForth, InEveryPhase) {
       EXPECT_TRUE(status.ok() || !halved || r.job.messages().counts().halved > 0);
       return status;
     };
-    survive(2, victim, settings, trip_and_count, [&](Rank& r) {
-      constexpr int kMost = 1000;  // it is dead long before
-      for (int i = 0; i < kMost && trip(r).ok(); ++i) {
-      }
-    });
+    survive(2, victim, settings, trip_and_count, [&trip](Rank& r) { go_on_until_killed(r, trip); });
   };
   for (const int victim : {0, 1}) {
     const std::string of_victim = ":rank=" + std::to_string(victim);
@@ -153,6 +156,35 @@ TEST(KilledBackAndForth, InEveryPhase) {
       die(victim, "kill:op=put:at=" + std::to_string(at) + of_victim +
                       ",fail:op=get:code=not_permitted:count=0:at=" + std::to_string(kWhole + 1) +
                       ":rank=" + std::to_string(1 - victim), true);
+    }
+  }
+}
+
+// Large messages leave while others come in, by the kernel or through shared memory: one of the two
+// dies before one of its first operations, and before later ones.
+TEST(KilledInAnExchange, InEveryPhase) {
+  const auto die = [](int victim, std::size_t bytes, const std::string& fault) {
+    Settings settings = settings_of(Rendezvous::automatic);
+    settings.fault = fault;
+    SCOPED_TRACE(fault + ", " + std::to_string(bytes) + " bytes");
+    const auto cross = [bytes](Rank& r) {
+      std::vector<std::byte> out(bytes), in(bytes);
+      return r.job.messages()
+          .exchange(r.team, out.data(), bytes, 1 - r.rank, 1, in.data(), bytes, 1 - r.rank, 1)
+          .status;
+    };
+    survive(2, victim, settings, cross, [&cross](Rank& r) { go_on_until_killed(r, cross); });
+  };
+  for (const int victim : {0, 1}) {
+    const std::string of_victim = ":rank=" + std::to_string(victim);
+    for (const std::size_t bytes : {20'000, 300'000, 3'000'000}) {
+      for (const int at : {1, 2, 4, 9, 40, 150}) {
+        const std::string fault = "kill:op=any:at=" + std::to_string(at) + of_victim;
+        die(victim, bytes, fault);
+        die(victim, bytes, fault + ",nocma");
+      }
+      die(victim, bytes, "kill:op=get:at=2" + of_victim);
+      if (HasFailure()) return;
     }
   }
 }
