@@ -1,10 +1,11 @@
 /* Times messages between two ranks. A plain MPI program: it knows nothing of tutti, and the same
  * binary runs on an MPI alone and under `tutti run`.
  *
- *   p2p --ops latency,bandwidth,rate,exchange,both --sizes 8,4096 [--time-ms 20] [--batches 5]
+ *   p2p --ops latency,late,bandwidth,rate,exchange,both --sizes 8,4096 [--time-ms 20] [--batches 5]
  *       --out FILE
  *
- * latency: half of a round trip with blocking calls. bandwidth: a window of 16 messages under way
+ * latency: half of a round trip with blocking calls. late: the same, begun each time after 20 us of
+ * computation that do not count, so that the other side has waited as long. bandwidth: a window of 16 messages under way
  * at once, answered by one of 4 bytes. rate: the same with a window of 128. exchange: MPI_Sendrecv,
  * one message each way. both: a window of 16 each way. What is given is the time for one message,
  * of an exchange that of the call, in batches; ranks other than 0 and 1 do nothing. Every message
@@ -24,6 +25,7 @@ enum { kMaxSizes = 64, kMaxBatches = 100, kMaxWindow = 128, kTag = 1, kAnswer = 
 
 static int g_rank;
 static int g_errors = 0;
+static double g_computed_us = 0; /* does not count */
 static uint32_t g_turn = 1;
 static char* g_send;
 static char* g_recv;
@@ -50,11 +52,19 @@ static void check(const char* data, size_t bytes, uint32_t turn) {
   }
 }
 
-/* `calls` round trips; counts both ways. */
-static void ping_pong(size_t bytes, long calls) {
+static void compute(double us) {
+  const double begin = now_us();
+  double now = begin;
+  while (now - begin < us) now = now_us();
+  g_computed_us += now - begin;
+}
+
+/* `calls` round trips; counts both ways. Rank 0 comes `late_us` late to each. */
+static void ping_pong(size_t bytes, long calls, double late_us) {
   const int other = 1 - g_rank, count = (int)bytes;
   for (long i = 0; i < calls; ++i, ++g_turn) {
     if (g_rank == 0) {
+      if (late_us > 0) compute(late_us);
       stamp(g_send, bytes, g_turn);
       MPI_Send(g_send, count, MPI_BYTE, other, kTag, MPI_COMM_WORLD);
       MPI_Recv(g_recv, count, MPI_BYTE, other, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -123,7 +133,7 @@ static void windows_both_ways(size_t bytes, long calls, int window) {
   }
 }
 
-enum { kPingPong, kOneWay, kExchange, kBothWays };
+enum { kPingPong, kLate, kOneWay, kExchange, kBothWays };
 typedef struct {
   const char* name;
   int kind;
@@ -131,33 +141,40 @@ typedef struct {
   int messages; /* that a call's time is divided by */
 } Op;
 static const Op kOps[] = {{"latency", kPingPong, 1, 2},
+                          {"late", kLate, 1, 2},
                           {"bandwidth", kOneWay, 16, 16},
                           {"rate", kOneWay, 128, 128},
                           {"exchange", kExchange, 1, 1},
                           {"both", kBothWays, 16, 32}};
 enum { kOpCount = sizeof kOps / sizeof *kOps };
 
-/* Microseconds for one message. */
-static double batch_us(const Op* op, size_t bytes, long calls) {
+/* Microseconds for one message; `call_us`: for a call, with what does not count. */
+static double batch_us(const Op* op, size_t bytes, long calls, double* call_us) {
+  const double late_us = 20; /* longer than anybody spins without looking elsewhere */
   double us[2] = {0, 0};
+  g_computed_us = 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_us();
   if (g_rank < 2) {
     switch (op->kind) {
-      case kPingPong: ping_pong(bytes, calls); break;
+      case kPingPong: ping_pong(bytes, calls, 0); break;
+      case kLate: ping_pong(bytes, calls, late_us); break;
       case kOneWay: windows(bytes, calls, op->window); break;
       case kExchange: exchange(bytes, calls); break;
       default: windows_both_ways(bytes, calls, op->window);
     }
   }
-  us[0] = (now_us() - start) / (double)calls / op->messages;
-  MPI_Bcast(us, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  us[1] = (now_us() - start) / (double)calls;
+  us[0] = (us[1] - g_computed_us / (double)calls) / op->messages;
+  MPI_Bcast(us, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  *call_us = us[1];
   return us[0];
 }
 
 static long calibrate(const Op* op, size_t bytes, double budget_us) {
   for (long calls = 1;; calls *= 2) {
-    const double each = batch_us(op, bytes, calls) * op->messages;
+    double each = 0;
+    batch_us(op, bytes, calls, &each);
     if (each * (double)calls >= budget_us / 10 || calls > 100000000) {
       const double wanted = budget_us / (each > 0 ? each : 1);
       return wanted < 1 ? 1 : (long)wanted;
@@ -172,13 +189,14 @@ static void die(const char* message, const char* what) {
 }
 
 static void measure(const Op* op, size_t bytes, double time_ms, int batches, FILE* out) {
-  batch_us(op, bytes, 3);
+  double call_us = 0;
+  batch_us(op, bytes, 3, &call_us);
   const long calls = calibrate(op, bytes, time_ms * 1e3 / batches);
   if (out)
     fprintf(out, "{\"op\": \"%s\", \"bytes\": %zu, \"iterations\": %ld, \"us\": [", op->name, bytes,
             calls);
   for (int batch = 0; batch < batches; ++batch) {
-    const double us = batch_us(op, bytes, calls);
+    const double us = batch_us(op, bytes, calls, &call_us);
     if (out) fprintf(out, "%s%.5f", batch ? ", " : "", us);
   }
   if (out) fprintf(out, "]}\n"), fflush(out);

@@ -40,7 +40,7 @@ def test_rows_of_messages(tutti, mpi, cache, tmp_path):
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert {(row["op"], row["bytes"], row["tutti"]) for row in rows} == {
         (op, size, tutti) for tutti in (False, True)
-        for op in ("latency", "bandwidth", "rate", "exchange", "both") for size in (8, 65536)}
+        for op in ("latency", "late", "bandwidth", "rate", "exchange", "both") for size in (8, 65536)}
     for row in rows:
         assert row.keys() >= KEYS
         assert row["bench"] == "p2p" and row["np"] == 2 and row["mpi"] == mpi.name

@@ -17,7 +17,7 @@ from tutti.errors import UserError
 from tutti.host import mpis
 from tutti.report import table
 
-OPS = ("latency", "bandwidth", "rate", "exchange", "both")
+OPS = ("latency", "late", "bandwidth", "rate", "exchange", "both")
 RANKS = 2
 
 
@@ -42,7 +42,7 @@ def rows_of(found: dict[Launch, list[dict[str, Any]]], plan: Plan) -> list[dict[
 def command(
     mpi: Annotated[str, typer.Option(metavar="LIST", help="MPIs to compare: mpich, openmpi, impi, or NAME=FOLDER.")]
     = "mpich,openmpi,impi",
-    op: Annotated[str, typer.Option(metavar="LIST", help="latency, bandwidth, rate, exchange, both.")]
+    op: Annotated[str, typer.Option(metavar="LIST", help="latency, late, bandwidth, rate, exchange, both.")]
     = ",".join(OPS),
     sizes: Annotated[str, typer.Option(metavar="LIST|A:B", help="Bytes: a list (8,1K), or a range in steps of four.")]
     = "8,512,4K,16K,64K,256K,1M",
@@ -57,8 +57,8 @@ def command(
     dry_run: options.DryRun = False,
 ) -> None:
     """Measure messages between two ranks: each MPI alone and with tutti (TUTTI_P2P=1), interleaved. Gives the time for one
-    message: half of a round trip (latency), of 16 or 128 in a row (bandwidth, rate), of an MPI_Sendrecv (exchange), of 16
-    each way at once (both)."""
+    message: half of a round trip (latency), the same where the other side has waited for 20 us (late), of 16 or 128 in a row
+    (bandwidth, rate), of an MPI_Sendrecv (exchange), of 16 each way at once (both)."""
     if np != RANKS:
         raise UserError(f"--np {np}: messages are measured between {RANKS} ranks")
     ops = texts.words(op, "--op")
