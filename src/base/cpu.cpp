@@ -38,6 +38,11 @@ bool detect_fast_strings() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && all(ebx, bit(9));
 }
 
+bool detect_demote() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && all(ecx, bit(25));
+}
+
 // Leaf 4 describes a cache for each sub-leaf: its kind (0: no more), its level, whether inclusive.
 bool detect_evicted_lines_kept() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -56,6 +61,7 @@ bool detect_evicted_lines_kept() {
 Isa detect() { return Isa::baseline; }
 bool detect_fast_strings() { return false; }
 bool detect_evicted_lines_kept() { return true; }
+bool detect_demote() { return false; }
 
 #endif
 
@@ -63,6 +69,7 @@ bool detect_evicted_lines_kept() { return true; }
 
 bool has_fast_strings() noexcept { return detect_fast_strings(); }
 bool keeps_evicted_lines() noexcept { return detect_evicted_lines_kept(); }
+bool can_demote() noexcept { return detect_demote(); }
 
 Isa widest_isa() noexcept {
   static const Isa isa = detect();

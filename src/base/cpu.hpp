@@ -26,4 +26,8 @@ bool has_fast_strings() noexcept;
 /// Asks each time.
 bool keeps_evicted_lines() noexcept;
 
+/// Whether the processor can hand lines on to the shared cache (CLDEMOTE: Intel's servers from
+/// Sapphire Rapids on). Asks each time.
+bool can_demote() noexcept;
+
 }  // namespace tutti

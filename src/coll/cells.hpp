@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/copy_shared.hpp"
+#include "base/demote.hpp"
 #include "base/task.hpp"
 #include "team/cell_tree.hpp"
 #include "team/copy_small.hpp"
@@ -50,8 +51,11 @@ class Cells {
   /// Waits until it may.
   Task wait_free(std::size_t bytes) const noexcept { return wait_free(team_, epoch_, bytes); }
   /// Copies `bytes` (at most Team::kCellCapacity) into the own cell and publishes it.
-  void publish(const void* data, std::size_t bytes) const noexcept {
+  /// `awaited`: its readers wait for it, and do not come to it later.
+  void publish(const void* data, std::size_t bytes, bool awaited = false) const noexcept {
     fill(data, bytes);
+    if (awaited && bytes > kBesideFlag && team_.fabric().traits().demotes)
+      demote(own(bytes) + kBesideFlag, own(bytes) + bytes);
     publish_composed(bytes);
   }
   /// The same of what has been composed in own().
@@ -153,6 +157,8 @@ class Cells {
   }
 
  private:
+  static constexpr std::size_t kBesideFlag = kCacheLine - sizeof(Word);  // bytes in its line
+
   std::uint64_t flag(Phase phase) const noexcept {
     return 2 * epoch_ + static_cast<std::uint64_t>(phase);
   }
@@ -170,14 +176,14 @@ class Cells {
   }
   /// Larger ones are asked for when they are written.
   static bool fills_two_lines(std::size_t bytes) noexcept {
-    return bytes > kCacheLine - sizeof(Word) && Team::is_small(bytes);
+    return bytes > kBesideFlag && Team::is_small(bytes);
   }
   /// The next cell, if it is there already: otherwise its publisher would have to ask for its lines
   /// again.
   void prefetch_published(int publisher, std::size_t bytes) const noexcept {
     const Team::CellView next = team_.cell_of(*team_.board(publisher), epoch_ + 1, bytes);
     if (next.flag.load(std::memory_order_relaxed) != flag(Phase::whole) + 2) return;
-    for (std::size_t at = kCacheLine - sizeof(Word); at < bytes; at += kCacheLine)
+    for (std::size_t at = kBesideFlag; at < bytes; at += kCacheLine)
       prefetch_to_read(next.data + at);
   }
   const char* next_cell(int publisher, std::size_t bytes) const noexcept {

@@ -197,6 +197,7 @@ struct Traits {
   bool bypass = false;           // the network is driven past the kernel: copies cost as much as it
   std::size_t core_cache = 0;    // bytes of the largest cache that a core has alone; 0: not known
   bool keeps_evicted = true;     // the shared cache holds what a core's own gives up
+  bool demotes = false;          // lines can be handed on to the shared cache (base/demote.hpp)
   std::size_t inline_bytes = 0;  // largest put that is copied before put() returns
   std::size_t datagram_bytes = 0;  // largest datagram; 0: none
 };

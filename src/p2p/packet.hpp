@@ -83,7 +83,7 @@ struct Clearance {
 };
 
 inline constexpr std::uint64_t kSlots = 256;  // a window of sends that programs use, and more
-inline constexpr std::size_t kSlotBytes = 128;
+inline constexpr std::size_t kSlotBytes = 320;
 inline constexpr std::size_t kInlineBytes = kSlotBytes - sizeof(Word) - sizeof(Header);
 /// The byte ring of an area. Within a node and over sockets it is larger where there are few ranks
 /// (shared_ring.hpp, far_ring_for()).

@@ -143,6 +143,8 @@ Peer::Place Peer::compose(const Header& header, const void* payload,
   } else {
     copy_small(mirror + place.begin, payload, header.payload);
   }
+  if (mapped != nullptr && lines != 0)
+    hand_on(mirror + place.begin, mirror + place.end, header.payload);
   const std::size_t header_end = header_in_slot() ? flag_at : place.end;
   std::memcpy(mirror + header_end - sizeof(Header), &header, sizeof(Header));
   slot_end[sent % kSlots] = ring_end;
@@ -153,7 +155,10 @@ Peer::Place Peer::compose(const Header& header, const void* payload,
 void Peer::write_in_slot(const Header& header, const void* payload) noexcept {
   std::byte* const flag = mirror + slot_flag(sent);
   site.fabric.spend(Work::copy, header.payload);
-  copy_small(flag - sizeof(Header) - padded(header.payload), payload, header.payload);
+  std::byte* const data = flag - sizeof(Header) - padded(header.payload);
+  std::byte* const last_line = flag + sizeof(Word) - kCacheLine;
+  copy_small(data, payload, header.payload);
+  if (data < last_line) hand_on(data, last_line, header.payload);
   std::memcpy(flag - sizeof(Header), &header, sizeof(Header));
   slot_end[sent % kSlots] = ring_end;
   site.fabric.signal(rank, *reinterpret_cast<Word*>(flag), Flag::make(sent, 0, false, true));

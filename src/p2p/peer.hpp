@@ -14,10 +14,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/demote.hpp"
 #include "base/store_choice.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "p2p/answers.hpp"
+#include "p2p/balance.hpp"
 #include "p2p/crossings.hpp"
 #include "p2p/list.hpp"
 #include "p2p/packet.hpp"
@@ -36,6 +38,7 @@ struct Site {
   std::size_t ring = kRingBytes;      // bytes of the ring of an inbound area that its sender maps
   std::size_t far_ring = kRingBytes;  // of one that it does not
   bool far_trains = false;            // between ranks that do not map each other
+  bool demotes = false;               // Traits::demotes
 
   template <class T>
   T* own(std::size_t offset) const noexcept {
@@ -213,6 +216,7 @@ struct Peer {
   Answers answers;                      // where it is mapped
   SmallAnswers small_answers;           // likewise
   Crossings crossings;                  // likewise
+  Balance balance;                      // likewise
   bool said_last = false;               // it knows that nothing more is sent to it
 
   std::byte* area = nullptr;      // inbound, in the own arena
@@ -245,6 +249,12 @@ struct Peer {
   bool header_in_slot() const noexcept { return mapped != nullptr; }
   std::size_t gap() const noexcept { return mapped == nullptr ? 0 : gap_of(ring_there); }
   Place compose(const Header& header, const void* payload, std::optional<Stores> stores) noexcept;
+  /// Of a packet of `bytes`, the lines of [begin, end) have been written in mapped memory.
+  void hand_on(const std::byte* begin, const std::byte* end, std::size_t bytes) noexcept {
+    if (site.demotes && bytes <= Balance::kMost &&
+        (bytes <= kInlineBytes || balance.even(sent, received)))
+      demote(begin, end);
+  }
   void wake(bool interrupts) noexcept;
   void put_credit(std::size_t word, std::uint64_t value) noexcept;
 };

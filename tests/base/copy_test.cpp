@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "base/copy_kernel.hpp"
 #include "base/copy_shared.hpp"
+#include "base/cpu.hpp"
+#include "base/demote.hpp"
 #include "base/store_choice.hpp"
 #include "random_seed.hpp"
 
@@ -153,6 +157,26 @@ TEST(StoreChoice, TakesStringsWhereTheyAreCheapest) {
   EXPECT_EQ(choice.best_vectors(), Stores::streaming);
   counts = made(choice, 10000, {9, 1, 3});  // the cheapest even with its reader's part
   EXPECT_GE(counts[1], 9300);
+}
+
+// The kernel's word for it.
+TEST(Demote, IsUsedWhereTheProcessorHasIt) {
+  std::ifstream info("/proc/cpuinfo");
+  bool named = false;
+  for (std::string word; info >> word;) named = named || word == "cldemote";
+  EXPECT_EQ(can_demote(), named);
+}
+
+// Where it has not, it is an instruction that does nothing.
+TEST(Demote, LeavesEveryByteAsItWas) {
+  std::vector<std::byte> data(3 * kPage);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 251);
+  const std::vector<std::byte> before = data;
+  for (std::size_t offset = 0; offset < 130; ++offset) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64}, kPage})
+      demote(data.data() + offset, data.data() + offset + bytes);
+  }
+  EXPECT_EQ(data, before);
 }
 
 }  // namespace

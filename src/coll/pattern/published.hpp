@@ -53,7 +53,7 @@ Task wait_for_cells(Collective& c, Publishers publishers, bool published, const 
                     const void* own, std::size_t bytes, bool reads, Visit visit) noexcept {
   if (!published) {
     co_await c.cells().wait_free(bytes);
-    c.cells().publish(mine, bytes);
+    c.cells().publish(mine, bytes, !publishers.run_ahead());
   }
   for (int member = publishers.first; reads && member < publishers.last; ++member) {
     if (member != c.rank()) co_await c.cells().published(member, bytes);
@@ -71,7 +71,7 @@ Task through_cells(Collective& c, Publishers publishers, const void* mine, const
   if (publishers.has(c.rank())) {
     if (!c.cells().free(bytes))
       return wait_for_cells(c, publishers, false, mine, own, bytes, reads, visit);
-    c.cells().publish(mine, bytes);
+    c.cells().publish(mine, bytes, !publishers.run_ahead());
   }
   if (publishers.run_ahead()) {
     if (publishers.has(c.rank())) c.cells().prefetch_own(bytes);

@@ -95,6 +95,7 @@ void ShmFabric::attach_segment(std::shared_ptr<Segment> segment, int local) noex
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     traits_.core_cache = core_cache_bytes(set_of(allowed));
   traits_.keeps_evicted = keeps_evicted_lines();
+  traits_.demotes = can_demote();
   sleepers_ = &segment_->header().sleepers;
   breakages_ = &segment_->header().breakages;
   arena_.base = segment_->arena(local);
