@@ -101,6 +101,11 @@ class Engine {
   class Reached;
   Reached reached(const Word& word, std::uint64_t value, Membership& members,
                   std::int32_t peer = -1) noexcept;
+  /// As reached(), for a task that serves whoever drives the engine, who goes first each time: what
+  /// that waits for itself may be over by now, so nothing is spun for, and what is there is for the
+  /// next poll().
+  Reached reached_aside(const Word& word, std::uint64_t value, Membership& members,
+                        std::int32_t peer) noexcept;
 
   /// Awaits the end of all operations that were posted to `completion`; fails when one has failed.
   Reached completed(const Completion& completion, Membership& members,
@@ -451,6 +456,12 @@ class Engine::Reached {
       : Reached(engine, completion.finished_, completion.posted_, members, peer) {
     waiter_.counts = true;
   }
+  struct Aside {};
+  Reached(Aside, Engine& engine, const Word& word, std::uint64_t value, Membership& members,
+          std::int32_t peer) noexcept
+      : Reached(engine, word, value, members, peer) {
+    aside_ = true;
+  }
   Reached(const Reached&) = delete;
   Reached& operator=(const Reached&) = delete;
   ~Reached() {
@@ -486,6 +497,7 @@ class Engine::Reached {
   void suspend(Task::Handle handle) noexcept { await_suspend(handle); }
   /// Many words, or the time, are not spun for.
   bool soon() noexcept {
+    if (aside_ && !engine_.virtual_time_) return false;
     if (waiter_.span != 1 || timed(waiter_, engine_.clock_)) return waiter_.reached();
     if (waiter_.other == nullptr) return engine_.soon(*waiter_.word, waiter_.value);
     return engine_.soon_as([this] { return waiter_.reached(); });
@@ -493,6 +505,7 @@ class Engine::Reached {
 
   Engine& engine_;
   Waiter waiter_;
+  bool aside_ = false;
   friend class Engine;
   friend class Later;
   friend class ReachedOutcome;
@@ -513,6 +526,11 @@ class ReachedOutcome {
 };
 inline ReachedOutcome outcome(Engine::Reached&& reached) noexcept {
   return ReachedOutcome(reached);
+}
+
+inline Engine::Reached Engine::reached_aside(const Word& word, std::uint64_t value,
+                                             Membership& members, std::int32_t peer) noexcept {
+  return Reached(Reached::Aside{}, *this, word, value, members, peer);
 }
 
 inline Engine::Reached Engine::completed(const Completion& completion, Membership& members,

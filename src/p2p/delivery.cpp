@@ -53,6 +53,9 @@ bool Delivery::drain(Peer& peer) noexcept {
     handle(peer, packet);
     peer.pop(packet);
     any = true;
+    // What comes next nobody has asked for yet. Whoever waits may be about to, and until then it
+    // would have to be kept.
+    if (peer.open.empty()) break;
   }
   return any;
 }

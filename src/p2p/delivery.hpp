@@ -28,8 +28,9 @@ class Delivery {
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
-  /// Takes what the peer has sent. True when there was something. What cannot be a packet stays
-  /// where it is, and nothing behind it can be found.
+  /// Takes what the peer has sent: all of it while something is expected from it, else one packet.
+  /// True when there was something. What cannot be a packet stays where it is, and nothing behind
+  /// it can be found.
   bool drain(Peer& peer) noexcept;
   /// Takes what has arrived, from one peer or (nullptr) from any. True when there was something.
   bool poll(Peer* peer) noexcept {

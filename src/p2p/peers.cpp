@@ -104,7 +104,7 @@ Task Peers::listen(Peer& peer) noexcept {
     Status status;
     if (peer.accepted()) {
       status = co_await outcome(
-          engine_.reached(peer.flag(), Flag::least(peer.received), peer.members, peer.rank));
+          engine_.reached_aside(peer.flag(), Flag::least(peer.received), peer.members, peer.rank));
     } else {
       status = co_await outcome(engine_.reached(peer.called_by(), 1, peer.members, peer.rank));
     }

@@ -380,6 +380,39 @@ Task await_word(Engine& engine, const Word& word, Membership& by) noexcept {
   co_return Status::success();
 }
 
+Task count_words(Engine& engine, const Word& word, Membership& by, int* seen) noexcept {
+  for (; *seen < 3; ++*seen) {
+    const auto next = static_cast<std::uint64_t>(*seen + 1);
+    co_await engine.reached_aside(word, next, by, by.ranks[0]);
+  }
+  co_return Status::success();
+}
+
+// Whoever drives the engine goes first each time, also where more is there already, and the task
+// does not spin for what is not.
+TEST(Aside, WhoDrivesTheEngineGoesFirst) {
+  Settings settings;
+  settings.wait = WaitMode::spin;
+  test::run_threads(1, settings, [](test::Rank& r) {
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    const std::int32_t self = 0;
+    Membership by{&self, 1, {}};
+    Word word{3};
+    int seen = 0;
+    Engine::Guard guard(engine);
+    Task task = count_words(engine, word, by, &seen);
+    task.start();
+    EXPECT_EQ(seen, 0);
+    for (const int polls : {1, 2}) {
+      EXPECT_TRUE(engine.poll());
+      EXPECT_EQ(seen, polls);
+    }
+    int looks = 0;
+    engine.wait_until([&] { return ++looks == 2 || task.done(); }, guard);
+    EXPECT_TRUE(task.done());
+  });
+}
+
 /// Rank 3, on a node of its own, puts to rank 0 again and again. Rank 2 sleeps for words of its
 /// neighbours, of rank 0 alone or of both, which has nothing to do with that.
 class Arrivals : public ::testing::TestWithParam<int> {};
