@@ -20,7 +20,7 @@ constexpr std::size_t kSteady = 16384;
 /// Of this thread, for a copy of `bytes`.
 StoreChoice& choice_for(std::size_t bytes) noexcept {
   static const bool strings = has_string_copy();
-  static thread_local StoreChoice shorter(2.0F, strings ? 2.0F : 0),
+  static thread_local StoreChoice shorter(4.0F, strings ? 2.0F : 0),
       steady(2.7F, strings ? 1.0F : 0);
   return bytes < kSteady ? shorter : steady;
 }
