@@ -101,9 +101,9 @@ class Engine {
   class Reached;
   Reached reached(const Word& word, std::uint64_t value, Membership& members,
                   std::int32_t peer = -1) noexcept;
-  /// As reached(), for a task that serves whoever drives the engine, who goes first each time: what
-  /// that waits for itself may be over by now, so nothing is spun for, and what is there is for the
-  /// next poll().
+  /// As reached(), for a task that serves whoever drives the engine, who looks each time in between
+  /// whether what it waits for itself is over: nothing is spun for, and what is there already is
+  /// for the next poll().
   Reached reached_aside(const Word& word, std::uint64_t value, Membership& members,
                         std::int32_t peer) noexcept;
 
@@ -473,6 +473,8 @@ class Engine::Reached {
       if (!waiter_.counts) return true;
       waiter_.take_status();
     } else {
+      // What has arrived counts, also where its sender is lost.
+      if (aside_ && waiter_.reached()) return false;
       auto& members = *static_cast<Membership*>(const_cast<void*>(waiter_.owner));
       if (!engine_.broken(members)) return false;
       waiter_.outcome = members.broken;

@@ -128,9 +128,20 @@ Task Peers::listen(Peer& peer) noexcept {
 
 // ---- losses
 
+void Peers::take_rest_of_lost() noexcept {
+  fabric_.progress();
+  for (std::size_t i = 0; i < inbound_.size(); ++i) {
+    Peer& peer = *inbound_[i];
+    while (!peer.lost.ok() && peer.lost.code != Code::corrupt && peer.arrived()) {
+      if (!delivery_.drain(peer)) break;
+    }
+  }
+}
+
 void Peers::fail(Peer& peer, Status why) noexcept {
   if (!peer.lost.ok()) return;
   peer.lost = why;
+  ++losses_;
   while (Outgoing* packet = peer.queue.pop_front()) backlog_.left(packet);
   // Those that a task brings to their end hear of it in their own waits, which depend on the same
   // peer.

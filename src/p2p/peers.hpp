@@ -45,6 +45,12 @@ class Peers {
   }
   /// It cannot be reached any more: ends what depends on it.
   void fail(Peer& peer, Status why) noexcept;
+  /// What has come of peers that are lost counts: takes it all, before a receive is told of a loss.
+  /// Not from within drain().
+  void take_rest() noexcept {
+    if (losses_ != 0) [[unlikely]]
+      take_rest_of_lost();
+  }
 
   /// By rank; nullptr: not talked to yet.
   const std::vector<std::unique_ptr<Peer>>& all() const noexcept { return peers_; }
@@ -58,6 +64,7 @@ class Peers {
   FramePool& frames() noexcept { return engine_.frames(); }  // of its tasks
 
  private:
+  void take_rest_of_lost() noexcept;
   void listen_to_calls() noexcept;
   void accept(Peer& peer) noexcept;
   Task answer_calls() noexcept;
@@ -73,7 +80,7 @@ class Peers {
   std::vector<Peer*> inbound_;
   Membership nobody_;  // of waits that depend on no rank
   Task answering_;
-  std::uint64_t accepted_ = 0;
+  std::uint64_t accepted_ = 0, losses_ = 0;
   // This rank has sent, received or probed, or was called. Written under the guard, and only ever
   // set; read without it, ordered with nothing: who reads it early comes again.
   std::atomic<bool> in_use_{false};

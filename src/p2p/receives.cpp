@@ -93,8 +93,8 @@ bool Receives::receive_front(Peer& peer, const Context& context, void* buffer, s
 void Receives::begin(Transfer& receive, bool watched) noexcept {
   transfers_.start(receive);
   receive.peer = nullptr;
-  // Talking to a peer for the first time takes in what it has sent already, so this comes before
-  // the matching.
+  // What a lost peer has sent is taken in, so this comes before the matching.
+  peers_.take_rest();
   Peer* peer = nullptr;
   Status status;
   if (receive.rank != kAnySource)

@@ -388,9 +388,8 @@ Task count_words(Engine& engine, const Word& word, Membership& by, int* seen) no
   co_return Status::success();
 }
 
-// Whoever drives the engine goes first each time, also where more is there already, and the task
-// does not spin for what is not.
-TEST(Aside, WhoDrivesTheEngineGoesFirst) {
+// Whoever drives the engine goes on each time, also where more is there already.
+TEST(Aside, WhoDrivesTheEngineLooksInBetween) {
   Settings settings;
   settings.wait = WaitMode::spin;
   test::run_threads(1, settings, [](test::Rank& r) {
@@ -410,6 +409,33 @@ TEST(Aside, WhoDrivesTheEngineGoesFirst) {
     int looks = 0;
     engine.wait_until([&] { return ++looks == 2 || task.done(); }, guard);
     EXPECT_TRUE(task.done());
+  });
+}
+
+Task take_words(Engine& engine, const Word& word, Membership& by, int* taken) noexcept {
+  for (;;) {
+    const auto next = static_cast<std::uint64_t>(*taken + 1);
+    const Status status =
+        co_await outcome(engine.reached_aside(word, next, by, by.ranks[0]));
+    if (!status.ok()) co_return status;
+    ++*taken;
+  }
+}
+
+TEST(Aside, WhatHasArrivedCountsWhereItsSenderIsLost) {
+  test::run_threads(1, Settings{}, [](test::Rank& r) {
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    const std::int32_t self = 0;
+    Membership by{&self, 1, {}};
+    by.broken = Status{Code::peer_lost, 0, "a test"};
+    Word word{3};
+    int taken = 0;
+    Engine::Guard guard(engine);
+    Task task = take_words(engine, word, by, &taken);
+    task.start();
+    engine.wait_until([&] { return task.done(); }, guard);
+    EXPECT_EQ(taken, 3);
+    EXPECT_EQ(task.result().code, Code::peer_lost);
   });
 }
 

@@ -1,9 +1,12 @@
 // What is taken out of the rings and when, and what is handed on to whoever waits.
 #include <gtest/gtest.h>
-#include <time.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "p2p/a_few_ranks.hpp"
@@ -37,16 +40,16 @@ void run_two(Body body) {
 /// Rank 1 sends several messages at once, of which rank 0 waits for one after the other: what it
 /// has not asked for yet is left where it is, and need not be copied twice. `late_ms`: how long it
 /// waits for the first, so that it looks itself, or has the engine look.
-void ask_for_one_after_the_other(std::size_t bytes, long late_ms) {
-  run_two([bytes, late_ms](Rank& r) {
+void ask_for_one_after_the_other(std::size_t bytes, int late_ms) {
+  std::atomic<int> asked{0};  // rounds in which rank 0 has done so
+  run_two([bytes, late_ms, &asked](Rank& r) {
     Messages& messages = r.job.messages();
     constexpr int kRounds = 20, kMessages = 4;
     const std::uint64_t before = counts(r).unexpected;
     for (int round = 0; round < kRounds; ++round) {
-      test::barrier(r);
       if (r.rank == 1) {
-        const timespec pause{0, late_ms * 1'000'000};
-        if (late_ms != 0) nanosleep(&pause, nullptr);
+        while (asked.load() <= round) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(late_ms));
       }
       for (int i = 0; i < kMessages; ++i) {
         const std::vector<std::byte> data = pattern(bytes, i);
@@ -57,6 +60,7 @@ void ask_for_one_after_the_other(std::size_t bytes, long late_ms) {
         std::vector<std::byte> got(bytes);
         Transfer* transfer = nullptr;
         ASSERT_TRUE(messages.start_receive(r.team, got.data(), bytes, 1, i, &transfer).ok());
+        if (i == 0) asked.store(round + 1);
         ASSERT_TRUE(messages.wait(*transfer).status.ok());
         messages.release(transfer);
         ASSERT_EQ(got, data);
@@ -71,6 +75,51 @@ TEST(Delivery, LeavesWhatNobodyHasAskedFor) {
     ask_for_one_after_the_other(bytes, 0);
     ask_for_one_after_the_other(bytes, 5);
   }
+}
+
+/// Rank 0 has taken the first of two messages of rank 1 when it cannot reach that any more. True
+/// when the loss came there, and not before or never.
+bool lose_in_between(int put) {
+  Settings settings = settings_of(Rendezvous::automatic);
+  settings.fault = "fail:op=put:code=peer_lost:rank=0:peer=1:at=" + std::to_string(put);
+  std::atomic<bool> asked{false}, sent{false}, lost{false};
+  test::run_nodes({0, 1}, settings, [&](Rank& r) {
+    Messages& messages = r.job.messages();
+    int value = 7;
+    if (r.rank == 1) {
+      while (!asked.load()) std::this_thread::yield();
+      for (const int tag : {1, 2}) static_cast<void>(messages.send(r.team, &value, 4, 0, tag));
+      sent.store(true);
+      return;
+    }
+    int first = 0, second = 0;
+    Transfer* transfer = nullptr;
+    const Status begun = messages.start_receive(r.team, &first, 4, 1, 1, &transfer);
+    asked.store(true);
+    while (!sent.load()) std::this_thread::yield();
+    if (!begun.ok()) return;
+    Engine& engine = static_cast<JobImpl&>(r.job).engine();
+    for (int i = 0; i < 20; ++i) {  // until both are there
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      Engine::Guard guard(engine);
+      engine.fabric().progress();
+    }
+    const Status taken = messages.wait(*transfer).status;
+    messages.release(transfer);
+    for (int i = 0; i < 8 && taken.ok() && !lost.load(); ++i)
+      lost.store(messages.send(r.team, &value, 4, 1, 3).code == Code::peer_lost);
+    if (!lost.load()) return;
+    EXPECT_TRUE(messages.receive(r.team, &second, 4, 1, 2).status.ok());
+    EXPECT_EQ(second, 7);
+    EXPECT_EQ(messages.receive(r.team, &second, 4, 1, 2).status.code, Code::peer_lost);
+  });
+  return lost.load();
+}
+
+TEST(Delivery, WhatALostPeerHasSentCounts) {
+  int times = 0;
+  for (int put = 1; put <= 8; ++put) times += lose_in_between(put) ? 1 : 0;
+  EXPECT_GT(times, 0);
 }
 
 // A probe looks through all that has come.
