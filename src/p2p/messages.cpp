@@ -112,7 +112,8 @@ void Messages::taken_at_once() noexcept {
   constexpr std::uint32_t kReceivesPerLook = 64;
   if (++taken_ % kReceivesPerLook != 0) return;
   delivery_.poll(nullptr);
-  engine_.poll();
+  for (std::uint32_t i = 0; i < kReceivesPerLook && engine_.poll(); ++i) {
+  }
 }
 
 Receipt Messages::receive(Group& group, void* buffer, std::size_t room, int source,

@@ -32,8 +32,7 @@ bool Probes::take_now(Group& group, int source, int tag, Receipt* out, Arrival**
   Matcher& matcher = contexts_.of(group).matcher;
   Arrival* arrival = matcher.find(source, tag);
   if (arrival == nullptr) {
-    delivery_.poll(nullptr);
-    while (engine_.poll()) {
+    while (delivery_.poll(nullptr) || engine_.poll()) {
     }
     arrival = matcher.find(source, tag);
   }
