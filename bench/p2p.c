@@ -5,11 +5,12 @@
  *       --out FILE
  *
  * latency: half of a round trip with blocking calls. late: the same, begun each time after 20 us of
- * computation that do not count, so that the other side has waited as long. bandwidth: a window of 16 messages under way
- * at once, answered by one of 4 bytes. rate: the same with a window of 128. exchange: MPI_Sendrecv,
- * one message each way. both: a window of 16 each way. What is given is the time for one message,
- * of an exchange that of the call, in batches; ranks other than 0 and 1 do nothing. Every message
- * is written before it is sent and looked at when it has come (its first and its last word).
+ * computation that do not count, so that the other side has waited as long. bandwidth: a window of
+ * 16 messages under way at once, answered by one of 4 bytes. rate: the same with a window of 128.
+ * exchange: MPI_Sendrecv, one message each way. both: a window of 16 each way. What is given is the
+ * time for one message, of an exchange that of the call, in batches; ranks other than 0 and 1 do
+ * nothing. Every message is written before it is sent and looked at when it has come (its first and
+ * its last word).
  *
  * Rank 0 writes one line of JSON per cell:
  *   {"op": "latency", "bytes": 8, "iterations": 20000, "us": [..one per batch..]}

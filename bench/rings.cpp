@@ -1,6 +1,7 @@
 // What a message costs two processes that share memory, without any protocol: half of a round trip
-// through a ring, by the size of the ring, by what is left out between its pieces, by the parts
-// that the message is cut into, and by the kind of stores. The floor of messages on a node.
+// through a ring, or an exchange (both write before they read), by the size of the ring, by what is
+// left out between its pieces, by the parts that the message is cut into, and by the kind of stores
+// (`handed on`: cached, and demoted afterwards). The floor of messages on a node.
 //
 //   g++ -O2 -std=c++20 -march=x86-64-v4 -o rings bench/rings.cpp && ./rings [ROUNDS]
 //
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../src/base/demote.hpp"
 #include "two_processors.hpp"
 
 namespace {
@@ -24,7 +26,8 @@ namespace {
 constexpr std::size_t kMostRing = std::size_t{4} << 20, kMostBytes = std::size_t{1} << 20;
 constexpr double kNearNs = 80;
 
-enum class Stores { cached, streaming };
+enum class Stores { cached, streaming, handed_on };
+constexpr const char* kStores[] = {"cached", "streaming", "handed on"};
 
 struct alignas(128) Counter {
   std::atomic<long> value{0};
@@ -41,6 +44,7 @@ struct Shared {
 struct Way {
   std::size_t bytes, ring, gap, part;
   Stores stores;
+  bool exchange;
   std::vector<double> us[2], cycles[2];  // near, far
 };
 
@@ -57,6 +61,8 @@ void copy(char* to, const char* from, std::size_t bytes, Stores stores) {
                                 : _mm512_store_si512(to + i, line);
   }
   if (stores == Stores::streaming) _mm_sfence();
+  if (stores == Stores::handed_on)
+    tutti::demote(reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte*>(to + bytes));
 }
 
 /// One of the two processes. What it has sent and received so far holds for both directions.
@@ -85,11 +91,11 @@ class Side {
     cycles_ = 0;
     const double start = now_us();
     for (int i = 0; i < turns; ++i) {
-      if (self_ == 1) receive(way);
+      if (self_ == 1 && !way.exchange) receive(way);
       send(way);
-      if (self_ == 0) receive(way);
+      if (self_ == 0 || way.exchange) receive(way);
     }
-    const double us = (now_us() - start) / turns / 2;
+    const double us = (now_us() - start) / turns / (way.exchange ? 1 : 2);
     const double after = crossing();
     if ((before < kNearNs) != (after < kNearNs)) return;
     const int far = before < kNearNs ? 0 : 1;
@@ -139,14 +145,18 @@ class Side {
 std::vector<Way> ways() {
   std::vector<Way> all;
   const std::pair<std::size_t, std::size_t> parts[] = {
-      {1024, 1024},  {2048, 2048},   {4096, 4096},   {8192, 4096},   {8192, 8192},
-      {16384, 4096}, {16384, 16384}, {65536, 16384}, {262144, 16384}};
+      {64, 64},       {256, 256},    {1024, 1024},   {2048, 2048},   {4096, 4096},     {8192, 4096},
+      {8192, 8192},   {12288, 4096}, {16384, 4096},  {16384, 16384}, {65536, 16384},
+      {262144, 16384}};
+  constexpr std::size_t kMostHandedOn = 4096;
   for (const auto& [bytes, part] : parts)
     for (const std::size_t ring :
          {std::size_t{1} << 18, std::size_t{1} << 20, std::size_t{2} << 20})
       for (const std::size_t gap : {0, 512, 1024, 2048})
-        for (const Stores stores : {Stores::cached, Stores::streaming})
-          if (2 * bytes <= ring) all.push_back({bytes, ring, gap, part, stores, {}, {}});
+        for (const Stores stores : {Stores::cached, Stores::streaming, Stores::handed_on})
+          for (const bool exchange : {false, true})
+            if (2 * bytes <= ring && (stores != Stores::handed_on || bytes <= kMostHandedOn))
+              all.push_back({bytes, ring, gap, part, stores, exchange, {}, {}});
   return all;
 }
 
@@ -158,11 +168,11 @@ double median(std::vector<double>& values) {
 }
 
 void print(std::vector<Way>& all) {
-  std::printf("%8s %8s %6s %6s %-10s %s\n", "bytes", "ring", "gap", "part", "stores",
+  std::printf("%8s %8s %6s %6s %-9s %-8s %s\n", "bytes", "ring", "gap", "part", "stores", "how",
               "near: rounds, us, cycles a byte; far: the same");
   for (Way& way : all) {
-    std::printf("%8zu %8zu %6zu %6zu %-10s", way.bytes, way.ring, way.gap, way.part,
-                way.stores == Stores::cached ? "cached" : "streaming");
+    std::printf("%8zu %8zu %6zu %6zu %-9s %-8s", way.bytes, way.ring, way.gap, way.part,
+                kStores[static_cast<int>(way.stores)], way.exchange ? "exchange" : "to, fro");
     for (const int far : {0, 1})
       std::printf(" %4zu %8.3f %6.3f", way.us[far].size(), median(way.us[far]),
                   median(way.cycles[far]));
