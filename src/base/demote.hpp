@@ -14,7 +14,7 @@ inline void demote(const std::byte* begin, const std::byte* end) noexcept {
 #if defined(__x86_64__)
   constexpr std::size_t kLine = 64;
   begin -= reinterpret_cast<std::uintptr_t>(begin) % kLine;
-  for (; begin < end; begin += kLine) asm volatile("cldemote %0" : : "m"(*begin));
+  for (; begin < end; begin += kLine) asm volatile("cldemote %0" : : "m"(*begin) : "memory");
 #else
   static_cast<void>(begin), static_cast<void>(end);
 #endif

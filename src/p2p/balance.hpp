@@ -25,7 +25,7 @@ class Balance {
   }
 
  private:
-  static constexpr std::uint64_t kPackets = 128;  // a large window goes one way before it is answered
+  static constexpr std::uint64_t kPackets = 128;  // a large window: all goes one way, then back
 
   std::uint64_t sent_ = 0, received_ = 0;
   bool even_ = true;  // as long as nothing is known

@@ -159,12 +159,12 @@ TEST(StoreChoice, TakesStringsWhereTheyAreCheapest) {
   EXPECT_GE(counts[1], 9300);
 }
 
-// The kernel's word for it.
+// The kernel's word for it; older ones do not name it.
 TEST(Demote, IsUsedWhereTheProcessorHasIt) {
   std::ifstream info("/proc/cpuinfo");
   bool named = false;
   for (std::string word; info >> word;) named = named || word == "cldemote";
-  EXPECT_EQ(can_demote(), named);
+  EXPECT_TRUE(can_demote() || !named);
 }
 
 // Where it has not, it is an instruction that does nothing.

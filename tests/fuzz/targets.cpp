@@ -176,7 +176,10 @@ void run_message(const Bytes& input) {
 
 std::vector<Bytes> messages() {
   std::vector<Bytes> all;
-  for (const std::uint16_t payload : {0, 8, 80, 81, 200, 4000}) {
+  constexpr auto kInSlot = static_cast<std::uint16_t>(p2p::kInlineBytes);
+  for (const std::uint16_t payload :
+       {std::uint16_t{0}, std::uint16_t{8}, std::uint16_t{200}, kInSlot,
+        static_cast<std::uint16_t>(kInSlot + 1), std::uint16_t{4000}}) {
     for (const bool header_in_slot : {false, true}) {
       p2p::Header header{};
       header.bytes = payload;

@@ -53,8 +53,8 @@ TEST_P(EveryProtocol, CarriesEverySize) {
   run_pair(GetParam(), [](Rank& r) {
     Messages& messages = r.job.messages();
     const std::size_t sizes[] = {
-        0,        1,     7,     8,     16,      17,     79,     80,     81,
-        127,      128,   1000,  4096,  8192,    8193,   16383,  16384,  16385,
+        0,        1,     7,     8,     16,      17,     127,    128,    271,
+        272,      273,   1000,  4096,  8192,    8193,   16383,  16384,  16385,
         40'000,   65535, 65536, 65537, 100'003, 262143, 262144, 262145, (1 << 20) + 3,
         5'000'000};
     for (const bool expected : {true, false}) {
