@@ -22,6 +22,14 @@ inline std::vector<std::byte> pattern(std::size_t bytes, int salt) {
 
 inline void barrier(Rank& r) { ASSERT_TRUE(r.job.run(r.team, Call{}).ok()); }
 
+/// Two ranks talk to each other for the first time.
+inline void greet(Rank& r) {
+  char byte = 0;
+  const Receipt receipt =
+      r.job.messages().exchange(r.team, &byte, 1, 1 - r.rank, 0, &byte, 1, 1 - r.rank, 0);
+  ASSERT_TRUE(receipt.status.ok());
+}
+
 inline Settings settings_of(Rendezvous rendezvous, const char* fault = "") {
   Settings settings;
   settings.arena = std::size_t{128} << 20;
