@@ -52,7 +52,7 @@ class Cells {
   Task wait_free(std::size_t bytes) const noexcept { return wait_free(team_, epoch_, bytes); }
   /// Copies `bytes` (at most Team::kCellCapacity) into the own cell and publishes it.
   /// `awaited`: its readers wait for it, and do not come to it later.
-  void publish(const void* data, std::size_t bytes, bool awaited = false) const noexcept {
+  void publish(const void* data, std::size_t bytes, bool awaited) const noexcept {
     fill(data, bytes);
     if (awaited && bytes > kBesideFlag && team_.fabric().traits().demotes)
       demote(own(bytes) + kBesideFlag, own(bytes) + bytes);

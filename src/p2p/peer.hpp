@@ -38,7 +38,6 @@ struct Site {
   std::size_t ring = kRingBytes;      // bytes of the ring of an inbound area that its sender maps
   std::size_t far_ring = kRingBytes;  // of one that it does not
   bool far_trains = false;            // between ranks that do not map each other
-  bool demotes = false;               // Traits::demotes
 
   template <class T>
   T* own(std::size_t offset) const noexcept {
@@ -251,7 +250,7 @@ struct Peer {
   Place compose(const Header& header, const void* payload, std::optional<Stores> stores) noexcept;
   /// Of a packet of `bytes`, the lines of [begin, end) have been written in mapped memory.
   void hand_on(const std::byte* begin, const std::byte* end, std::size_t bytes) noexcept {
-    if (site.demotes && bytes <= Balance::kMost &&
+    if (site.fabric.traits().demotes && bytes <= Balance::kMost &&
         (bytes <= kInlineBytes || balance.even(sent, received)))
       demote(begin, end);
   }

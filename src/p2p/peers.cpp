@@ -43,7 +43,6 @@ Status Peers::open() noexcept {
   std::size_t near = 0;
   for (std::int32_t rank = 0; rank < fabric_.size(); ++rank) near += fabric_.maps(rank) ? 1 : 0;
   const Traits& traits = fabric_.traits();
-  site_.demotes = traits.demotes;
   site_.ring = inbound_ring_for(near, ring_bytes_for(traits.core_cache, traits.keeps_evicted));
   site_.far_trains = !traits.bypass;
   if (site_.far_trains) site_.far_ring = far_ring_for(ranks - near, fabric_.arena().bytes / 64);
