@@ -75,6 +75,61 @@ TEST(TailDefect, IsSeenOverTheNetwork) {
   EXPECT_GT(violations, 0u);
 }
 
+constexpr std::size_t kMuch = std::size_t{128} << 20;  // far more than sockets hold
+
+Task expose_to(Node& n, std::vector<std::byte>* memory, Region* region, Remote* other) {
+  TUTTI_REQUIRE_OK(n.fabric.expose(memory->data(), memory->size(), region));
+  n.fabric.expect_reads(1 - n.rank());
+  TUTTI_REQUIRE_OK(n.send(1 - n.rank(), &region->key, sizeof region->key));
+  Key key;
+  TUTTI_REQUIRE_OK(co_await outcome(n.receive(1 - n.rank(), &key, sizeof key)));
+  TUTTI_REQUIRE_OK(n.fabric.attach(1 - n.rank(), key, other));
+  co_return Status::success();
+}
+
+/// Rank 1 reads much, and rank 0 a word once that has begun. `*first`: whose read is over first.
+Task read_from_each_other(Node& n, int* first) {
+  std::vector<std::byte> memory(n.rank() == 0 ? kMuch : sizeof(Word), std::byte{7});
+  std::vector<std::byte> read(n.rank() == 0 ? sizeof(Word) : kMuch);
+  Region region;
+  Remote other;
+  Completion completion;
+  std::byte told{};
+  TUTTI_REQUIRE_OK(co_await outcome(expose_to(n, &memory, &region, &other)));
+  if (n.rank() == 0)
+    TUTTI_REQUIRE_OK(co_await outcome(n.receive(1, &told, sizeof told)));
+  TUTTI_REQUIRE_OK(
+      n.fabric.get(other, 0, read.data(), read.size(), &completion, Event::unsolicited));
+  if (n.rank() == 1) {
+    TUTTI_REQUIRE_OK(n.send(0, &told, sizeof told));
+    TUTTI_REQUIRE_OK(co_await outcome(n.receive(0, &told, sizeof told)));
+    *first = completion.finished() == 0 ? 0 : 1;
+  }
+  TUTTI_REQUIRE_OK(co_await outcome(n.completed(completion)));
+  if (n.rank() == 0) TUTTI_REQUIRE_OK(n.send(1, &told, sizeof told));
+  EXPECT_EQ(read, std::vector<std::byte>(read.size(), std::byte{7}));
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  n.fabric.reads_over(1 - n.rank());
+  n.fabric.withdraw(region);
+  co_return Status::success();
+}
+
+// What a rank asks for does not wait behind all that the other one has asked it for, where the two
+// have two connections.
+TEST(Reads, OfTwoRanksFromEachOtherDoNotWaitForEachOther) {
+  Settings settings;
+  settings.arena = std::size_t{64} << 20;
+  settings.p2p = Switch::on;
+  const auto world = make_nodes_world(settings, 1, true);
+  int first = 1;
+  for (int attempt = 0; attempt < 5 && first != 0; ++attempt) {
+    for (const Outcome& outcome :
+         world->run(2, [&first](Node& n) { return read_from_each_other(n, &first); }))
+      EXPECT_TRUE(outcome.status.ok());
+  }
+  EXPECT_EQ(first, 0);
+}
+
 /// A network that cannot take the addresses of its peers on rank 1; it is asked nothing else.
 class Lonely final : public Network {
  public:
@@ -95,7 +150,7 @@ class Lonely final : public Network {
              Completion*, Event) noexcept override {
     return Status::error(Code::internal);
   }
-  Status get(const NetworkTarget&, void*, std::size_t, Completion*) noexcept override {
+  Status get(const NetworkTarget&, void*, std::size_t, Completion*, Event) noexcept override {
     return Status::error(Code::internal);
   }
   Status notify(const NetworkTarget&, std::uint32_t) noexcept override {
