@@ -273,10 +273,8 @@ class Fabric {
                      Event event = Event::solicited) noexcept = 0;
 
   /// One-sided read. `completion` is required; the data is in `destination` when it has counted.
-  /// `event`: unsolicited where the peer expects it (expect_reads()), so that what two ranks read
-  /// from each other at once does not wait for each other.
   virtual Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                     Completion* completion, Event event = Event::solicited) noexcept = 0;
+                     Completion* completion) noexcept = 0;
 
   /// Stores `value` to a Word in memory mapped from `peer` (or own exposed memory, peer == rank()),
   /// with release order. Does not wake: callers wake() when sleepers() says so.
@@ -296,11 +294,9 @@ class Fabric {
 
   /// Completes what can be completed: moves data, counts completions. Never blocks.
   virtual void progress() noexcept {}
-  /// The peer will read memory of this process, which may not call for a while: where such reads
-  /// are served in software, somebody looks after them from now on, also after unsolicited ones
-  /// until reads_over() has been called as often. Any thread.
-  virtual void expect_reads(std::int32_t peer) noexcept { static_cast<void>(peer); }
-  virtual void reads_over(std::int32_t peer) noexcept { static_cast<void>(peer); }
+  /// Peers will read memory of this process, which may not call for a while: where such reads are
+  /// served in software, somebody looks after them from now on. Any thread.
+  virtual void expect_reads() noexcept {}
   /// The process ends by exit(), which takes libraries down while other threads run: from now on
   /// only the calling thread uses those of a network, and for the others nothing moves there any
   /// more. Waits for whoever is inside, but not for long: the caller may have been interrupted

@@ -26,7 +26,7 @@ namespace tutti {
 
 /// Where a rank can be reached: bytes that mean something to the same network on another node.
 struct NetworkAddress {
-  static constexpr std::size_t kBytes = 60;
+  static constexpr std::size_t kBytes = 124;
   std::uint32_t bytes = 0;
   std::byte data[kBytes] = {};
 };
@@ -117,7 +117,7 @@ class Network {
                      const NetworkTarget* counter, std::uint64_t value, Completion* completion,
                      Event event = Event::solicited) noexcept = 0;
   virtual Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
-                     Completion* completion, Event event = Event::solicited) noexcept = 0;
+                     Completion* completion) noexcept = 0;
   /// Sends 29 bits that appear in the peer's notices(), after what was put there solicited before.
   virtual Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept = 0;
   /// The same, after all that was put there. A notice that is sent once to a peer, if ever.

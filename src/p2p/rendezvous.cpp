@@ -67,9 +67,7 @@ void Rendezvous::start(Transfer& send, Peer& peer) noexcept {
   header.payload = !send.exposed ? 0 : said.head != 0 ? sizeof said : sizeof said.key;
   outbox_.post(peer, header, &said);
   if (said.head != 0 && peer.lost.ok()) send_head(send, peer, said.head);
-  if (!send.exposed || peer.mapped != nullptr) return;
-  send.expects_reads = true;
-  fabric_.expect_reads(peer.rank);
+  if (send.exposed && peer.mapped == nullptr) fabric_.expect_reads();
 }
 
 /// As much as would have gone eagerly by itself, if all of it may leave now. Where the caller does
@@ -282,8 +280,7 @@ Task Rendezvous::read(Transfer& receive, Peer& peer, Key key, std::size_t begin)
       co_return status;
     }
     const std::size_t bytes = part_of(peer, end - offset, may_hand_over ? kPartAlone : kPart);
-    status = fabric_.get(source, offset, receive.buffer + offset, bytes, &completion,
-                         Event::unsolicited);  // the sender expects it
+    status = fabric_.get(source, offset, receive.buffer + offset, bytes, &completion);
     if (!status.ok()) break;
     status = co_await outcome(engine_.completed(completion, peer.members, peer.rank));
     offset += bytes;

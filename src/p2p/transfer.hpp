@@ -119,7 +119,6 @@ struct Transfer {
   bool pending = false;             // counted by the engine: the progress thread looks after it
   bool released = false;            // the host has given it up
   bool exposed = false;             // `region` is to be withdrawn
-  bool expects_reads = false;       // of a send: so does the fabric, by its peer
   bool streaming = false;           // its data comes in parts; counted in Peer::streams
   bool lacks_head = false;          // of a receive: the head of its message has not come yet
   bool has_rest = false;            // of a receive: all behind the head has

@@ -62,8 +62,6 @@ void Transfers::put_away(Transfer& transfer) noexcept {
   if (transfer.id != 0) ids_.take_back(transfer);
   if (transfer.exposed) fabric_.withdraw(transfer.region);
   if (transfer.pending) engine_.background().finished();
-  if (transfer.expects_reads) fabric_.reads_over(transfer.peer->rank);
-  transfer.expects_reads = false;
   transfer.exposed = transfer.running = transfer.withdrawing = transfer.pending = false;
   transfer.halved = transfer.half_over = transfer.refused = false;
 }

@@ -360,7 +360,7 @@ TEST_F(CheckTest, RightUseIsSilent) {
   const Tail tail{64, 1};
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(checked().put(arena_, 128, &value, 8, &tail, &completion).ok());
-    ASSERT_TRUE(checked().get(arena_, 128, &value, 8, &completion).ok());
+    ASSERT_TRUE(check_->get(arena_, 128, &value, 8, &completion).ok());
   }
   check_->signal(0, own_word(256), 1);
   check_->signal(0, own_word(256), 1);
@@ -391,8 +391,8 @@ TEST_F(CheckTest, BadRangesCountersAndPointersAreRefused) {
   EXPECT_FALSE(checked().put(arena_, 0, &value, 8, &under, nullptr).ok());
   EXPECT_FALSE(checked().put(arena_, 16, &value, 8, &within, nullptr).ok());
   EXPECT_FALSE(checked().put(arena_, 0, nullptr, 8, nullptr, nullptr).ok());
-  EXPECT_FALSE(checked().get(arena_, 0, nullptr, 8, &completion).ok());
-  EXPECT_FALSE(checked().get(arena_, 0, &value, 8, nullptr).ok());
+  EXPECT_FALSE(check_->get(arena_, 0, nullptr, 8, &completion).ok());
+  EXPECT_FALSE(check_->get(arena_, 0, &value, 8, nullptr).ok());
   EXPECT_FALSE(checked().put(Remote{}, 0, &value, 0, nullptr, nullptr).ok());
   EXPECT_EQ(found(), 9u);
 }
@@ -411,7 +411,7 @@ TEST_F(CheckTest, WithdrawingTwiceAndUseAfterwardsAreFound) {
   check_->withdraw(again);
   EXPECT_EQ(found(), 2u);
   Completion completion;
-  EXPECT_FALSE(checked().get(remote, 0, memory.data(), 8, &completion).ok());
+  EXPECT_FALSE(check_->get(remote, 0, memory.data(), 8, &completion).ok());
   EXPECT_FALSE(check_->attach(0, key, &remote).ok());
   EXPECT_EQ(found(), 4u);
   ASSERT_TRUE(check_->expose(memory.data(), memory.size(), &region).ok());  // and it is right again

@@ -137,8 +137,7 @@ TEST(Formulas, GetTakesARequestAndAReply) {
   std::memset(world->fabric(1).arena().base, 7, 100);
   char got[100] = {};
   Completion completion;
-  Fabric& reader = world->fabric(0);
-  ASSERT_TRUE(reader.get(there, 0, got, sizeof got, &completion).ok());
+  ASSERT_TRUE(world->fabric(0).get(there, 0, got, sizeof got, &completion).ok());
   world->run();
   EXPECT_EQ(completion.finished(), 1U);
   EXPECT_EQ(got[99], 7);

@@ -178,13 +178,6 @@ Status NodesFabric::put(const Remote& target, std::size_t offset, const void* so
   return Status::success();
 }
 
-/// Over sockets a question waits behind the answers that go the same way, so the questions of two
-/// ranks to each other go different ways: those of the higher rank as what is unsolicited.
-Event NodesFabric::way_of_reads(std::int32_t reader, std::int32_t target,
-                                Event event) const noexcept {
-  return traits_.bypass || reader < target ? Event::solicited : event;
-}
-
 /// What cannot leave at once, or leaves `bit_by_bit`, is seen to by whoever sleeps on the network,
 /// though it sleeps for less.
 void NodesFabric::look_after(bool bit_by_bit) noexcept {
@@ -196,17 +189,14 @@ void NodesFabric::look_after(bool bit_by_bit) noexcept {
 }
 
 Status NodesFabric::get(const Remote& source, std::size_t offset, void* destination,
-                        std::size_t bytes, Completion* completion, Event event) noexcept {
-  if (!is_remote(source.peer))
-    return shm_->get(source, offset, destination, bytes, completion, event);
+                        std::size_t bytes, Completion* completion) noexcept {
+  if (!is_remote(source.peer)) return shm_->get(source, offset, destination, bytes, completion);
   if (completion == nullptr)
     return Status::error(Code::invalid_argument, "a get needs a completion");
   TUTTI_TRY(check_range(source, offset, bytes));
   if (bytes != 0) {
     TUTTI_TRY(introduce(source.peer));
-    const Event way = way_of_reads(rank_, source.peer, event);
-    TUTTI_TRY(network_->get(target_of(source, offset), destination, bytes, completion, way));
-    look_after(way == Event::unsolicited);
+    TUTTI_TRY(network_->get(target_of(source, offset), destination, bytes, completion));
   } else {
     completion->finish(Status::success());
   }
@@ -340,7 +330,7 @@ bool NodesFabric::answers(std::int32_t peer, Probe& probe, std::uint64_t now) no
   probe.asking = true;
   Remote arena;
   return arena_of(peer, &arena).ok() &&
-         get(arena, 0, &probe.word, sizeof probe.word, &probe.completion, Event::solicited).ok();
+         get(arena, 0, &probe.word, sizeof probe.word, &probe.completion).ok();
 }
 
 bool NodesFabric::alive(std::int32_t peer) noexcept {

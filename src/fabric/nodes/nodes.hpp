@@ -72,11 +72,10 @@ class NodesFabric final : public Fabric {
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override;
+             Completion* completion) noexcept override;
   void forget(Completion& completion) noexcept override;
   void progress() noexcept override;
-  void expect_reads(std::int32_t peer) noexcept override;
-  void reads_over(std::int32_t peer) noexcept override;
+  void expect_reads() noexcept override;
   void leave_to_caller() noexcept override { network_->leave_to_caller(); }
 
   void wake(std::int32_t peer, Event event) noexcept override;
@@ -181,7 +180,6 @@ class NodesFabric final : public Fabric {
   void notify(std::int32_t peer, std::uint32_t kind, std::int32_t subject) noexcept;
   void say_last(std::int32_t peer, std::uint32_t kind) noexcept;
   void look_after(bool bit_by_bit) noexcept;
-  Event way_of_reads(std::int32_t reader, std::int32_t target, Event event) const noexcept;
   bool answers(std::int32_t peer, Probe& probe, std::uint64_t now) noexcept;
 
   // The thread.
@@ -226,8 +224,7 @@ class NodesFabric final : public Fabric {
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};         // the thread keeps away, because the application polls
   std::atomic<bool> expects_reads_{false};  // it must not keep away until it has looked
-  // Threads of this rank that are about to sleep, and those among them with Attention::all; with
-  // these count the reads that are expected to come unsolicited.
+  // Threads of this rank that are about to sleep, and those among them with Attention::all.
   std::atomic<std::uint32_t> armed_{0}, attentive_{0};
   // One of them sleeps on the network's descriptor.
   enum class Watch : std::uint8_t { none, solicited, all };

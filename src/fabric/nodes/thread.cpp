@@ -129,16 +129,9 @@ void NodesFabric::run() noexcept {
   }
 }
 
-void NodesFabric::expect_reads(std::int32_t peer) noexcept {
-  const bool unsolicited = way_of_reads(peer, rank_, Event::unsolicited) == Event::unsolicited;
-  if (unsolicited) attentive_.fetch_add(1, std::memory_order_seq_cst);
+void NodesFabric::expect_reads() noexcept {
   expects_reads_.store(true, std::memory_order_seq_cst);
-  if (must_call_thread(unsolicited ? Attention::all : Attention::solicited)) wake_thread();
-}
-
-void NodesFabric::reads_over(std::int32_t peer) noexcept {
-  if (way_of_reads(peer, rank_, Event::unsolicited) == Event::unsolicited)
-    attentive_.fetch_sub(1, std::memory_order_release);
+  if (parked_.load(std::memory_order_seq_cst)) wake_thread();
 }
 
 /// A thread of this rank sleeps on the network itself, for all that others of this rank sleep for.

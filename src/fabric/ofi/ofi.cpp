@@ -18,10 +18,9 @@ Status OfiNetwork::prepare_for_peers() noexcept {
   notice_key_ = prove(secret_, "notices", nullptr, 0);
   first_.places.assign(addresses_.size(), FI_ADDR_UNSPEC);
   if (!second_.is_open()) return Status::success();
+  for (Reads& reads : reads_) reads.places.assign(addresses_.size(), FI_ADDR_UNSPEC);
   second_.places.assign(addresses_.size(), FI_ADDR_UNSPEC);
   bells_.assign(addresses_.size(), 0);
-  for (const NetworkAddress& address : addresses_)
-    second_places_.push_back(address.bytes == address_.bytes);
   return Status::success();
 }
 
@@ -40,10 +39,18 @@ Status OfiNetwork::reach(std::int32_t peer) noexcept {
   const auto at = static_cast<std::size_t>(peer);
   if (first_.places[at] != FI_ADDR_UNSPEC) return Status::success();
   const NetworkAddress& address = addresses_[at];
-  const auto insert = [&](Lane& lane, std::size_t offset) {
-    return fi_av_insert(lane.vector, address.data + offset, 1, &lane.places[at], 0, nullptr) == 1;
+  std::size_t offset = 0;
+  bool good = true;
+  const auto insert = [&](fid_av* vector, fi_addr_t* place) {
+    good = good && fi_av_insert(vector, address.data + offset, 1, place, 0, nullptr) == 1;
+    offset += address_bytes_;
   };
-  if ((parted(peer) && !insert(second_, address.bytes / 2)) || !insert(first_, 0)) {
+  insert(first_.vector, &first_.places[at]);
+  if (parted(peer)) insert(second_.vector, &second_.places[at]);
+  for (Reads& reads : reads_) {
+    if (reads.endpoint != nullptr && is_alike(peer)) insert(first_.vector, &reads.places[at]);
+  }
+  if (!good) {
     first_.places[at] = FI_ADDR_UNSPEC;
     return Status::peer_lost(peer, "the network does not accept its address");
   }
@@ -66,6 +73,14 @@ QueuedNetwork::Posted OfiNetwork::post(Operation& operation) noexcept {
   return Posted::failed;
 }
 
+std::pair<fid_ep*, fi_addr_t> OfiNetwork::way_of(const Operation& read) noexcept {
+  const auto at = static_cast<std::size_t>(read.target.peer);
+  const Reads& apart = reads_[rank_ > read.target.peer ? 1 : 0];
+  if (read.bytes >= kLongRead && apart.endpoint != nullptr && is_alike(read.target.peer))
+    return {apart.endpoint, apart.places[at]};
+  return {first_.endpoint, first_.places[at]};
+}
+
 /// 0, or libfabric's error.
 int OfiNetwork::post_kind(Operation& operation) noexcept {
   static_assert(sizeof(fi_context2) <= sizeof operation.context);
@@ -75,11 +90,13 @@ int OfiNetwork::post_kind(Operation& operation) noexcept {
   switch (operation.kind) {
     case Kind::put:
       return post_write(operation);
-    case Kind::get:
-      error = fi_read(lane.endpoint, operation.memory.address, operation.bytes,
-                      reinterpret_cast<void*>(operation.memory.token), to, operation.target.address,
-                      operation.target.key, &operation.context);
+    case Kind::get: {
+      const auto [endpoint, there] = way_of(operation);
+      error = fi_read(endpoint, operation.memory.address, operation.bytes,
+                      reinterpret_cast<void*>(operation.memory.token), there,
+                      operation.target.address, operation.target.key, &operation.context);
       break;
+    }
     case Kind::notice:
       error =
           fi_writedata(lane.endpoint, &operation.value, 0, reinterpret_cast<void*>(operation.token),

@@ -11,6 +11,11 @@
 // a descriptor each. Unsolicited puts take the second, on which nobody sleeps who waits for
 // solicited events alone; a bell on the first tells who needs them that there is something to come
 // on the second (docs/decisions/0042-selective-events.md).
+//
+// Software answers a read on the connection on which it was asked. So that the questions of two
+// ranks to each other do not wait behind their answers, long reads have endpoints of their own on
+// the first lane, one for those of higher ranks from lower ones and one for the others
+// (docs/decisions/0086-reads-both-ways.md).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -21,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -68,6 +74,15 @@ class OfiNetwork final : public QueuedNetwork {
     void close() noexcept;
   };
 
+  /// An endpoint of the first lane for long reads that all go in one direction.
+  struct Reads {
+    fid_ep* endpoint = nullptr;
+    std::vector<fi_addr_t> places;  // by peer
+  };
+  static constexpr std::uint32_t kEndpoints = 4;  // of a rank that has all of them
+  /// Reads of less go with everything else: their answers hold nothing up.
+  static constexpr std::size_t kLongRead = std::size_t{64} << 10;
+
   /// A last notice that has come on one lane.
   struct Half {
     std::uint32_t notice;
@@ -77,6 +92,9 @@ class OfiNetwork final : public QueuedNetwork {
   explicit OfiNetwork(const Library& library) noexcept : library_(library) {}
   const char* open_lane(Lane& lane, int* error) noexcept;
   void open_second_lane(bool names_memory) noexcept;
+  int open_endpoint(const Lane& lane, fid_ep** endpoint) noexcept;
+  void open_reads() noexcept;
+  void close_reads() noexcept;
   Status open_objects(const Settings& settings, std::string* message);
   Status choose(const Settings& settings, std::string* message);
   bool fits(const fi_info& info) const noexcept;
@@ -94,10 +112,16 @@ class OfiNetwork final : public QueuedNetwork {
     return expected_ != 0 || unsolicited_pending() || !halves_.empty();
   }
   bool parted(std::int32_t peer) const noexcept override {
-    return second_.is_open() && second_places_[static_cast<std::size_t>(peer)];
+    return second_.is_open() && is_alike(peer);
   }
   void take_bell(std::uint32_t sender, Event way) noexcept override;
 
+  /// It has the endpoints that this rank has.
+  bool is_alike(std::int32_t peer) const noexcept {
+    return addresses_[static_cast<std::size_t>(peer)].bytes == address_.bytes;
+  }
+  /// The endpoint of a read, and the peer's there.
+  std::pair<fid_ep*, fi_addr_t> way_of(const Operation& read) noexcept;
   Lane& lane_of(const Operation& operation) noexcept {
     return operation.way == Event::unsolicited ? second_ : first_;
   }
@@ -121,8 +145,9 @@ class OfiNetwork final : public QueuedNetwork {
   fid_fabric* fabric_ = nullptr;
   Lane first_;
   Lane second_;                      // of unsolicited operations; not open: they go with the others
+  Reads reads_[2];  // by the lower rank of a pair, and by the higher one; not open: on first_
   int both_ = -1;                    // descriptor: readable when either lane's is
-  std::vector<bool> second_places_;  // by peer: it has a second lane
+  std::uint32_t address_bytes_ = 0;  // of one endpoint
   // By peer: how many more of its bells have come on the first lane than on the second.
   std::vector<std::int32_t> bells_;
   std::vector<Half> halves_;        // at most one for each peer

@@ -158,17 +158,45 @@ const char* OfiNetwork::open_lane(Lane& lane, int* error) noexcept {
   next("domain", [&] { return fi_domain(fabric_, info_, &lane.domain, nullptr); });
   next("address vector", [&] { return fi_av_open(lane.domain, &vector, &lane.vector, nullptr); });
   next("completion queue", [&] { return fi_cq_open(lane.domain, &queue, &lane.queue, nullptr); });
-  next("endpoint", [&] { return fi_endpoint(lane.domain, info_, &lane.endpoint, nullptr); });
-  next("endpoint", [&] { return fi_ep_bind(lane.endpoint, &lane.vector->fid, 0); });
-  next("endpoint",
-       [&] { return fi_ep_bind(lane.endpoint, &lane.queue->fid, FI_TRANSMIT | FI_RECV); });
-  next("endpoint", [&] { return fi_enable(lane.endpoint); });
+  next("endpoint", [&] { return open_endpoint(lane, &lane.endpoint); });
   next("wait object", [&] { return fi_control(&lane.queue->fid, FI_GETWAIT, &lane.descriptor); });
-  std::size_t bytes = NetworkAddress::kBytes - address_.bytes;
-  next("address",
-       [&] { return fi_getname(&lane.endpoint->fid, address_.data + address_.bytes, &bytes); });
-  if (*error == 0) address_.bytes += static_cast<std::uint32_t>(bytes);
   return step;
+}
+
+/// On a lane, and adds its address to the own one. 0, or libfabric's error.
+int OfiNetwork::open_endpoint(const Lane& lane, fid_ep** endpoint) noexcept {
+  int error = fi_endpoint(lane.domain, info_, endpoint, nullptr);
+  if (error == 0) error = fi_ep_bind(*endpoint, &lane.vector->fid, 0);
+  if (error == 0) error = fi_ep_bind(*endpoint, &lane.queue->fid, FI_TRANSMIT | FI_RECV);
+  if (error == 0) error = fi_enable(*endpoint);
+  std::size_t bytes = NetworkAddress::kBytes - address_.bytes;
+  if (error == 0)
+    error = fi_getname(&(*endpoint)->fid, address_.data + address_.bytes, &bytes);
+  if (error != 0) return error;
+  address_.bytes += static_cast<std::uint32_t>(bytes);
+  if (address_bytes_ == 0) address_bytes_ = address_.bytes;
+  return 0;
+}
+
+/// Without them long reads go with everything else.
+void OfiNetwork::open_reads() noexcept {
+  const std::uint32_t before = address_.bytes;
+  int error = kEndpoints * address_bytes_ <= NetworkAddress::kBytes ? 0 : -FI_ENOSYS;
+  for (Reads& reads : reads_) {
+    if (error == 0) error = open_endpoint(first_, &reads.endpoint);
+  }
+  if (error == 0 && address_.bytes == kEndpoints * address_bytes_) return;
+  log(LogLevel::info, "%s: no endpoints for long reads (%s): those of two ranks wait in one queue",
+      name_.c_str(), library_.strerror(-error));
+  close_reads();
+  address_.bytes = before;
+}
+
+void OfiNetwork::close_reads() noexcept {
+  for (Reads& reads : reads_) {
+    if (reads.endpoint != nullptr) fi_close(&reads.endpoint->fid);
+    reads.endpoint = nullptr;
+  }
 }
 
 /// Without one, all that arrives wakes whoever sleeps. `names_memory`: its keys are of our choice.
@@ -184,7 +212,7 @@ void OfiNetwork::open_second_lane(bool names_memory) noexcept {
     event.events = EPOLLIN;
     const bool added = epoll_ctl(both_, EPOLL_CTL_ADD, first_.descriptor, &event) == 0 &&
                        epoll_ctl(both_, EPOLL_CTL_ADD, second_.descriptor, &event) == 0;
-    if (added && address_.bytes == 2 * before) return;
+    if (added && address_.bytes == 2 * before) return open_reads();
     step = "wait object";
   }
   log(LogLevel::info, "%s: no second endpoint (%s): small messages wake progress threads",
@@ -219,6 +247,7 @@ void OfiNetwork::abort() noexcept {
   const std::lock_guard lock(mutex_);
   stop();
   if (both_ >= 0) ::close(std::exchange(both_, -1));
+  close_reads();
   first_.close();
   second_.close();
 }

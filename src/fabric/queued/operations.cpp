@@ -148,13 +148,12 @@ Status QueuedNetwork::put(const NetworkTarget& target, const void* source, std::
 }
 
 Status QueuedNetwork::get(const NetworkTarget& source, void* destination, std::size_t bytes,
-                          Completion* completion, Event event) noexcept {
+                          Completion* completion) noexcept {
   const std::lock_guard lock(mutex_);
   Operation* operation = make(Kind::get, source, completion);
   if (operation == nullptr) return kNoMemory;
   operation->local = static_cast<std::byte*>(destination);
   operation->bytes = bytes;
-  operation->event = event;
   return submit(*operation);
 }
 

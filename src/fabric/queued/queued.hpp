@@ -26,7 +26,7 @@ class QueuedNetwork : public Network {
              const NetworkTarget* counter, std::uint64_t value, Completion* completion,
              Event event) noexcept final;
   Status get(const NetworkTarget& source, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept final;
+             Completion* completion) noexcept final;
   Status notify(const NetworkTarget& anywhere, std::uint32_t notice) noexcept final;
   Status notify_last(const NetworkTarget& anywhere, std::uint32_t notice) noexcept final;
   void ring(const NetworkTarget& anywhere) noexcept final;

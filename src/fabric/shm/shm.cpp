@@ -268,7 +268,7 @@ Status ShmFabric::put(const Remote& target, std::size_t offset, const void* sour
 }
 
 Status ShmFabric::get(const Remote& source, std::size_t offset, void* destination,
-                      std::size_t bytes, Completion* completion, Event) noexcept {
+                      std::size_t bytes, Completion* completion) noexcept {
   if (completion == nullptr)
     return Status::error(Code::invalid_argument, "a get needs a completion");
   TUTTI_TRY(check_range(source, offset, bytes));

@@ -143,7 +143,7 @@ class ShmFabric final : public Fabric {
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override;
+             Completion* completion) noexcept override;
 
   void wake(std::int32_t peer, Event event) noexcept override;
   void wake_reader(std::int32_t peer) noexcept override;

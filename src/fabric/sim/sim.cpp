@@ -192,7 +192,7 @@ Status SimFabric::put_within_node(const Remote& target, std::size_t offset, cons
 }
 
 Status SimFabric::get(const Remote& source, std::size_t offset, void* destination,
-                      std::size_t bytes, Completion* completion, Event) noexcept {
+                      std::size_t bytes, Completion* completion) noexcept {
   TUTTI_TRY(check(source, offset, bytes));
   if (completion == nullptr)
     return Status::error(Code::invalid_argument, "a get needs a completion");

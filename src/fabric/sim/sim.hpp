@@ -35,7 +35,7 @@ class alignas(kCacheLine) SimFabric final : public Fabric {
              const Tail* tail, Completion* completion,
              Event event = Event::solicited) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override;
+             Completion* completion) noexcept override;
 
   /// The put before it, to the same peer on another node, is one that interrupts (solicited event).
   void wake(std::int32_t peer, Event event) noexcept override;

@@ -196,14 +196,14 @@ Status Check::put(const Remote& target, std::size_t offset, const void* source, 
 }
 
 Status Check::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                  Completion* completion, Event event) noexcept {
+                  Completion* completion) noexcept {
   const Entry entry(*this);
   if (completion == nullptr)
     return refuse(Code::invalid_argument, "a get without a completion", source.peer);
   if (destination == nullptr && bytes != 0)
     return refuse(Code::invalid_argument, "a get to nowhere", source.peer);
   TUTTI_TRY(check_transfer(source, offset, bytes, nullptr, completion));
-  TUTTI_TRY(inner().get(source, offset, destination, bytes, completion, event));
+  TUTTI_TRY(inner().get(source, offset, destination, bytes, completion));
   open_[completion] = completion->posted();
   settle();
   return Status::success();

@@ -98,10 +98,10 @@ Status Fault::reserve(std::size_t offset, std::size_t bytes) noexcept {
 }
 
 Status Fault::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                  Completion* completion, Event event) noexcept {
+                  Completion* completion) noexcept {
   if (const FaultRule* rule = next(FaultOp::get, source.peer))
     return {rule->code, source.peer, "injected fault"};
-  return inner().get(source, offset, destination, bytes, completion, event);
+  return inner().get(source, offset, destination, bytes, completion);
 }
 
 Status Fault::put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,

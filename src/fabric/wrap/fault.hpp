@@ -98,7 +98,7 @@ class Fault final : public Forward {
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override;
+             Completion* completion) noexcept override;
   void progress() noexcept override;
   void wake(std::int32_t peer, Event event) noexcept override;
   void sleep(std::uint32_t ticket, std::uint64_t timeout_ns, Attention attention) noexcept override;

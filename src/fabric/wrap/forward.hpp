@@ -42,12 +42,11 @@ class Forward : public Fabric {
     return inner_->put(target, offset, source, bytes, tail, completion, event);
   }
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override {
-    return inner_->get(source, offset, destination, bytes, completion, event);
+             Completion* completion) noexcept override {
+    return inner_->get(source, offset, destination, bytes, completion);
   }
   void progress() noexcept override { inner_->progress(); }
-  void expect_reads(std::int32_t peer) noexcept override { inner_->expect_reads(peer); }
-  void reads_over(std::int32_t peer) noexcept override { inner_->reads_over(peer); }
+  void expect_reads() noexcept override { inner_->expect_reads(); }
   void leave_to_caller() noexcept override { inner_->leave_to_caller(); }
   void wake(std::int32_t peer, Event event) noexcept override { inner_->wake(peer, event); }
   void wake_reader(std::int32_t peer) noexcept override { inner_->wake_reader(peer); }

@@ -111,10 +111,10 @@ Status Trace::put(const Remote& target, std::size_t offset, const void* source, 
 }
 
 Status Trace::get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-                  Completion* completion, Event event) noexcept {
+                  Completion* completion) noexcept {
   const std::uint64_t begin = now_ns();
   return record("get", begin, source.peer, bytes,
-                inner().get(source, offset, destination, bytes, completion, event));
+                inner().get(source, offset, destination, bytes, completion));
 }
 
 void Trace::signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept {

@@ -26,7 +26,7 @@ class Trace final : public Forward {
   Status put(const Remote& target, std::size_t offset, const void* source, std::size_t bytes,
              const Tail* tail, Completion* completion, Event event) noexcept override;
   Status get(const Remote& source, std::size_t offset, void* destination, std::size_t bytes,
-             Completion* completion, Event event) noexcept override;
+             Completion* completion) noexcept override;
 
  protected:
   void signal_virtually(std::int32_t peer, Word& word, std::uint64_t value) noexcept override;
