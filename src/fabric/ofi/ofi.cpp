@@ -48,7 +48,8 @@ Status OfiNetwork::reach(std::int32_t peer) noexcept {
   insert(first_.vector, &first_.places[at]);
   if (parted(peer)) insert(second_.vector, &second_.places[at]);
   for (Reads& reads : reads_) {
-    if (reads.endpoint != nullptr && is_alike(peer)) insert(first_.vector, &reads.places[at]);
+    if (reads_apart_ && endpoints_of(peer) == kEndpoints)
+      insert(first_.vector, &reads.places[at]);
   }
   if (!good) {
     first_.places[at] = FI_ADDR_UNSPEC;
@@ -73,12 +74,24 @@ QueuedNetwork::Posted OfiNetwork::post(Operation& operation) noexcept {
   return Posted::failed;
 }
 
-std::pair<fid_ep*, fi_addr_t> OfiNetwork::way_of(const Operation& read) noexcept {
-  const auto at = static_cast<std::size_t>(read.target.peer);
-  const Reads& apart = reads_[rank_ > read.target.peer ? 1 : 0];
-  if (read.bytes >= kLongRead && apart.endpoint != nullptr && is_alike(read.target.peer))
-    return {apart.endpoint, apart.places[at]};
-  return {first_.endpoint, first_.places[at]};
+/// A long one goes by itself as soon as there is a connection for it: to try makes one. Until then,
+/// and where there can be none, it goes with everything else, and nothing waits for it.
+int OfiNetwork::post_read(Operation& operation) noexcept {
+  const auto at = static_cast<std::size_t>(operation.target.peer);
+  const auto read = [&](fid_ep* endpoint, fi_addr_t place) {
+    return static_cast<int>(fi_read(endpoint, operation.memory.address, operation.bytes,
+                                    reinterpret_cast<void*>(operation.memory.token), place,
+                                    operation.target.address, operation.target.key,
+                                    &operation.context));
+  };
+  int error = -FI_EAGAIN;
+  if (reads_apart_ && operation.bytes >= kLongRead) {
+    const Reads& apart = reads_[rank_ > operation.target.peer ? 1 : 0];
+    if (apart.places[at] != FI_ADDR_UNSPEC) error = read(apart.endpoint, apart.places[at]);
+  }
+  if (error != 0) error = read(first_.endpoint, first_.places[at]);
+  if (error == 0) ++operation.parts;
+  return error;
 }
 
 /// 0, or libfabric's error.
@@ -90,13 +103,8 @@ int OfiNetwork::post_kind(Operation& operation) noexcept {
   switch (operation.kind) {
     case Kind::put:
       return post_write(operation);
-    case Kind::get: {
-      const auto [endpoint, there] = way_of(operation);
-      error = fi_read(endpoint, operation.memory.address, operation.bytes,
-                      reinterpret_cast<void*>(operation.memory.token), there,
-                      operation.target.address, operation.target.key, &operation.context);
-      break;
-    }
+    case Kind::get:
+      return post_read(operation);
     case Kind::notice:
       error =
           fi_writedata(lane.endpoint, &operation.value, 0, reinterpret_cast<void*>(operation.token),

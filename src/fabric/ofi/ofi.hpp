@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/settings.hpp"
@@ -94,7 +93,6 @@ class OfiNetwork final : public QueuedNetwork {
   void open_second_lane(bool names_memory) noexcept;
   int open_endpoint(const Lane& lane, fid_ep** endpoint) noexcept;
   void open_reads() noexcept;
-  void close_reads() noexcept;
   Status open_objects(const Settings& settings, std::string* message);
   Status choose(const Settings& settings, std::string* message);
   bool fits(const fi_info& info) const noexcept;
@@ -112,20 +110,21 @@ class OfiNetwork final : public QueuedNetwork {
     return expected_ != 0 || unsolicited_pending() || !halves_.empty();
   }
   bool parted(std::int32_t peer) const noexcept override {
-    return second_.is_open() && is_alike(peer);
+    return second_.is_open() && endpoints_of(peer) > 1;
   }
   void take_bell(std::uint32_t sender, Event way) noexcept override;
 
-  /// It has the endpoints that this rank has.
-  bool is_alike(std::int32_t peer) const noexcept {
-    return addresses_[static_cast<std::size_t>(peer)].bytes == address_.bytes;
+  /// How many it has told of; 1 where its addresses are of another form than the own ones.
+  std::uint32_t endpoints_of(std::int32_t peer) const noexcept {
+    const std::uint32_t bytes = addresses_[static_cast<std::size_t>(peer)].bytes;
+    const std::uint32_t count = bytes / address_bytes_;
+    return count * address_bytes_ == bytes && count <= kEndpoints ? count : 1;
   }
-  /// The endpoint of a read, and the peer's there.
-  std::pair<fid_ep*, fi_addr_t> way_of(const Operation& read) noexcept;
   Lane& lane_of(const Operation& operation) noexcept {
     return operation.way == Event::unsolicited ? second_ : first_;
   }
   int post_kind(Operation& operation) noexcept;
+  int post_read(Operation& operation) noexcept;
   int post_write(Operation& operation) noexcept;
   int post_message(Operation& operation, bool data, bool counter) noexcept;
   std::uint64_t sealed_notice(std::int32_t to, std::uint64_t notice) const noexcept;
@@ -145,7 +144,8 @@ class OfiNetwork final : public QueuedNetwork {
   fid_fabric* fabric_ = nullptr;
   Lane first_;
   Lane second_;                      // of unsolicited operations; not open: they go with the others
-  Reads reads_[2];  // by the lower rank of a pair, and by the higher one; not open: on first_
+  Reads reads_[2];  // by the lower rank of a pair, and by the higher one
+  bool reads_apart_ = false;  // they go there, where the peer has such endpoints, too
   int both_ = -1;                    // descriptor: readable when either lane's is
   std::uint32_t address_bytes_ = 0;  // of one endpoint
   // By peer: how many more of its bells have come on the first lane than on the second.

@@ -170,33 +170,28 @@ int OfiNetwork::open_endpoint(const Lane& lane, fid_ep** endpoint) noexcept {
   if (error == 0) error = fi_ep_bind(*endpoint, &lane.queue->fid, FI_TRANSMIT | FI_RECV);
   if (error == 0) error = fi_enable(*endpoint);
   std::size_t bytes = NetworkAddress::kBytes - address_.bytes;
-  if (error == 0)
-    error = fi_getname(&(*endpoint)->fid, address_.data + address_.bytes, &bytes);
+  if (error == 0) error = fi_getname(&(*endpoint)->fid, address_.data + address_.bytes, &bytes);
   if (error != 0) return error;
   address_.bytes += static_cast<std::uint32_t>(bytes);
   if (address_bytes_ == 0) address_bytes_ = address_.bytes;
   return 0;
 }
 
-/// Without them long reads go with everything else.
+/// Without them long reads go with everything else. The layer that makes datagrams of connections
+/// has queues and buffers for each endpoint, and keeps pointers to one that was closed.
 void OfiNetwork::open_reads() noexcept {
   const std::uint32_t before = address_.bytes;
-  int error = kEndpoints * address_bytes_ <= NetworkAddress::kBytes ? 0 : -FI_ENOSYS;
+  const bool has_room = kEndpoints * address_bytes_ <= NetworkAddress::kBytes;
+  const bool layered = name_.find("ofi_rxm") != std::string::npos;
+  int error = has_room && !layered ? 0 : -FI_ENOSYS;
   for (Reads& reads : reads_) {
     if (error == 0) error = open_endpoint(first_, &reads.endpoint);
   }
-  if (error == 0 && address_.bytes == kEndpoints * address_bytes_) return;
+  reads_apart_ = error == 0 && address_.bytes == kEndpoints * address_bytes_;
+  if (reads_apart_) return;
   log(LogLevel::info, "%s: no endpoints for long reads (%s): those of two ranks wait in one queue",
       name_.c_str(), library_.strerror(-error));
-  close_reads();
   address_.bytes = before;
-}
-
-void OfiNetwork::close_reads() noexcept {
-  for (Reads& reads : reads_) {
-    if (reads.endpoint != nullptr) fi_close(&reads.endpoint->fid);
-    reads.endpoint = nullptr;
-  }
 }
 
 /// Without one, all that arrives wakes whoever sleeps. `names_memory`: its keys are of our choice.
@@ -247,7 +242,10 @@ void OfiNetwork::abort() noexcept {
   const std::lock_guard lock(mutex_);
   stop();
   if (both_ >= 0) ::close(std::exchange(both_, -1));
-  close_reads();
+  for (Reads& reads : reads_) {
+    if (reads.endpoint != nullptr) fi_close(&reads.endpoint->fid);
+    reads.endpoint = nullptr;
+  }
   first_.close();
   second_.close();
 }
