@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/task.hpp"
 #include "coll/collective.hpp"
@@ -117,16 +118,33 @@ struct Published {
   }
 };
 
+/// The chunks that a member reads: all, none, or those that meet its own part of each vector. It
+/// waits for no others, and nobody waits until it has had a look at them.
+struct ChunksRead {
+  std::uint64_t first = 0, end = ~std::uint64_t{0};
+
+  static ChunksRead all_or_none(bool all) noexcept {
+    return all ? ChunksRead{} : ChunksRead{0, 0};
+  }
+  /// Of the part [begin, begin + bytes).
+  static ChunksRead of(std::size_t begin, std::size_t bytes, std::size_t chunk) noexcept {
+    return bytes == 0 ? ChunksRead{0, 0} : ChunksRead{begin / chunk, chunks(begin + bytes, chunk)};
+  }
+};
+
 /// Each publisher's vector of `length(member)` bytes goes through blocks of `chunk` bytes. Readers
 /// see visit(member, offset, data, bytes), chunk by chunk and within a chunk in rank order, their
 /// own vector included. `items`: chunks of the longest vector.
 template <class Length, class Visit>
 Task through_blocks(Collective& c, Publishers publishers, Published mine, Length length,
-                    std::size_t chunk, bool reads, Visit visit) noexcept {
+                    std::size_t chunk, ChunksRead read, Visit visit) noexcept {
   co_await c.stream().turn();
   const auto* own = static_cast<const std::byte*>(mine.vector);
   const bool publishes = publishers.has(c.rank());
-  if (!reads && c.items() != 0) c.stream().drain(c.items() - 1);
+  const std::uint64_t end = std::min(read.end, c.items());
+  // It is done with what it does not read.
+  const std::uint64_t passed = read.first < end ? read.first : c.items();
+  if (passed != 0) c.stream().drain(passed - 1);
   for (std::uint64_t item = 0; item < c.items(); ++item) {
     const std::size_t offset = item * chunk;
     if (publishes) {
@@ -138,7 +156,7 @@ Task through_blocks(Collective& c, Publishers publishers, Published mine, Length
       mine.copy(c, offset, bytes, block);
       c.stream().post(item, block, bytes);
     }
-    if (!reads) continue;
+    if (item < passed || item >= end) continue;
     for (int member = publishers.first; member < publishers.last; ++member) {
       const std::size_t total = length(member);
       const std::size_t bytes = offset < total ? std::min(chunk, total - offset) : 0;
@@ -149,10 +167,17 @@ Task through_blocks(Collective& c, Publishers publishers, Published mine, Length
       co_await c.stream().posted(item, member);
       if (bytes != 0) visit(member, offset, c.stream().block(item, member), bytes);
     }
-    c.stream().drain(item);
+    c.stream().drain(item + 1 == end ? c.items() - 1 : item);
   }
   c.finish();
   co_return Status::success();
+}
+
+template <class Length, class Visit>
+Task through_blocks(Collective& c, Publishers publishers, Published mine, Length length,
+                    std::size_t chunk, bool reads, Visit visit) noexcept {
+  return through_blocks(c, publishers, mine, std::move(length), chunk,
+                        ChunksRead::all_or_none(reads), std::move(visit));
 }
 
 /// Each publisher's memory is read in place. Readers see visit(member, remote), which must get()

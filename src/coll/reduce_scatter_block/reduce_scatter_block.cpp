@@ -56,7 +56,8 @@ Task fold_own_block(Collective& c, const OwnBlock& own, void* result, std::size_
   const std::byte* first = nullptr;
   return through_blocks(
       c, Publishers::all(c), {c.call.send, own.begin, own.bytes},
-      [total = own.total](int) { return total; }, chunk, true,
+      [total = own.total](int) { return total; }, chunk,
+      ChunksRead::of(own.begin, own.bytes, chunk),
       [&c, own, result, first, chunk](int member, std::size_t offset, const std::byte* data,
                                       std::size_t bytes) mutable {
         const Slice slice = Slice::of(own.begin, own.bytes, offset, bytes);

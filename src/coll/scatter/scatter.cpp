@@ -21,9 +21,10 @@ Task scatter_flat(Collective& c) {
 
 Task scatter_blocks(Collective& c, SharedBlocks p) {
   const std::size_t total = c.call.bytes * static_cast<std::size_t>(c.size());
+  const std::size_t own = c.call.bytes * static_cast<std::size_t>(c.rank());
   return through_blocks(
       c, Publishers::only(c.call.root), Published::to_others(c, c.call.send, c.call.bytes),
-      [total](int) { return total; }, p.bytes(c), true,
+      [total](int) { return total; }, p.bytes(c), ChunksRead::of(own, c.call.bytes, p.bytes(c)),
       [&c](int, std::size_t offset, const std::byte* data, std::size_t bytes) {
         const Slice slice(static_cast<std::size_t>(c.rank()), c.call.bytes, offset, bytes);
         c.place(at(c.call.recv, slice.in_block), data + slice.in_chunk, slice.bytes);
