@@ -131,12 +131,26 @@ Task read_from_each_other(Node& n, int much, int* first) {
 
 class Reads : public ::testing::TestWithParam<int> {};
 
+Task say_network(Node& n, std::string* name) {
+  if (n.rank() == 0) *name = dynamic_cast<nodes::NodesFabric&>(n.fabric).network().name();
+  TUTTI_REQUIRE_OK(co_await outcome(n.barrier()));
+  co_return Status::success();
+}
+
+std::string network_of(World& world) {
+  std::string name;
+  world.run(2, [&name](Node& n) { return say_network(n, &name); });
+  return name;
+}
+
 // What a rank asks for does not wait behind all that the other one has asked it for.
 TEST_P(Reads, OfTwoRanksFromEachOtherDoNotWaitForEachOther) {
   Settings settings;
   settings.arena = std::size_t{64} << 20;
   settings.p2p = Switch::on;
   const auto world = make_nodes_world(settings, 1, true);
+  if (const std::string name = network_of(*world); name.find("ofi_rxm") != std::string::npos)
+    GTEST_SKIP() << name << " has one connection for reads (decision 86)";
   const int much = GetParam();
   int first = much;
   for (int attempt = 0; attempt < 5 && first == much; ++attempt) {
