@@ -278,11 +278,17 @@ def _at_a_time(tests: int, dist: str = "worksteal") -> tuple[str, ...]:
     return ("-n", str(tests), "--dist", dist)
 
 
+def mpi_suite(_quick: bool) -> Outcome:
+    """Several tests at a time: one alone keeps much less than one processor busy, since most of it is starting, ending and
+    waiting for networks. Not those that start a crowd, beside which others would not end in time."""
+    outcome = pytest_suite("mpi", "tests/mpi", 2700, "not long and not crowd", "-k", "not mpi4py", *_at_a_time(2))
+    outcome.add(pytest_suite("crowds", "tests/mpi", 900, "crowd and not long"))
+    return outcome
+
+
 SUITES: dict[str, Callable[[bool], Outcome]] = {
     "core": core_suite,
-    # Several tests at a time: one alone keeps much less than one processor busy, since most of it is starting, ending and
-    # waiting for networks.
-    "mpi": lambda quick: pytest_suite("mpi", "tests/mpi", 2700, "not long", "-k", "not mpi4py", *_at_a_time(2)),
+    "mpi": mpi_suite,
     # By files: those that build something do it once.
     "python": lambda quick: pytest_suite("python", "tests/python", 900, "not slow" if quick else "",
                                          *_at_a_time(2, "loadfile")),

@@ -325,6 +325,7 @@ def test_where_names_the_ranks_of_a_job_that_hangs(program, libraries):
 
 
 @pytest.mark.mpi
+@pytest.mark.crowd
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("program_is", ["busy", "missing"])
 def test_where_sees_64_ranks(program, libraries, program_is):
