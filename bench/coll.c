@@ -291,7 +291,7 @@ static void fill(const Collective* op, const Cell* cell, uint32_t turn) {
   const size_t words = send_words(op, cell);
   if (op->is_bcast && cell->rank != cell->root) {
     for (size_t word = 0; word < words; ++word) buffer[word] = ~base;
-  } else if (op->is_bcast || sends(op, cell)) {
+  } else if (sends(op, cell)) {
     for (size_t word = 0; word < words; ++word) buffer[word] = base ^ (uint32_t)word;
   }
 }

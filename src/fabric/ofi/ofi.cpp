@@ -47,9 +47,8 @@ Status OfiNetwork::reach(std::int32_t peer) noexcept {
   };
   insert(first_.vector, &first_.places[at]);
   if (parted(peer)) insert(second_.vector, &second_.places[at]);
-  for (Reads& reads : reads_) {
-    if (reads_apart_ && endpoints_of(peer) == kEndpoints)
-      insert(first_.vector, &reads.places[at]);
+  if (reads_apart_ && endpoints_of(peer) == kEndpoints) {
+    for (Reads& reads : reads_) insert(first_.vector, &reads.places[at]);
   }
   if (!good) {
     first_.places[at] = FI_ADDR_UNSPEC;

@@ -144,8 +144,8 @@ class OfiNetwork final : public QueuedNetwork {
   fid_fabric* fabric_ = nullptr;
   Lane first_;
   Lane second_;                      // of unsolicited operations; not open: they go with the others
-  Reads reads_[2];  // by the lower rank of a pair, and by the higher one
-  bool reads_apart_ = false;  // they go there, where the peer has such endpoints, too
+  Reads reads_[2];                   // by the lower rank of a pair, and by the higher one
+  bool reads_apart_ = false;         // they go there, where the peer has such endpoints, too
   int both_ = -1;                    // descriptor: readable when either lane's is
   std::uint32_t address_bytes_ = 0;  // of one endpoint
   // By peer: how many more of its bells have come on the first lane than on the second.
