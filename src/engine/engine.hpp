@@ -354,6 +354,8 @@ class Engine {
     return threads_ || background_.pending() != 0 || locked_.load(std::memory_order_acquire);
   }
 
+  std::uint32_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
+
   Fabric& fabric_;
   WaitPolicy policy_;
   HostPump host_;
@@ -394,13 +396,14 @@ class Engine {
   Followers followers_;  // beside the lock, at whose release they are looked at
   std::atomic<std::uint32_t> inside_{
       0};  // application threads waiting inside; the progress thread keeps away
+  std::atomic<std::uint32_t> visits_{0};  // guards that took the lock; written by who holds it
   Background background_{*this};
 };
 
 class Engine::Guard {
  public:
   explicit Guard(Engine& engine) noexcept : engine_(engine), held_(engine.must_lock()) {
-    if (held_) take();
+    if (held_) visit();
   }
   ~Guard() {
     if (held_) give();
@@ -425,11 +428,15 @@ class Engine::Guard {
   void escalate() noexcept {
     if (!held_) {
       held_ = true;
-      take();
+      visit();
     }
   }
 
  private:
+  void visit() noexcept {
+    take();
+    engine_.visits_.store(engine_.visits() + 1, std::memory_order_relaxed);
+  }
   void give_and_wake() noexcept;
 
   Engine& engine_;

@@ -19,6 +19,9 @@ namespace {
 // What an application that blocks elsewhere has for itself, in ns; others wait for it.
 constexpr std::uint64_t kGraceCovering = 100'000;
 constexpr std::uint64_t kSleep = 50'000'000;  // ns; bound on one armed sleep
+// What the application has for itself, in ns, while it comes again and again: for a window of sends.
+// What it does here need not move what is pending, so each time in a row it has half as much.
+constexpr std::uint64_t kStay = 2'000'000;
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t ns) noexcept {
   timespec timeout{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -77,10 +80,17 @@ void* ProgressThread::entry(void* self) noexcept {
 }
 
 void ProgressThread::run() noexcept {
+  stay_ns_ = kStay;
   wait_for_work();
   while (!stop_.load(std::memory_order_acquire)) {
     if (kept_away()) {
+      stay_ns_ = kStay;
+      stayed_ns_ = 0;
       wait_for_work();
+    } else if (visited()) {
+      const std::uint64_t begin = engine_.fabric_.now_ns();
+      stay_away(engine_.policy_.grace_ns);
+      stayed_ns_ += engine_.fabric_.now_ns() - begin;
     } else {
       progress_once();
     }
@@ -99,6 +109,18 @@ bool ProgressThread::covering() const noexcept {
   return background_.covers_.load(std::memory_order_seq_cst) != 0;
 }
 
+/// Whoever calls again and again looks after things in between, and would have to wait here for the
+/// lock and the processor.
+bool ProgressThread::visited() noexcept {
+  if (covering()) return false;  // by a call in which nobody looks after anything
+  const bool gone =
+      visits_ == engine_.visits() && !engine_.locked_.load(std::memory_order_relaxed);
+  if (!gone && stayed_ns_ < stay_ns_) return true;
+  stay_ns_ = gone ? kStay : stay_ns_ / 2;
+  stayed_ns_ = 0;
+  return false;
+}
+
 /// How long the application has what is pending for itself, in ns.
 std::uint64_t ProgressThread::grace() noexcept {
   const WaitPolicy& policy = engine_.policy_;
@@ -109,13 +131,19 @@ std::uint64_t ProgressThread::grace() noexcept {
 }
 
 void ProgressThread::wait_for_work() noexcept {
-  std::uint32_t seen = work_.load(std::memory_order_seq_cst);
+  const std::uint32_t seen = work_.load(std::memory_order_seq_cst);
   rest_.store(Rest::until_called, std::memory_order_seq_cst);
   if (kept_away() && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
   // What completes at once, or is waited for soon, needs no thread: the application first.
-  seen = work_.load(std::memory_order_seq_cst);
+  stay_away(grace());
+}
+
+/// Unless it is roused.
+void ProgressThread::stay_away(std::uint64_t ns) noexcept {
+  visits_ = engine_.visits();
+  const std::uint32_t seen = work_.load(std::memory_order_seq_cst);
   rest_.store(Rest::grace, std::memory_order_seq_cst);
-  if (!stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, grace());
+  if (!stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, ns);
   rest_.store(Rest::awake, std::memory_order_seq_cst);
 }
 
@@ -134,6 +162,7 @@ void ProgressThread::progress_once() noexcept {
   }
   if (!has_work() || stop_.load(std::memory_order_acquire)) return;
   background_.sleeps_.fetch_add(1, std::memory_order_relaxed);
+  visits_ = engine_.visits();
   if (engine_.sleep_slice(kSleep, guard, covering() ? Attention::all : Attention::solicited))
     background_.rung_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -47,7 +47,10 @@ class ProgressThread {
   bool kept_away() const noexcept;
   bool covering() const noexcept;
   std::uint64_t grace() noexcept;
+  /// The application is about: it has been here since this thread last was.
+  bool visited() noexcept;
   void wait_for_work() noexcept;
+  void stay_away(std::uint64_t ns) noexcept;
   void progress_once() noexcept;
 
   Engine& engine_;
@@ -59,6 +62,9 @@ class ProgressThread {
   std::atomic<Rest> rest_{Rest::awake};
   std::atomic<bool> stop_{false};
   Crowding crowding_;
+  std::uint32_t visits_ = 0;     // to the engine, when this thread last looked
+  std::uint64_t stay_ns_ = 0;    // that the application has for itself while it is about,
+  std::uint64_t stayed_ns_ = 0;  // and what of it has passed
 };
 
 }  // namespace tutti

@@ -97,10 +97,11 @@ constexpr std::size_t inbound_ring_for(std::size_t node_ranks, std::size_t wante
   return bytes;
 }
 /// Over sockets: what is under way at a time must cover a round trip (1 Gbit/s for 1 ms: 128 KiB),
-/// the answers that come late, and a message that waits to be taken. All together take `most` bytes
-/// at most, but each kRingBytes.
+/// the answers that come late, and a window of large messages (16 of 64 KiB and their headers), so
+/// that none of them has to be announced. All together take `most` bytes at most, but each
+/// kRingBytes.
 constexpr std::size_t far_ring_for(std::size_t ranks, std::size_t most) noexcept {
-  std::size_t bytes = std::size_t{1} << 20;
+  std::size_t bytes = std::size_t{2} << 20;
   while (bytes > kRingBytes && bytes * ranks > most) bytes /= 2;
   return bytes;
 }

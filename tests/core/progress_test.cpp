@@ -218,6 +218,83 @@ TEST(ProgressThread, CutsItsGraceShortForOthers) {
   engine.background().finished();
 }
 
+/// An engine of one rank in which something is pending, and its progress thread.
+struct Pending {
+  Pending() {
+    WaitPolicy policy;
+    policy.grace_ns = 200'000;
+    const auto alone = test::thread_bootstraps(1);
+    EXPECT_TRUE(test::connect_shm(*alone[0], settings, &fabric).ok());
+    engine = std::make_unique<Engine>(*fabric, policy, HostPump{}, false);
+    engine->background().set_thread(true, -1);
+    Engine::Guard guard(*engine);
+    guard.escalate();
+    engine->background().started();
+  }
+  ~Pending() { engine->background().finished(); }
+
+  /// Times that the thread has looked after what is pending and found nothing more to do.
+  std::uint64_t looks() const { return engine->background().counts().sleeps; }
+  /// Calls `meanwhile` until it has, for 20 s at most.
+  template <class Meanwhile>
+  bool looks_again(std::uint64_t than, Meanwhile meanwhile) {
+    const std::uint64_t begin = fabric->now_ns();
+    while (looks() == than && fabric->now_ns() - begin < 20'000'000'000) meanwhile();
+    return looks() != than;
+  }
+  void visit() { const Engine::Guard guard(*engine); }
+  void ring() { fabric->wake(fabric->rank(), Event::solicited); }
+
+  Settings settings;
+  std::unique_ptr<shm::ShmFabric> fabric;
+  std::unique_ptr<Engine> engine;
+};
+
+void rest() {
+  const timespec moment{0, 1'000'000};
+  nanosleep(&moment, nullptr);
+}
+
+/// For a millisecond. Where the system took the processor away the application was not about: again.
+TEST(ProgressThread, KeepsAwayFromWhoCallsAgainAndAgain) {
+  bool about = false;
+  for (int i = 0; i < 1000 && !about; ++i) {
+    Pending pending;
+    ASSERT_TRUE(pending.looks_again(0, rest));
+    const std::uint64_t begin = pending.fabric->now_ns();
+    pending.visit();
+    const std::uint64_t before = pending.looks();
+    pending.ring();
+    std::uint64_t looks = before;
+    about = true;
+    for (std::uint64_t last = begin; about && last - begin < 1'000'000;) {
+      pending.visit();
+      looks = pending.looks();  // before the clock is read: then it is of the time that counts
+      const std::uint64_t now = pending.fabric->now_ns();
+      about = now - last < 100'000;
+      last = now;
+    }
+    if (about) {
+      EXPECT_EQ(looks, before);
+    }
+    EXPECT_TRUE(pending.looks_again(before, rest));
+  }
+  EXPECT_TRUE(about);
+}
+
+/// What is done in those calls may move nothing.
+TEST(ProgressThread, LooksAfterAllThatIsPendingInTheEnd) {
+  Pending pending;
+  ASSERT_TRUE(pending.looks_again(0, rest));
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t before = pending.looks();
+    EXPECT_TRUE(pending.looks_again(before, [&pending] {
+      pending.visit();
+      pending.ring();
+    }));
+  }
+}
+
 TEST(ProgressThread, LeavesMoreTimeOnlyToWhoMayShareAProcessor) {
   Settings settings;
   const auto most = [&settings](int ranks, int cores) {
