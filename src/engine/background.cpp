@@ -25,8 +25,9 @@ void Background::stop_thread() noexcept {
 }
 
 void Background::started() noexcept {
-  pending_.fetch_add(1, std::memory_order_release);
+  const bool first = pending_.fetch_add(1, std::memory_order_release) == 0;
   call_thread();
+  if (first && thread_ != nullptr) thread_->begin_anew();
 }
 
 void Background::cover() noexcept {

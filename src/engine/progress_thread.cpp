@@ -89,7 +89,7 @@ void ProgressThread::run() noexcept {
       wait_for_work();
     } else if (visited()) {
       const std::uint64_t begin = engine_.fabric_.now_ns();
-      stay_away(engine_.policy_.grace_ns);
+      stay_away([this] { return engine_.policy_.grace_ns; });
       stayed_ns_ += engine_.fabric_.now_ns() - begin;
     } else {
       progress_once();
@@ -112,7 +112,11 @@ bool ProgressThread::covering() const noexcept {
 /// Whoever calls again and again looks after things in between, and would have to wait here for the
 /// lock and the processor.
 bool ProgressThread::visited() noexcept {
-  if (covering()) return false;  // by a call in which nobody looks after anything
+  if (covering()) return false;  // others wait for what is pending here
+  if (anew_.exchange(false, std::memory_order_relaxed)) {
+    stay_ns_ = kStay;
+    stayed_ns_ = 0;
+  }
   const bool gone =
       visits_ == engine_.visits() && !engine_.locked_.load(std::memory_order_relaxed);
   if (!gone && stayed_ns_ < stay_ns_) return true;
@@ -135,15 +139,16 @@ void ProgressThread::wait_for_work() noexcept {
   rest_.store(Rest::until_called, std::memory_order_seq_cst);
   if (kept_away() && !stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, 0);
   // What completes at once, or is waited for soon, needs no thread: the application first.
-  stay_away(grace());
+  stay_away([this] { return grace(); });
 }
 
-/// Unless it is roused.
-void ProgressThread::stay_away(std::uint64_t ns) noexcept {
+/// For time() ns, asked for when this thread can be roused already: by whoever covers meanwhile.
+template <class Time>
+void ProgressThread::stay_away(Time time) noexcept {
   visits_ = engine_.visits();
   const std::uint32_t seen = work_.load(std::memory_order_seq_cst);
   rest_.store(Rest::grace, std::memory_order_seq_cst);
-  if (!stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, ns);
+  if (!stop_.load(std::memory_order_seq_cst)) futex_wait(work_, seen, time());
   rest_.store(Rest::awake, std::memory_order_seq_cst);
 }
 

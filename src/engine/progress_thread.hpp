@@ -31,6 +31,9 @@ class ProgressThread {
   void wake() noexcept;
   /// The same for what cannot wait for the end of the time that the application has for itself.
   void rouse() noexcept;
+  /// Nothing was pending, and now something is: how the application came and went before does not
+  /// count.
+  void begin_anew() noexcept { anew_.store(true, std::memory_order_relaxed); }
   /// To one CPU, or back home (`cpu` < 0).
   void bind(int cpu) noexcept;
 
@@ -50,7 +53,8 @@ class ProgressThread {
   /// The application is about: it has been here since this thread last was.
   bool visited() noexcept;
   void wait_for_work() noexcept;
-  void stay_away(std::uint64_t ns) noexcept;
+  template <class Time>
+  void stay_away(Time time) noexcept;
   void progress_once() noexcept;
 
   Engine& engine_;
@@ -61,6 +65,7 @@ class ProgressThread {
   std::atomic<std::uint32_t> work_{0};  // futex; grows when there is something to do
   std::atomic<Rest> rest_{Rest::awake};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> anew_{false};
   Crowding crowding_;
   std::uint32_t visits_ = 0;     // to the engine, when this thread last looked
   std::uint64_t stay_ns_ = 0;    // that the application has for itself while it is about,

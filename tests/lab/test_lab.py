@@ -261,8 +261,8 @@ def compiled(mpi, name, folder):
 
 @pytest.mark.timeout(200)
 def test_random_messages_come_through_losses(mpi, launch, lab_command, tmp_path):
-    """The seed is printed. MPICH by libfabric: with UCX its own messages, which go between intercommunicators here, hang
-    by themselves (docs/mpi.md)."""
+    """The seed is printed. MPICH by libfabric: by UCX its receives from any source hang without tutti (docs/mpi.md), and
+    those on an intercommunicator stay with it."""
     words, environment = launch(3, [compiled(mpi, "traffic", tmp_path), "0", "3"])
     environment |= {"MPIR_CVAR_CH4_NETMOD": "ofi"}
     answer = lab_command("--nodes", "3", "--latency", "200us", "--loss", "0.01", "--", sys.executable, "-m", "tutti", "run",
