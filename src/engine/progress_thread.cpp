@@ -19,8 +19,9 @@ namespace {
 // What an application that blocks elsewhere has for itself, in ns; others wait for it.
 constexpr std::uint64_t kGraceCovering = 100'000;
 constexpr std::uint64_t kSleep = 50'000'000;  // ns; bound on one armed sleep
-// What the application has for itself, in ns, while it comes again and again: for a window of sends.
-// What it does here need not move what is pending, so each time in a row it has half as much.
+// What the application has for itself, in ns, while it comes again and again: for a window of
+// sends. What it does here need not move what is pending, so each time in a row it has half as
+// much.
 constexpr std::uint64_t kStay = 2'000'000;
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::uint64_t ns) noexcept {
@@ -80,12 +81,10 @@ void* ProgressThread::entry(void* self) noexcept {
 }
 
 void ProgressThread::run() noexcept {
-  stay_ns_ = kStay;
   wait_for_work();
   while (!stop_.load(std::memory_order_acquire)) {
     if (kept_away()) {
-      stay_ns_ = kStay;
-      stayed_ns_ = 0;
+      begin_anew();
       wait_for_work();
     } else if (visited()) {
       const std::uint64_t begin = engine_.fabric_.now_ns();
@@ -119,8 +118,12 @@ bool ProgressThread::visited() noexcept {
   }
   const bool gone =
       visits_ == engine_.visits() && !engine_.locked_.load(std::memory_order_relaxed);
-  if (!gone && stayed_ns_ < stay_ns_) return true;
-  stay_ns_ = gone ? kStay : stay_ns_ / 2;
+  if (gone) {
+    begin_anew();
+    return false;
+  }
+  if (stayed_ns_ < stay_ns_) return true;
+  stay_ns_ /= 2;
   stayed_ns_ = 0;
   return false;
 }

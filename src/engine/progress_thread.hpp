@@ -31,8 +31,7 @@ class ProgressThread {
   void wake() noexcept;
   /// The same for what cannot wait for the end of the time that the application has for itself.
   void rouse() noexcept;
-  /// Nothing was pending, and now something is: how the application came and went before does not
-  /// count.
+  /// How the application came and went before does not count any more.
   void begin_anew() noexcept { anew_.store(true, std::memory_order_relaxed); }
   /// To one CPU, or back home (`cpu` < 0).
   void bind(int cpu) noexcept;
@@ -65,7 +64,7 @@ class ProgressThread {
   std::atomic<std::uint32_t> work_{0};  // futex; grows when there is something to do
   std::atomic<Rest> rest_{Rest::awake};
   std::atomic<bool> stop_{false};
-  std::atomic<bool> anew_{false};
+  std::atomic<bool> anew_{true};
   Crowding crowding_;
   std::uint32_t visits_ = 0;     // to the engine, when this thread last looked
   std::uint64_t stay_ns_ = 0;    // that the application has for itself while it is about,
